@@ -1,0 +1,23 @@
+"""The nouns of the control plane, one file each. Writes go through :mod:`controlplane.services`."""
+
+from controlplane.models.audit import AuditEntry
+from controlplane.models.event import Event
+from controlplane.models.fleet import Fleet
+from controlplane.models.hardware import HardwareClass
+from controlplane.models.replica import Replica
+from controlplane.models.replica_health import ReplicaHealth
+from controlplane.models.revision import PolicyRevision
+from controlplane.models.table_state import TableState
+from controlplane.models.token import ApiToken
+
+__all__ = [
+    "ApiToken",
+    "AuditEntry",
+    "Event",
+    "Fleet",
+    "HardwareClass",
+    "PolicyRevision",
+    "Replica",
+    "ReplicaHealth",
+    "TableState",
+]

@@ -1,0 +1,44 @@
+"""One independent instance of a model, at one base URL."""
+
+import uuid
+
+from django.core.validators import MinValueValidator
+from django.db import models
+
+from controlplane.models.fleet import Fleet
+from controlplane.models.hardware import HardwareClass, slug_validator
+
+
+class Replica(models.Model):
+    class AdminState(models.TextChoices):
+        ACTIVE = "active", "active"
+        DRAINING = "draining", "draining"
+        MAINTENANCE = "maintenance", "maintenance"
+
+    uid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    fleet = models.ForeignKey(Fleet, on_delete=models.CASCADE, related_name="replicas")
+    name = models.CharField(max_length=63, validators=[slug_validator])
+    url = models.CharField(max_length=500)
+    hardware = models.ForeignKey(
+        HardwareClass, null=True, blank=True, on_delete=models.PROTECT, related_name="replicas"
+    )
+    weight = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0.0)])
+    """Set: overrides the hardware class's weight. Neither: 1.0."""
+    max_concurrency = models.PositiveIntegerField(null=True, blank=True)
+    admin_state = models.CharField(max_length=12, choices=AdminState.choices, default=AdminState.ACTIVE)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["fleet", "name"]
+        constraints = [models.UniqueConstraint(fields=["fleet", "name"], name="replica_name_unique_in_fleet")]
+
+    def __str__(self) -> str:
+        return f"{self.fleet.name}/{self.name}"
+
+    @property
+    def effective_weight(self) -> float:
+        """The replica's own weight, else its hardware class's, else 1.0."""
+        if self.weight is not None:
+            return self.weight
+        return self.hardware.weight if self.hardware else 1.0

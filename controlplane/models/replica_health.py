@@ -1,0 +1,23 @@
+"""What probes saw of a replica. A row of its own, so that probing never touches what operators edit."""
+
+from django.db import models
+
+from controlplane.models.replica import Replica
+
+
+class ReplicaHealth(models.Model):
+    class State(models.TextChoices):
+        CHECKING = "checking", "checking"
+        READY = "ready", "ready"
+        UNREADY = "unready", "unready"
+        DOWN = "down", "down"
+
+    replica = models.OneToOneField(Replica, on_delete=models.CASCADE, related_name="health")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.CHECKING)
+    reason = models.CharField(max_length=300, blank=True, default="not probed yet")
+    has_passed = models.BooleanField(default=False)
+    since = models.DateTimeField(auto_now_add=True)
+    """When ``state`` was entered. Only transitions write this row."""
+
+    def __str__(self) -> str:
+        return f"{self.replica}: {self.state}"

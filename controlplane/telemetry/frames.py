@@ -1,0 +1,126 @@
+"""What the conductor sends to open pages once a second, and keeps as history.
+
+Rates are per second over the last second; percentiles are of merged sketches over the last
+WINDOW_S seconds, in seconds; ``None`` where there was nothing to measure.
+"""
+
+import msgspec
+
+WINDOW_S = 10
+"""Percentiles look back this far: at gentle rates one second holds too few requests for a p99."""
+
+OVERVIEW_GROUP = "live.overview"
+"""Channel-layer group of pages that show all fleets; messages ``{"type": "live.frame", "data": JSON text}``."""
+
+OVERVIEW_KEY = "sy:live:overview"
+"""Redis string: the last OverviewFrame as JSON."""
+
+
+def fleet_group(name: str) -> str:
+    """Channel-layer group of pages that show one fleet."""
+    return f"live.fleet.{name}"
+
+
+def fleet_key(name: str) -> str:
+    """Redis string: the last FleetFrame of a fleet as JSON."""
+    return f"sy:live:fleet:{name}"
+
+
+def history_key(name: str) -> str:
+    """Redis list, oldest first, 900 entries: Point as JSON, one a second. ``*`` is all fleets together."""
+    return f"sy:history:1s:{name}"
+
+
+def coarse_history_key(name: str) -> str:
+    """Redis list, oldest first, 8640 entries: Point as JSON, one each 10 s."""
+    return f"sy:history:10s:{name}"
+
+
+class Point(msgspec.Struct, kw_only=True):
+    """One moment of one fleet, for the charts."""
+
+    at: float
+    """Unix seconds, the conductor's clock."""
+    rps: float
+    p50_s: float | None
+    p99_s: float | None
+    errors_per_s: float
+    in_flight: int
+
+
+class ReplicaLive(msgspec.Struct, kw_only=True):
+    name: str
+    eligible: bool
+    state: str
+    """The one word shown: ready, checking, unready, down, draining, maintenance or ejected."""
+    why: str
+    """What keeps it out, or since when it is in, in plain words."""
+    admin_state: str
+    health: str
+    ejected: bool
+    weight: float
+    rps: float
+    share_percent: float
+    in_flight: int
+    max_concurrency: int | None
+    p50_s: float | None
+    p99_s: float | None
+    errors_per_s: float
+    seconds_per_work: float | None
+
+
+class FleetSummary(msgspec.Struct, kw_only=True):
+    name: str
+    protocol: str
+    aliases: list[str]
+    strategy: str
+    revision: int
+    rps: float
+    p50_s: float | None
+    p99_s: float | None
+    error_percent: float
+    in_flight: int
+    capacity: int | None
+    """Sum of the eligible replicas' max_concurrency; ``None`` when one has none."""
+    replicas: int
+    eligible: int
+    states: dict[str, int]
+    """State word → number of replicas in it."""
+
+
+class WorkerLive(msgspec.Struct, kw_only=True):
+    name: str
+    age_s: float
+    """Since its last report."""
+    applied: str
+    behind: bool
+    """Whether some fleet's newer snapshot is not applied yet."""
+    refused: str
+    redis_ok: bool
+    cpu_percent: float
+    clients: int
+
+
+class OverviewFrame(msgspec.Struct, kw_only=True):
+    sequence: int
+    at: float
+    table: str
+    """``epoch:version`` of the manifest."""
+    total: Point
+    replicas: int
+    eligible: int
+    error_percent: float
+    fleets: list[FleetSummary]
+    workers: list[WorkerLive]
+
+
+class FleetFrame(msgspec.Struct, kw_only=True):
+    sequence: int
+    at: float
+    table: str
+    summary: FleetSummary
+    point: Point
+    replicas: list[ReplicaLive]
+    workers: int
+    workers_current: int
+    """How many of the live workers route from this fleet's newest snapshot."""

@@ -1,0 +1,88 @@
+"""A fleet's routing policy: strategy, time limits, retries, ejection, and what is reserved.
+
+These structs are used as they stand in the fleet file, in policy revisions and in the routing
+table, so that a default is written down once, here, and nowhere else.
+"""
+
+from typing import Literal
+
+import msgspec
+
+StrategyParameter = bool | int | float | str
+ReplaySafe = Literal["auto", "always", "never"]
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Time limits of one request, each in seconds."""
+
+    connect_s: float = 1.0
+    """Opening a connection to a replica."""
+    first_byte_s: float = 60.0
+    """First response byte, for answers that the client asked to have streamed."""
+    idle_s: float = 60.0
+    """Silence between two pieces of a response once it has begun."""
+    stall_s: float = 30.0
+    """Requests in flight and nothing heard from the replica on any of them: the replica is ejected."""
+    total_s: float = 600.0
+    """The whole request, retries included."""
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """When an attempt that failed before its first response byte is sent to another replica."""
+
+    budget_percent: float = 20.0
+    """Retries may add this share of requests, plus a constant of 3."""
+    replay_safe: ReplaySafe = "auto"
+    """``auto``: inference calls that keep no state are replayed; ``always``/``never`` decide for all."""
+
+
+class Ejection(msgspec.Struct, frozen=True, kw_only=True):
+    """When live traffic takes a replica out, and for how long."""
+
+    consecutive_failures: int = 5
+    base_s: float = 5.0
+    """First ejection; doubles with each one that follows, jittered by 20 %, at most 300 s."""
+    max_ejected_percent: float = 50.0
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request waits for a slot. Reserved: admission is not implemented yet."""
+
+    size: int = 256
+    timeout_s: float = 10.0
+
+
+class Locality(msgspec.Struct, frozen=True, kw_only=True):
+    """Preference for replicas of the proxy's own site. Reserved: not implemented yet."""
+
+    prefer: Literal["site", "none"] = "site"
+    spill_above: float = 0.8
+
+
+class Slo(msgspec.Struct, frozen=True, kw_only=True):
+    """A service-level objective. Reserved: not implemented yet."""
+
+    latency_s: float | None = None
+    first_token_s: float | None = None
+    percentile: float = 99.0
+    availability_percent: float = 99.9
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How one fleet picks a replica and what surrounds the pick."""
+
+    strategy: str = "least_expected_work"
+    parameters: dict[str, StrategyParameter] = {}
+    max_concurrency: int | None = None
+    """Requests a replica serves at once; ``None``: a batching server with no fixed number."""
+    timeouts: Timeouts = Timeouts()
+    retries: Retries = Retries()
+    ejection: Ejection = Ejection()
+    slow_start_s: float = 30.0
+    queue: Queue = Queue()
+    locality: Locality = Locality()
+    slo: Slo = Slo()
+
+
+RESERVED_POLICY_FIELDS = frozenset({"queue", "locality", "slo"})
+"""Agreed and stored, not yet implemented: setting one in a file or by the API is an error."""

@@ -1,0 +1,26 @@
+"""How a fleet's replicas are probed: a preset and what the fleet changes of it."""
+
+from typing import Literal
+
+import msgspec
+
+ProbePreset = Literal["vllm", "llama.cpp", "kserve-v2", "http"]
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """Probe settings of a fleet. ``None`` means: as the preset says (:mod:`routing.contract.presets`)."""
+
+    preset: str = "http"
+    period_s: float = 2.0
+    timeout_s: float | None = None
+    rise: int = 2
+    """Passes in a row before an unready replica is ready again. The very first pass counts at once."""
+    fall: int = 3
+    """Failures in a row before a ready replica is unready or down."""
+    startup_budget_s: float = 1800.0
+    """How long a replica that never passed may stay ``checking`` before it is ``down``."""
+    path: str | None = None
+    method: Literal["GET", "HEAD", "POST"] | None = None
+    body: str | None = None
+    accepted_statuses: list[int] | None = None
+    body_contains: str | None = None

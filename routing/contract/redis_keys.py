@@ -1,0 +1,55 @@
+"""Names of everything both planes keep in Redis, and the scripts that make a write atomic.
+
+Redis can be flushed at any moment: nothing in it is the only copy. Times are Redis's own
+(``TIME``), because clocks of two hosts differ.
+"""
+
+MANIFEST = "sy:manifest"
+"""Hash with fields ``epoch``, ``version``, ``body`` (JSON of a Manifest)."""
+
+BELL = "sy:bell"
+"""Pub/sub channel. Message: ``*`` for the manifest, else a fleet's name: something newer is stored."""
+
+WORKERS = "sy:workers"
+"""Sorted set: worker name → Redis time of its last report. Live: heard within WORKER_TTL_S."""
+
+REPORTS = "sy:reports"
+"""Hash: worker name → JSON of its last WorkerReport."""
+
+WORKER_TTL_S = 5.0
+
+MANIFEST_ACKS = "sy:acks"
+"""Hash: worker name → JSON of an Acknowledgement of the manifest."""
+
+
+def fleet_key(name: str) -> str:
+    """Hash with fields ``epoch``, ``version``, ``body`` (JSON of a FleetSnapshot)."""
+    return f"sy:fleet:{name}"
+
+
+def fleet_acks_key(name: str) -> str:
+    """Hash: worker name → JSON of an Acknowledgement of this fleet's snapshot."""
+    return f"sy:acks:{name}"
+
+
+STORE_IF_NEWER = """
+local epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '-1')
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
+local new_epoch, new_version = tonumber(ARGV[1]), tonumber(ARGV[2])
+if new_epoch > epoch or (new_epoch == epoch and new_version > version) then
+  redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'version', ARGV[2], 'body', ARGV[3])
+  redis.call('PUBLISH', ARGV[4], ARGV[5])
+  return 1
+end
+return 0
+"""
+"""Compare-and-set of a manifest or snapshot, and its bell. KEYS: the hash. ARGV: epoch, version,
+body, bell channel, bell message. Returns 1 when stored, 0 when something as new was there."""
+
+REPORT = """
+local time = redis.call('TIME')
+redis.call('ZADD', KEYS[1], time[1] + time[2] / 1000000, ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+return 1
+"""
+"""One worker's report. KEYS: WORKERS, REPORTS. ARGV: worker name, JSON of the report."""

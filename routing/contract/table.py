@@ -1,0 +1,118 @@
+"""The routing table: one manifest, one snapshot per fleet.
+
+Both carry ``(epoch, version)``. The version grows with every write that changes what a proxy
+would see; the epoch grows when a database is restored or replaced, so that a smaller version of a
+later epoch is still the newer table. Only a manifest removes a fleet; an empty Redis means nothing.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from routing.contract.policy import Policy
+from routing.contract.probe import Probe
+
+Protocol = Literal["openai", "open-inference", "generic"]
+AdminState = Literal["active", "draining", "maintenance"]
+Health = Literal["checking", "ready", "unready", "down"]
+
+
+class Version(NamedTuple):
+    """Orders tables: a later epoch wins, then the higher version. Printed as ``epoch:number``."""
+
+    epoch: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Version":
+        """Read ``"1:482"``; raises ValueError when it is not of that form."""
+        epoch, number = text.split(":")
+        return cls(int(epoch), int(number))
+
+
+class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica as a proxy needs to know it. Live load is not in here; it never crosses back."""
+
+    uid: str
+    name: str
+    url: str
+    """Base URL, normalised: ``http://host:port`` with an optional path prefix, no trailing slash."""
+    weight: float = 1.0
+    """Speed relative to weight 1.0; 0 receives nothing new. Already resolved from the hardware class."""
+    hardware: str = ""
+    admin_state: AdminState = "active"
+    health: Health = "ready"
+    health_source: Literal["probe", "assumed"] = "assumed"
+    has_passed: bool = True
+    """Whether a probe of this replica has ever passed; panic ignores those that never did."""
+    max_concurrency: int | None = None
+    accelerators: list[str] = []
+    memory_bytes: int | None = None
+    site: str = ""
+    version: str = ""
+    credential: str = ""
+
+
+class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a proxy must know to route for one fleet."""
+
+    epoch: int
+    version: int
+    revision: int
+    """Number of the policy revision in force; numbered apart from ``version``."""
+    name: str
+    protocol: Protocol
+    aliases: list[str] = []
+    served_model: str = ""
+    """The name replicas expect in the request when it differs from the fleet's; empty: the same."""
+    policy: Policy = Policy()
+    probe: Probe = Probe()
+    replicas: list[ReplicaSpec] = []
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests that belong to a fleet by host and path. Reserved: not implemented yet."""
+
+    host: str = ""
+    path_prefix: str = ""
+
+
+class AcceleratorSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One physical device, shared by replicas of any fleet. Reserved: not implemented yet."""
+
+    name: str
+    memory_bytes: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which fleets exist, at which version, and how a request finds one."""
+
+    epoch: int
+    version: int
+    fleets: dict[str, int] = {}
+    """Fleet name → version of its snapshot."""
+    default: str | None = None
+    """Fleet that takes requests which name none."""
+    aliases: dict[str, str] = {}
+    matches: dict[str, list[Match]] = {}
+    accelerators: list[AcceleratorSpec] = []
+    key_hashes: dict[str, list[str]] = {}
+    proxies: list[str] = []
+
+
+def encode(message: Manifest | FleetSnapshot) -> bytes:
+    """JSON, so that ``redis-cli`` shows an operator what the proxies were told."""
+    return msgspec.json.encode(message)
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Raises :class:`msgspec.ValidationError` or :class:`msgspec.DecodeError` on a bad message."""
+    return msgspec.json.decode(data, type=Manifest)
+
+
+def decode_snapshot(data: bytes) -> FleetSnapshot:
+    """Raises :class:`msgspec.ValidationError` or :class:`msgspec.DecodeError` on a bad message."""
+    return msgspec.json.decode(data, type=FleetSnapshot)

@@ -1,0 +1,112 @@
+"""What every proxy worker reports once a second: cumulative counters and sparse sketches.
+
+Counters only grow while a worker's ``incarnation`` stays the same, so a lost report costs nothing:
+the next one carries the sum. Ages are seconds on the reporter's own monotonic clock, never
+timestamps, because clocks of two hosts differ.
+"""
+
+import msgspec
+
+SparseSketch = dict[int, int]
+"""Bucket index → cumulative count (:mod:`routing.contract.sketch`)."""
+
+
+class ReplicaCounters(msgspec.Struct, kw_only=True):
+    """One replica as one worker has seen it since the worker started."""
+
+    uid: str
+    name: str
+    picked: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    """5xx, connection refused or lost, timeout."""
+    rejected: int = 0
+    """429, and 503 with ``Retry-After``: load, not death."""
+    cancelled: int = 0
+    """The client left first. Neither success nor latency."""
+    client_errors: int = 0
+    in_flight: int = 0
+    work: float = 0.0
+    """Outstanding estimated work of requests in flight."""
+    seconds_per_work: float | None = None
+    """Learned speed; ``None`` while nothing has been learned."""
+    output_tokens: int = 0
+    ejected_for_s: float | None = None
+    """Seconds until probation; ``None``: not ejected."""
+    ejection_reason: str = ""
+    ejections: int = 0
+    latency: SparseSketch = {}
+    """Seconds from pick to last byte of completed requests."""
+    first_byte: SparseSketch = {}
+
+
+class FleetCounters(msgspec.Struct, kw_only=True):
+    """One fleet as one worker has seen it since the worker started."""
+
+    name: str
+    applied: str = "0:0"
+    """``epoch:version`` of the snapshot this worker routes from."""
+    refused: str = ""
+    """Why a newer snapshot was not taken, if one was not."""
+    requests: int = 0
+    answered: int = 0
+    errors: int = 0
+    """Requests answered with an error that was not the client's: 5xx of a replica or of the proxy."""
+    retries: int = 0
+    cancelled: int = 0
+    no_replica: int = 0
+    in_flight: int = 0
+    latency: SparseSketch = {}
+    """Seconds from complete request head to last response byte, as clients saw it."""
+    replicas: list[ReplicaCounters] = []
+
+
+class WorkerReport(msgspec.Struct, kw_only=True):
+    """One worker's report of one second."""
+
+    worker: str
+    """Stable name ``host/parent pid/index``."""
+    incarnation: int
+    """Changes when the worker restarts and its counters begin again at 0."""
+    sequence: int
+    host: str = ""
+    pid: int = 0
+    software: str = ""
+    manifest: str = "0:0"
+    table_age_s: float = 0.0
+    redis_ok: bool = True
+    draining: bool = False
+    uptime_s: float = 0.0
+    cpu_s: float = 0.0
+    """CPU seconds used by the worker since it started."""
+    clients: int = 0
+    upstreams: int = 0
+    rejected: int = 0
+    """Requests refused before any fleet was found: malformed, unknown model, too large."""
+    fleets: list[FleetCounters] = []
+
+
+def encode_report(report: WorkerReport) -> bytes:
+    return msgspec.json.encode(report)
+
+
+def decode_report(data: bytes) -> WorkerReport:
+    """Raises :class:`msgspec.MsgspecError` on a bad message."""
+    return msgspec.json.decode(data, type=WorkerReport)
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's answer to one snapshot or manifest."""
+
+    applied: str
+    """``epoch:version`` the worker now routes from."""
+    refused: str = ""
+
+
+def encode_acknowledgement(ack: Acknowledgement) -> bytes:
+    return msgspec.json.encode(ack)
+
+
+def decode_acknowledgement(data: bytes) -> Acknowledgement:
+    """Raises :class:`msgspec.MsgspecError` on a bad message."""
+    return msgspec.json.decode(data, type=Acknowledgement)
