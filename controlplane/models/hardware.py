@@ -5,7 +5,8 @@ from django.db import models
 
 slug_validator = RegexValidator(
     r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$",
-    "Use 1 to 63 lower-case letters, digits, dots, hyphens and underscores; begin and end with a letter or digit.",
+    "Use 1 to 63 lower-case letters, digits, dots, hyphens and underscores; "
+    "begin and end with a letter or digit.",
 )
 """What fleets, replicas and hardware classes may be called. Immutable once created."""
 

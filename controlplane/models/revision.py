@@ -1,4 +1,4 @@
-"""One numbered revision of a fleet's policy; weights are part of it, so that each change can be rolled back."""
+"""One numbered revision of a fleet's policy. Weights are part of it, so every change can be rolled back."""
 
 from django.db import models
 

@@ -10,7 +10,7 @@ WINDOW_S = 10
 """Percentiles look back this far: at gentle rates one second holds too few requests for a p99."""
 
 OVERVIEW_GROUP = "live.overview"
-"""Channel-layer group of pages that show all fleets; messages ``{"type": "live.frame", "data": JSON text}``."""
+"""Channel-layer group of pages that show all fleets; messages: ``{"type": "live.frame", "data": JSON}``."""
 
 OVERVIEW_KEY = "sy:live:overview"
 """Redis string: the last OverviewFrame as JSON."""
