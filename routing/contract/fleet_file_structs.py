@@ -1,0 +1,56 @@
+"""What a fleet file says, as typed values. Defaults of every field are here or in Policy and Probe.
+
+The reference for people is ``docs/fleet-file.md``; its tables are checked against these structs.
+"""
+
+import msgspec
+
+from routing.contract.policy import Policy
+from routing.contract.probe import Probe
+from routing.contract.table import AdminState, Protocol
+
+FILE_VERSION = 1
+
+
+class HardwareEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A named kind of hardware."""
+
+    name: str
+    weight: float = 1.0
+
+
+class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of a fleet."""
+
+    name: str
+    url: str
+    """Normalised (:func:`routing.contract.addresses.normalise_url`)."""
+    hardware: str = ""
+    """Name of a hardware class; empty: none."""
+    weight: float | None = None
+    """``None``: the hardware class's weight, or 1.0 without one."""
+    max_concurrency: int | None = None
+    """``None``: as the fleet's policy says."""
+    admin_state: AdminState | None = None
+    """``None``: applying the file leaves an existing replica's state as it is; a new one is active."""
+
+
+class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """All replicas that serve one model, and how requests are spread over them."""
+
+    name: str
+    protocol: Protocol
+    aliases: list[str] = []
+    served_model: str = ""
+    default: bool = False
+    policy: Policy = Policy()
+    probe: Probe = Probe()
+    replicas: list[ReplicaEntry] = []
+
+
+class FleetFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One fleet file, checked: names are unique and every hardware class named exists."""
+
+    version: int = FILE_VERSION
+    hardware: list[HardwareEntry] = []
+    fleets: list[FleetEntry] = []
