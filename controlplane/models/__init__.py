@@ -3,6 +3,7 @@
 from controlplane.models.audit import AuditEntry
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
+from controlplane.models.forced_password_change import ForcedPasswordChange
 from controlplane.models.hardware import HardwareClass
 from controlplane.models.replica import Replica
 from controlplane.models.replica_health import ReplicaHealth
@@ -15,6 +16,7 @@ __all__ = [
     "AuditEntry",
     "Event",
     "Fleet",
+    "ForcedPasswordChange",
     "HardwareClass",
     "PolicyRevision",
     "Replica",

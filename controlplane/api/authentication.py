@@ -1,0 +1,32 @@
+"""Who is asking: an API token, or a browser's session with its CSRF check."""
+
+from typing import Any
+
+from rest_framework import authentication, exceptions
+from rest_framework.request import Request
+
+from controlplane.services import tokens
+
+KEYWORD = "Token"
+
+
+class TokenAuthentication(authentication.BaseAuthentication):
+    """``Authorization: Token sy_…`` (``manage.py createtoken`` prints one)."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        parts = authentication.get_authorization_header(request).split()
+        if not parts or parts[0].lower() != KEYWORD.lower().encode():
+            return None
+        if len(parts) != 2:
+            raise exceptions.AuthenticationFailed(f"Write it as: Authorization: {KEYWORD} sy_…")
+        token = tokens.verify(parts[1].decode("latin-1"))
+        if token is None:
+            raise exceptions.AuthenticationFailed("This token is not known, or its user is disabled.")
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return f'{KEYWORD} realm="switchyard"'
+
+
+class SessionAuthentication(authentication.SessionAuthentication):
+    """A page's own session. Writes need the X-CSRFToken header."""

@@ -1,0 +1,114 @@
+"""Every error as ``application/problem+json`` (RFC 9457), with a pointer to each wrong field."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from controlplane.services.errors import FieldError, ServiceError
+
+CONTENT_TYPE = "application/problem+json"
+
+
+def body(status: int, detail: str, errors: Iterable[FieldError] = ()) -> dict[str, Any]:
+    """The members of a problem. ``type`` is ``about:blank``: the status says which kind it is."""
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "errors": [{"pointer": error.pointer, "detail": error.detail} for error in errors],
+    }
+
+
+def problem(status: int, detail: str, errors: Iterable[FieldError] = ()) -> HttpResponse:
+    return HttpResponse(orjson.dumps(body(status, detail, errors)), status=status, content_type=CONTENT_TYPE)
+
+
+def problem_response(error: Exception, context: Mapping[str, Any]) -> Response | None:
+    """REST framework's exception handler. None: not an answer of ours, so Django's 500 handler answers."""
+    if isinstance(error, ServiceError):
+        return _response(error.status, error.detail, error.errors, {})
+    if isinstance(error, Http404):
+        error = exceptions.NotFound(str(error) or None)
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied(str(error) or None)
+    if not isinstance(error, exceptions.APIException):
+        return None
+    headers = {}
+    if auth_header := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = auth_header
+    if (wait := getattr(error, "wait", None)) is not None:
+        headers["Retry-After"] = str(int(wait) + 1)
+    if isinstance(error, exceptions.ValidationError):
+        fields = list(field_errors(error.detail))
+        return _response(error.status_code, summary(fields), fields, headers)
+    return _response(error.status_code, str(error.detail), (), headers)
+
+
+def _response(status: int, detail: str, errors: Iterable[FieldError], headers: Mapping[str, str]) -> Response:
+    set_rollback()
+    return Response(body(status, detail, errors), status=status, headers=headers, content_type=CONTENT_TYPE)
+
+
+def summary(fields: list[FieldError]) -> str:
+    if len(fields) == 1:
+        return fields[0].detail
+    return f"{len(fields)} fields are wrong."
+
+
+def field_errors(detail: Any, pointer: str = "") -> Iterable[FieldError]:
+    """Flattens a serializer's nested errors into JSON pointers (RFC 6901)."""
+    if isinstance(detail, Mapping):
+        for key, inner in detail.items():
+            part = "" if key == "non_field_errors" else f"/{escape(str(key))}"
+            yield from field_errors(inner, pointer + part)
+    elif isinstance(detail, list):
+        for index, inner in enumerate(detail):
+            nested = isinstance(inner, Mapping | list)
+            yield from field_errors(inner, f"{pointer}/{index}" if nested else pointer)
+    elif detail:
+        yield FieldError(pointer, str(detail))
+
+
+def escape(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+# --- What Django itself answers, outside REST views ---
+
+
+def _html_wanted(request: HttpRequest) -> bool:
+    return not request.path.startswith("/api/") and "text/html" in request.headers.get("Accept", "")
+
+
+def _plain_or_problem(request: HttpRequest, status: int, detail: str) -> HttpResponse:
+    if _html_wanted(request):
+        return HttpResponse(f"{detail}\n", status=status, content_type="text/plain; charset=utf-8")
+    return problem(status, detail)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _plain_or_problem(request, 400, "The request could not be understood.")
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _plain_or_problem(request, 403, str(exception) or "You may not do this.")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _plain_or_problem(request, 404, f"There is nothing at {request.path}.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _plain_or_problem(request, 500, "Something broke here. The server's log says what.")
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return _plain_or_problem(request, 403, f"{reason or 'CSRF check failed.'} Reload the page and try again.")

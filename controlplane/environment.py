@@ -1,0 +1,206 @@
+"""Reading settings from the environment. A wrong value stops the start with one message."""
+
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]", "testserver"})
+LONGEST_SOCKET_PATH = 100
+"""The kernel's limit is 107 bytes; a socket's server needs a few for its temporary name."""
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, default).strip()
+
+
+def flag(name: str, *, default: bool = False) -> bool:
+    """``1/true/yes/on`` or ``0/false/no/off``; anything else raises ImproperlyConfigured."""
+    raw = os.environ.get(name)
+    if raw is None:
+        return default
+    word = raw.strip().lower()
+    if word in TRUE_WORDS:
+        return True
+    if word in FALSE_WORDS:
+        return False
+    raise ImproperlyConfigured(f"{name}={raw!r} is neither yes nor no: use 1 or 0.")
+
+
+def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(allowed)}.")
+    return value
+
+
+def listing(name: str, default: str) -> list[str]:
+    """Comma-separated words; empty ones are dropped."""
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def folder(name: str, default: Path) -> Path:
+    """An absolute folder, made when it is missing."""
+    path = Path(text(name) or default).expanduser()
+    if not path.is_absolute():
+        raise ImproperlyConfigured(f"{name}={str(path)!r} must be an absolute path.")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}: cannot make the folder {path}: {error.strerror}.") from error
+    return path
+
+
+def http_url(name: str, default: str) -> str:
+    """An http(s) URL without its trailing slash."""
+    url = text(name, default)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ImproperlyConfigured(f"{name}={url!r} must look like http://host:port.")
+    return url.rstrip("/")
+
+
+def secret_key(name: str, file: Path) -> str:
+    """The key from the environment, else from ``file``, which is made with a random key when missing."""
+    from_environment = text(name)
+    if from_environment:
+        return from_environment
+    if not file.exists():
+        _create_secret(file)
+    key = file.read_text(encoding="ascii").strip()
+    if not key:
+        raise ImproperlyConfigured(f"{file} is empty: delete it, and the next start makes a new key.")
+    return key
+
+
+def _create_secret(file: Path) -> None:
+    """Written aside and linked into place: of several processes starting at once, one wins."""
+    aside = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(secrets.token_urlsafe(64) + "\n")
+    try:
+        os.link(aside, file)
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink()
+
+
+def refuse_weak_secret(key: str, hosts: list[str]) -> None:
+    """A guessable key is accepted for loopback only."""
+    weak = len(key) < 32 or len(set(key)) < 8 or key.startswith("django-insecure-")
+    public = [host for host in hosts if host not in LOOPBACK_HOSTS]
+    if weak and public:
+        raise ImproperlyConfigured(
+            f"SWITCHYARD_SECRET_KEY is too weak to serve {', '.join(public)}: use 50 random characters, "
+            "or unset it, and a random key is kept in the data folder."
+        )
+
+
+def refuse_public_debug(debug: bool, hosts: list[str]) -> None:
+    public = [host for host in hosts if host not in LOOPBACK_HOSTS]
+    if debug and public:
+        raise ImproperlyConfigured(
+            f"SWITCHYARD_DEBUG shows source code to whoever causes an error: it cannot serve {', '.join(public)}."
+        )
+
+
+def redis_url(name: str, default_socket: Path) -> str:
+    """``redis[s]://host:port/0`` or ``unix:///path.sock?db=0``."""
+    url = text(name) or f"unix://{default_socket}?db=0"
+    parts = urlsplit(url)
+    if parts.scheme not in ("redis", "rediss", "unix"):
+        raise ImproperlyConfigured(
+            f"{name}={url!r} must look like redis://host:port/0 or unix:///path.sock?db=0."
+        )
+    if parts.scheme == "unix" and len(parts.path) > LONGEST_SOCKET_PATH:
+        raise ImproperlyConfigured(
+            f"The Redis socket's path {parts.path} is longer than {LONGEST_SOCKET_PATH} characters: "
+            f"set {name}, or a shorter SWITCHYARD_DATA_DIR."
+        )
+    redis_database_number(name, url)
+    return url
+
+
+def redis_database_number(name: str, url: str) -> int:
+    parts = urlsplit(url)
+    in_query = parse_qs(parts.query).get("db")
+    written = in_query[0] if in_query else (parts.path.strip("/") if parts.scheme != "unix" else "")
+    if not written:
+        return 0
+    if not written.isdigit():
+        raise ImproperlyConfigured(f"{name}={url!r}: {written!r} is not the number of a Redis database.")
+    return int(written)
+
+
+def redis_sibling(name: str, url: str, offset: int) -> str:
+    """The same server's database ``offset`` further on."""
+    parts = urlsplit(url)
+    number = redis_database_number(name, url) + offset
+    query = {key: values[-1] for key, values in parse_qs(parts.query).items() if key != "db"}
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}?{urlencode({**query, 'db': number})}"
+    return parts._replace(path=f"/{number}", query=urlencode(query)).geturl()
+
+
+def celery_broker_url(redis: str) -> str:
+    """Celery writes a socket as ``redis+socket:///path?virtual_host=N``."""
+    parts = urlsplit(redis)
+    if parts.scheme != "unix":
+        return redis
+    number = redis_database_number("SWITCHYARD_REDIS_URL", redis)
+    return f"redis+socket://{parts.path}?virtual_host={number}"
+
+
+def database(name: str, data_dir: Path) -> dict[str, object]:
+    """Django's settings for SQLite in the data folder, or for ``postgresql://user:password@host:port/name``."""
+    url = text(name)
+    if not url:
+        return sqlite(data_dir / "db.sqlite3")
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return sqlite(Path(unquote(parts.path)))
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ImproperlyConfigured(
+            f"{name} must begin with postgresql:// or sqlite:///, not {parts.scheme!r}."
+        )
+    if not parts.path.strip("/"):
+        raise ImproperlyConfigured(f"{name} names no database: postgresql://user:password@host:5432/NAME.")
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.strip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", parts.hostname or ""),
+        "PORT": parts.port or "",
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"connect_timeout": 5, **options},
+    }
+
+
+def sqlite(file: Path) -> dict[str, object]:
+    """Write-ahead log, so that readers never wait for a writer; a writer waits up to 20 s for its turn.
+
+    ``IMMEDIATE`` takes the write lock when a transaction begins: with the default, two transactions
+    that read before they write fail at once instead of waiting for each other.
+    """
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(file),
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": (
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; "
+                "PRAGMA cache_size=-16000;"
+            ),
+        },
+        "TEST": {"NAME": str(file.with_name("test.sqlite3"))},
+    }

@@ -1,0 +1,35 @@
+"""Connections to the Redis that carries table, telemetry and probes (logical database 0)."""
+
+from functools import lru_cache
+
+import redis
+import redis.asyncio
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+TIMEOUT_S = 1.0
+"""An absent Redis must not hold up a page or a write for longer than this."""
+
+
+@lru_cache(maxsize=4)
+def _client(url: str) -> "redis.Redis":
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
+        retry=Retry(NoBackoff(), 1),
+        health_check_interval=30,
+    )
+
+
+def client() -> "redis.Redis":
+    """The process's shared client, safe in threads. Answers bytes. Raises redis.RedisError when away."""
+    return _client(settings.REDIS_URL)
+
+
+def async_client() -> "redis.asyncio.Redis":
+    """A new client of the running event loop; whoever asks for it closes it."""
+    return redis.asyncio.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
+    )

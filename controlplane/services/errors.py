@@ -1,0 +1,47 @@
+"""Why a write was refused. The API turns these into problem+json, commands into one line each."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class FieldError(NamedTuple):
+    pointer: str
+    """JSON pointer (RFC 6901) into what was sent; empty: the whole of it."""
+    detail: str
+
+
+class ServiceError(Exception):
+    """A verb was refused. Nothing has been written."""
+
+    status = 400
+
+    def __init__(self, detail: str, errors: Sequence[FieldError] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+
+
+class Invalid(ServiceError):
+    """Some fields are wrong; ``errors`` says which and why."""
+
+    status = 400
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        one = errors[0].detail if len(errors) == 1 else f"{len(errors)} fields are wrong."
+        super().__init__(one, errors)
+
+
+class NotFound(ServiceError):
+    status = 404
+
+
+class Conflict(ServiceError):
+    """What was asked for does not fit what is there (a name is taken, a class is in use)."""
+
+    status = 409
+
+
+class Stale(ServiceError):
+    """The caller's version is not the current one: somebody else wrote first."""
+
+    status = 412

@@ -1,0 +1,227 @@
+"""All settings, each from the environment or with a safe default. Every ``SWITCHYARD_*`` name is read here."""
+
+from pathlib import Path
+
+from controlplane import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# Where data live: db.sqlite3, secret_key, redis/, logs/, proxy/, static/.
+DATA_DIR = environment.folder("SWITCHYARD_DATA_DIR", BASE_DIR / "var")
+
+DEBUG = environment.flag("SWITCHYARD_DEBUG")
+ALLOWED_HOSTS = environment.listing("SWITCHYARD_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+SECRET_KEY = environment.secret_key("SWITCHYARD_SECRET_KEY", DATA_DIR / "secret_key")
+environment.refuse_weak_secret(SECRET_KEY, ALLOWED_HOSTS)
+environment.refuse_public_debug(DEBUG, ALLOWED_HOSTS)
+
+# The dashboard is behind TLS: cookies are sent over https only.
+TLS = environment.flag("SWITCHYARD_TLS")
+# Shown on pages and in examples: where clients send inference requests.
+PROXY_URL = environment.http_url("SWITCHYARD_PROXY_URL", "http://127.0.0.1:8080")
+
+# --- Redis: database 0 carries table, telemetry and probes; 1 channels and cache; 2 Celery ---
+REDIS_URL = environment.redis_url("SWITCHYARD_REDIS_URL", DATA_DIR / "redis" / "redis.sock")
+_CHANNELS_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 1)
+_CELERY_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 2)
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [_CHANNELS_URL], "prefix": "sy"},
+    }
+}
+CACHES = {
+    "default": {
+        "BACKEND": "controlplane.forgiving_cache.ForgivingRedisCache",
+        "LOCATION": _CHANNELS_URL,
+        "KEY_PREFIX": "sy",
+        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
+    }
+}
+
+CELERY_BROKER_URL = environment.celery_broker_url(_CELERY_URL)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 60, "socket_timeout": 10}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_SOFT_TIME_LIMIT = 60
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE = {
+    "probe-tick": {
+        "task": "controlplane.probes.tasks.tick",
+        "schedule": 1.0,
+        # A tick that waited this long has been overtaken by the next one.
+        "options": {"expires": 1.0},
+    }
+}
+
+# --- Database ---
+DATABASES = {"default": environment.database("SWITCHYARD_DATABASE_URL", DATA_DIR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Django ---
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "axes",
+    "controlplane",
+    "dashboard",
+]
+MIDDLEWARE = [
+    "controlplane.security_headers.SecurityHeadersMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "controlplane.static_files.StaticFilesMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "controlplane.password_change.PasswordChangeMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    # Last, so that a locked-out login is answered by it.
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "controlplane.urls"
+ASGI_APPLICATION = "controlplane.asgi.application"
+# Named here and imported by name, because the control plane never imports the dashboard.
+WEBSOCKET_URLPATTERNS = "dashboard.sockets.websocket_urlpatterns"
+APPEND_SLASH = False
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+            ]
+        },
+    }
+]
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+# --- Static files: collected with hashed names; SWITCHYARD_COLLECTED_STATIC=0 serves them as they lie ---
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+COLLECTED_STATIC = environment.flag("SWITCHYARD_COLLECTED_STATIC", default=not DEBUG)
+STORAGES = {
+    "staticfiles": {
+        "BACKEND": "controlplane.static_files.HashedStaticFiles"
+        if COLLECTED_STATIC
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = not COLLECTED_STATIC
+WHITENOISE_AUTOREFRESH = not COLLECTED_STATIC
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+
+# --- People ---
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login"
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+# Ten wrong passwords for one name from one address: that pair waits a quarter of an hour.
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = 0.25
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_HTTP_RESPONSE_CODE = 429
+AXES_LOCKOUT_CALLABLE = "controlplane.login_lockout.locked_out"
+AXES_VERBOSE = False
+AXES_DISABLE_ACCESS_LOG = True
+
+# --- Browser security (the content security policy is in security_headers.py) ---
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = TLS
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SECURE = TLS
+CSRF_FAILURE_VIEW = "controlplane.api.errors.csrf_failure"
+if TLS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    CSRF_TRUSTED_ORIGINS = [f"https://{host.lstrip('.')}" for host in ALLOWED_HOSTS if host != "*"]
+
+# --- REST API ---
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "controlplane.api.authentication.TokenAuthentication",
+        "controlplane.api.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["controlplane.api.rendering.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["controlplane.api.parsing.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "controlplane.api.pagination.Pages",
+    "DEFAULT_SCHEMA_CLASS": "controlplane.api.schema.ProblemSchema",
+    "DEFAULT_THROTTLE_CLASSES": [
+        "rest_framework.throttling.UserRateThrottle",
+        "rest_framework.throttling.AnonRateThrottle",
+    ],
+    # Pages poll nothing and scripts rarely write: far above both, far below what hurts.
+    "DEFAULT_THROTTLE_RATES": {"user": "6000/min", "anon": "120/min"},
+    "EXCEPTION_HANDLER": "controlplane.api.errors.problem_response",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Switchyard API",
+    "DESCRIPTION": (
+        "Fleets of model replicas, their policies and what happens to them. Every error is "
+        "`application/problem+json`; every write answers which table version it made."
+    ),
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# --- Logs: one line each on standard error, which the supervisor keeps in files ---
+LOG_LEVEL = environment.choice(
+    "SWITCHYARD_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "loggers": {
+        "django": {"handlers": [], "level": "INFO", "propagate": True},
+        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
+        "axes": {"level": "WARNING"},
+    },
+}

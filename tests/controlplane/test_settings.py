@@ -1,0 +1,98 @@
+"""Wrong values in the environment stop the start with one message that says what to do."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(tmp_path: Path, expression: str = "1", **values: str) -> subprocess.CompletedProcess[str]:
+    """Imports the settings in a process of their own, as a start does."""
+    code = f"from controlplane import settings; print({expression})"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**kept, "SWITCHYARD_DATA_DIR": str(tmp_path), **values},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("SWITCHYARD_DEBUG", "maybe", "neither yes nor no"),
+        ("SWITCHYARD_DATA_DIR", "relative/folder", "must be an absolute path"),
+        ("SWITCHYARD_REDIS_URL", "http://localhost", "must look like redis://host:port/0"),
+        ("SWITCHYARD_REDIS_URL", "redis://localhost/zero", "not the number of a Redis database"),
+        ("SWITCHYARD_REDIS_URL", "unix:///" + "x" * 120, "longer than 100 characters"),
+        ("SWITCHYARD_DATABASE_URL", "mysql://localhost/x", "must begin with postgresql://"),
+        ("SWITCHYARD_DATABASE_URL", "postgresql://localhost", "names no database"),
+        ("SWITCHYARD_PROXY_URL", "127.0.0.1:8080", "must look like http://host:port"),
+        ("SWITCHYARD_LOG_LEVEL", "LOUD", "is not one of DEBUG, INFO"),
+    ],
+)
+def test_wrong_value_is_refused(tmp_path: Path, name: str, value: str, message: str) -> None:
+    answer = load(tmp_path, **{name: value})
+    assert answer.returncode != 0
+    last_line = answer.stderr.strip().splitlines()[-1]
+    assert "ImproperlyConfigured" in last_line
+    assert message in last_line
+
+
+def test_public_host_with_a_guessable_secret_is_refused(tmp_path: Path) -> None:
+    answer = load(tmp_path, SWITCHYARD_ALLOWED_HOSTS="fleet.example", SWITCHYARD_SECRET_KEY="secret")
+    assert answer.returncode != 0
+    assert "too weak to serve fleet.example" in answer.stderr
+
+
+def test_public_host_with_debug_is_refused(tmp_path: Path) -> None:
+    answer = load(tmp_path, SWITCHYARD_ALLOWED_HOSTS="*", SWITCHYARD_DEBUG="1")
+    assert answer.returncode != 0
+    assert "cannot serve *" in answer.stderr
+
+
+def test_a_random_secret_is_made_once_and_kept(tmp_path: Path) -> None:
+    first = load(tmp_path, "settings.SECRET_KEY")
+    second = load(tmp_path, "settings.SECRET_KEY")
+    assert first.returncode == 0, first.stderr
+    assert len(first.stdout.strip()) > 60
+    assert first.stdout == second.stdout
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("url", "channels", "celery"),
+    [
+        ("redis://10.0.0.1:6379/0", "redis://10.0.0.1:6379/1", "redis://10.0.0.1:6379/2"),
+        ("redis://10.0.0.1:6379", "redis://10.0.0.1:6379/1", "redis://10.0.0.1:6379/2"),
+        ("redis://:pw@h:1/3", "redis://:pw@h:1/4", "redis://:pw@h:1/5"),
+        ("unix:///r.sock?db=0", "unix:///r.sock?db=1", "redis+socket:///r.sock?virtual_host=2"),
+    ],
+)
+def test_one_redis_url_gives_all_three(tmp_path: Path, url: str, channels: str, celery: str) -> None:
+    answer = load(
+        tmp_path,
+        "(settings.CACHES['default']['LOCATION'], settings.CELERY_BROKER_URL)",
+        SWITCHYARD_REDIS_URL=url,
+    )
+    assert answer.stdout.strip() == str((channels, celery))
+
+
+def test_postgresql_url(tmp_path: Path) -> None:
+    url = "postgresql://sy:p%40ss@db.example:5433/switchyard?sslmode=require"
+    answer = load(
+        tmp_path,
+        "[settings.DATABASES['default'][k] for k in ('USER', 'PASSWORD', 'HOST', 'PORT', 'NAME', 'OPTIONS')]",
+        SWITCHYARD_DATABASE_URL=url,
+    )
+    assert answer.stdout.strip() == (
+        "['sy', 'p@ss', 'db.example', 5433, 'switchyard', {'connect_timeout': 5, 'sslmode': 'require'}]"
+    )
