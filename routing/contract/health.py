@@ -1,0 +1,145 @@
+"""How probes move a replica between ``checking``, ``ready``, ``unready`` and ``down``.
+
+Rules:
+
+- A replica that never passed is ``checking``. Its first pass makes it ready at once. While its startup
+  budget lasts, failures leave it ``checking``; after that the next failure makes it ``down``.
+- ``ready`` is lost after ``fall`` failures in a row; the last of them says whether to ``unready`` (it
+  answers, but cannot serve) or ``down`` (refused, no answer, not live).
+- ``ready`` is regained after ``rise`` passes in a row.
+- ``unready`` becomes ``down`` after ``fall`` such failures in a row; ``down`` becomes ``unready`` as
+  soon as the server answers again.
+- Silence alone (a probe that timed out) proves nothing while the replica answers live traffic: such a
+  result changes neither state nor counters.
+
+Both probers, the control plane's and the standalone proxy's, decide here and nowhere else. A result
+that :data:`TABLE` does not list raises and changes nothing.
+"""
+
+from typing import Literal, NamedTuple
+
+from routing.contract.probe import Probe
+from routing.contract.table import Health
+from routing.contract.verdict import Verdict
+
+Sighting = Literal["passed", "unready", "down", "overdue", "excused"]
+"""``overdue``: any failure of a replica that has used up its startup budget without a pass.
+``excused``: a timeout while live traffic is being answered."""
+
+
+class Counters(NamedTuple):
+    """Results in a row, towards the next change of state."""
+
+    rises: int = 0
+    falls: int = 0
+
+
+class Step(NamedTuple):
+    """What one result led to."""
+
+    state: Health
+    counters: Counters
+    has_passed: bool
+    changed: bool
+    reason: str
+    """Why the replica is in ``state``, for people. Written down when ``changed``."""
+
+
+class UnlistedTransition(ValueError):
+    """A state and a result that cannot meet: a caller's mistake or a corrupted record."""
+
+
+class _Move(NamedTuple):
+    target: Health
+    counts: Literal["rises", "falls", "nothing", "resets"]
+    at_once: bool = False
+
+
+TABLE: dict[tuple[Health, Sighting], _Move] = {
+    ("checking", "passed"): _Move("ready", "rises", at_once=True),
+    ("checking", "unready"): _Move("checking", "resets"),
+    ("checking", "down"): _Move("checking", "resets"),
+    ("checking", "excused"): _Move("checking", "nothing"),
+    ("checking", "overdue"): _Move("down", "falls", at_once=True),
+    ("ready", "passed"): _Move("ready", "resets"),
+    ("ready", "unready"): _Move("unready", "falls"),
+    ("ready", "down"): _Move("down", "falls"),
+    ("ready", "excused"): _Move("ready", "nothing"),
+    ("unready", "passed"): _Move("ready", "rises"),
+    ("unready", "unready"): _Move("unready", "resets"),
+    ("unready", "down"): _Move("down", "falls"),
+    ("unready", "excused"): _Move("unready", "nothing"),
+    ("down", "passed"): _Move("ready", "rises"),
+    ("down", "unready"): _Move("unready", "falls", at_once=True),
+    ("down", "down"): _Move("down", "resets"),
+    ("down", "excused"): _Move("down", "nothing"),
+    ("down", "overdue"): _Move("down", "resets"),
+}
+
+
+def step(
+    state: Health,
+    counters: Counters,
+    verdict: Verdict,
+    probe: Probe,
+    *,
+    has_passed: bool,
+    in_startup_budget: bool,
+    answering: bool,
+) -> Step:
+    """Where one probe result leads.
+
+    ``in_startup_budget``: less than ``probe.startup_budget_s`` has gone by since the replica began to
+    be probed. ``answering``: it has answered live traffic lately. Raises :class:`UnlistedTransition`.
+    """
+    seen = sighting(verdict, has_passed=has_passed, in_startup_budget=in_startup_budget, answering=answering)
+    try:
+        move = TABLE[state, seen]
+    except KeyError:
+        raise UnlistedTransition(f"a replica that is {state} cannot be seen {seen}") from None
+    at_once = move.at_once or (verdict.passed and not has_passed)
+    new_state, new_counters = _move(state, counters, move, _threshold(move, probe, at_once))
+    return Step(
+        new_state,
+        new_counters,
+        has_passed or verdict.passed,
+        new_state != state,
+        _reason(seen, verdict, probe),
+    )
+
+
+def sighting(verdict: Verdict, *, has_passed: bool, in_startup_budget: bool, answering: bool) -> Sighting:
+    """What kind of result this is in the replica's situation."""
+    if verdict.passed:
+        return "passed"
+    if verdict.timed_out and answering:
+        return "excused"
+    if not has_passed and not in_startup_budget:
+        return "overdue"
+    return "unready" if verdict.hint == "unready" else "down"
+
+
+def _threshold(move: _Move, probe: Probe, at_once: bool) -> int:
+    if at_once:
+        return 1
+    return probe.rise if move.counts == "rises" else probe.fall
+
+
+def _move(state: Health, counters: Counters, move: _Move, threshold: int) -> tuple[Health, Counters]:
+    if move.counts == "nothing":
+        return state, counters
+    if move.counts == "resets":
+        return move.target, Counters()
+    rises = counters.rises + 1 if move.counts == "rises" else 0
+    falls = counters.falls + 1 if move.counts == "falls" else 0
+    if rises + falls >= threshold:
+        return move.target, Counters()
+    return state, Counters(rises, falls)
+
+
+def _reason(seen: Sighting, verdict: Verdict, probe: Probe) -> str:
+    if seen == "overdue":
+        return f"has not passed a probe within {probe.startup_budget_s:g} s: {verdict.words}"
+    if seen == "excused":
+        return f"{verdict.words}, but it answers live traffic"
+    return verdict.words

@@ -1,0 +1,244 @@
+"""Probe presets: what to ask a replica, and what its answer means, per kind of model server.
+
+Three probes, as in Kubernetes. *Startup* runs until a replica first passes. *Readiness* asks whether
+the model can serve now. *Liveness* asks whether the server is alive at all; it is sent only when
+readiness got an answer that failed, to tell ``unready`` from ``down``. Pure: the caller sends.
+
+One round, in the words of whoever sends::
+
+    checks = checks_of(probe, protocol, url, model)
+    kind = checks.first(has_passed)
+    verdict = checks.judge(kind, status, body)          # or verdict_of_error(error, checks.timeout_s)
+    if checks.needs_liveness(kind, verdict):
+        verdict = conclude(verdict, <judged the same way for "liveness">)
+
+and then :func:`routing.contract.health.step`.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from routing.contract.addresses import parse_base_url
+from routing.contract.probe import Probe
+from routing.contract.table import Protocol
+from routing.contract.verdict import Verdict, down, message_of, passed, status_words, unready
+
+Kind = Literal["startup", "readiness", "liveness"]
+
+LLM_TIMEOUT_S = 5.0
+"""A language model's server may generate a token to answer, or be busy with a long batch."""
+TIMEOUT_S = 1.0
+
+
+class ProbeRequest(NamedTuple):
+    """One HTTP request to a replica. ``path`` is the whole request target, base path included."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+class _Question(NamedTuple):
+    """What a preset asks for one kind of probe, and how it reads the answer."""
+
+    request: Callable[[Probe, str], ProbeRequest]
+    judge: Callable[[Probe, int, bytes], Verdict]
+
+
+class Preset(NamedTuple):
+    """One kind of model server."""
+
+    timeout_s: float
+    words: str
+    """For people who choose one."""
+    readiness: _Question
+    liveness: _Question
+
+
+class Checks(NamedTuple):
+    """Everything a prober needs for one replica."""
+
+    probe: Probe
+    timeout_s: float
+    requests: dict[Kind, ProbeRequest]
+    preset: Preset
+
+    def first(self, has_passed: bool) -> Kind:
+        """Which probe opens a round."""
+        return "readiness" if has_passed else "startup"
+
+    def judge(self, kind: Kind, status: int, body: bytes) -> Verdict:
+        """What an HTTP answer to this kind of probe means."""
+        question = self.preset.liveness if kind == "liveness" else self.preset.readiness
+        return question.judge(self.probe, status, body)
+
+    def needs_liveness(self, kind: Kind, verdict: Verdict) -> bool:
+        """Whether a second question would tell more: the model is not ready, but is the server alive?"""
+        asked_already = self.requests["liveness"] == self.requests["readiness"]
+        return kind == "readiness" and verdict.hint == "unready" and not asked_already
+
+
+def checks_of(probe: Probe, protocol: Protocol, url: str, model: str) -> Checks:
+    """The probes of one replica.
+
+    ``url`` is its base URL, ``model`` the name it serves the model under. Raises ValueError when the
+    preset is unknown or ``http`` lacks a path; a checked fleet file or API write has neither.
+    """
+    probe = resolve(probe, protocol)
+    preset = preset_named(probe.preset)
+    prefix = parse_base_url(url).path_prefix
+    readiness = preset.readiness.request(probe, model)
+    liveness = preset.liveness.request(probe, model)
+    requests: dict[Kind, ProbeRequest] = {
+        "startup": _on(prefix, readiness),
+        "readiness": _on(prefix, readiness),
+        "liveness": _on(prefix, liveness),
+    }
+    timeout_s = preset.timeout_s if probe.timeout_s is None else probe.timeout_s
+    return Checks(probe, timeout_s, requests, preset)
+
+
+def resolve(probe: Probe, protocol: Protocol) -> Probe:
+    """Fill in what a fleet that chose neither preset nor path is probed with.
+
+    ``openai``: ``GET /health`` must answer 200, which vLLM, SGLang, TGI and llama.cpp all do.
+    ``open-inference``: the preset ``kserve-v2``. ``generic``: any answer to ``GET /`` below 500.
+    """
+    if probe.preset != "http" or probe.path is not None:
+        return probe
+    if protocol == "open-inference":
+        return msgspec.structs.replace(probe, preset="kserve-v2")
+    if protocol == "openai":
+        timeout_s = LLM_TIMEOUT_S if probe.timeout_s is None else probe.timeout_s
+        return msgspec.structs.replace(probe, path="/health", timeout_s=timeout_s)
+    return msgspec.structs.replace(probe, path="/", accepted_statuses=list(range(200, 500)))
+
+
+def preset_named(name: str) -> Preset:
+    """Raises ValueError that lists the known ones."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise ValueError(f'unknown probe preset "{name}": use one of {", ".join(PRESETS)}') from None
+
+
+def conclude(readiness: Verdict, liveness: Verdict) -> Verdict:
+    """One verdict of a failed readiness probe and the liveness probe that followed it."""
+    return readiness if liveness.passed else liveness
+
+
+def _on(prefix: str, request: ProbeRequest) -> ProbeRequest:
+    headers = (("User-Agent", "switchyard-probe"), ("Accept", "*/*"), *request.headers)
+    return request._replace(path=prefix + request.path, headers=headers)
+
+
+def _get(path: str) -> Callable[[Probe, str], ProbeRequest]:
+    return lambda probe, model: ProbeRequest("GET", path)
+
+
+# llama.cpp: server README, "GET /health": 200 {"status": "ok"}; 503 "Loading model" until it can serve.
+
+
+def _llama_cpp(probe: Probe, status: int, body: bytes) -> Verdict:
+    words = status_words(status, body)
+    if status == 200:
+        return passed(words)
+    return down(words) if status >= 500 and status != 503 else unready(words)
+
+
+# vLLM: GET /health answers 200 while the engine works and 503 once it is dead; while it loads, refused.
+
+
+def _vllm(probe: Probe, status: int, body: bytes) -> Verdict:
+    if status == 200:
+        return passed(status_words(status))
+    if status == 503:
+        said = message_of(body)
+        return down("503 engine dead" + (f": {said}" if said else ""))
+    return down(status_words(status, body)) if status >= 500 else unready(status_words(status, body))
+
+
+# Open Inference Protocol (KServe V2), "Health": live, ready and per-model ready. A server can be ready
+# while the model is not, so readiness asks for the model. Loading is 400 (Triton, MLServer), 404 or 503.
+
+
+def _v2_model_ready(probe: Probe, model: str) -> ProbeRequest:
+    return ProbeRequest("GET", f"/v2/models/{quote(model, safe='')}/ready")
+
+
+def _v2_readiness(probe: Probe, status: int, body: bytes) -> Verdict:
+    words = status_words(status, body)
+    if status == 200:
+        return unready("200, but the model says it is not ready") if _denies(body, "ready") else passed(words)
+    return unready(f"model not ready: {words}")
+
+
+def _v2_liveness(probe: Probe, status: int, body: bytes) -> Verdict:
+    if status == 200 and not _denies(body, "live"):
+        return passed(status_words(status))
+    return down(f"server not live: {status_words(status, body)}")
+
+
+def _denies(body: bytes, key: str) -> bool:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get(key) is False
+
+
+# http: everything as the user says.
+
+
+def _http_request(probe: Probe, model: str) -> ProbeRequest:
+    if probe.path is None:
+        raise ValueError("the probe preset http needs a path")
+    method = probe.method or ("GET" if probe.body is None else "POST")
+    if probe.body is None:
+        return ProbeRequest(method, probe.path)
+    return ProbeRequest(
+        method, probe.path, (("Content-Type", "application/json"),), probe.body.encode("utf-8")
+    )
+
+
+def _http(probe: Probe, status: int, body: bytes) -> Verdict:
+    words = status_words(status, body)
+    accepted = [200] if probe.accepted_statuses is None else probe.accepted_statuses
+    if status not in accepted:
+        return unready(words + (" (redirects are not followed)" if 300 <= status < 400 else ""))
+    if probe.body_contains is not None and probe.body_contains.encode("utf-8") not in body:
+        return unready(f'{status}, but the answer lacks "{probe.body_contains}"')
+    return passed(words)
+
+
+PRESETS: dict[str, Preset] = {
+    "llama.cpp": Preset(
+        LLM_TIMEOUT_S,
+        "`GET /health` is 200; 503 `Loading model` is not ready yet; other 5xx is down",
+        _Question(_get("/health"), _llama_cpp),
+        _Question(_get("/health"), _llama_cpp),
+    ),
+    "kserve-v2": Preset(
+        TIMEOUT_S,
+        "`GET /v2/models/{model}/ready` is 200; if not, `GET /v2/health/live` tells unready from down",
+        _Question(_v2_model_ready, _v2_readiness),
+        _Question(_get("/v2/health/live"), _v2_liveness),
+    ),
+    "vllm": Preset(
+        LLM_TIMEOUT_S,
+        "`GET /health` is 200; 503 is a dead engine and, as other 5xx, down",
+        _Question(_get("/health"), _vllm),
+        _Question(_get("/health"), _vllm),
+    ),
+    "http": Preset(
+        TIMEOUT_S,
+        "what `path`, `method`, `body`, `accepted_statuses` and `body_contains` say",
+        _Question(_http_request, _http),
+        _Question(_http_request, _http),
+    ),
+}
