@@ -1,0 +1,42 @@
+# Everything goes through bootstrap/run.py, which makes .venv from the locks first where it is missing.
+# Another Python: make up PYTHON=python3.12. Flags: make up ARGS="--no-examples --port 8000".
+PYTHON ?= python3
+ARGS ?=
+RUN = $(PYTHON) bootstrap/run.py
+
+.PHONY: help install up test lint browser reset lock
+
+help:
+	@echo "make install   the environment (.venv) only"
+	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
+	@echo "make test      lint, types, import contracts, migrations check, every test"
+	@echo "make lint      the checks without the tests"
+	@echo "make browser   download a Chromium for the browser tests, where none is installed"
+	@echo "make reset     empty the data folder (var/)"
+	@echo "make lock      resolve the locks again from pyproject.toml (needs uv)"
+
+install: python
+	@$(RUN) install
+
+up: python
+	@$(RUN) up $(ARGS)
+
+test: python
+	@$(RUN) test $(ARGS)
+
+lint: python
+	@$(RUN) test --lint-only
+
+browser: python
+	@$(RUN) run --dev -m playwright install chromium
+
+reset: python
+	@$(PYTHON) bootstrap/reset.py $(ARGS)
+
+lock: python
+	@$(PYTHON) bootstrap/lock.py $(ARGS)
+
+.PHONY: python
+python:
+	@command -v $(firstword $(PYTHON)) >/dev/null || \
+	{ echo "Switchyard needs Python 3.11 or newer, and there is no '$(PYTHON)' here: install python3." >&2; exit 1; }

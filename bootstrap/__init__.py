@@ -1,0 +1,1 @@
+"""From a bare machine to a running environment, with the standard library alone."""

@@ -1,0 +1,46 @@
+"""Every check of the project, one after the other: ``make test``. Runs in the environment with test tools.
+
+Lint and types come first because they are quick; pytest comes last, so that its closing line is the
+last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
+Arguments go to pytest; ``--lint-only`` leaves the tests out.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+LINT: dict[str, list[str]] = {
+    "ruff check": [str(BIN / "ruff"), "check", "."],
+    "ruff format": [str(BIN / "ruff"), "format", "--check", "."],
+    "mypy": [str(BIN / "mypy")],
+    "import contracts": [str(BIN / "lint-imports")],
+    "django check": [sys.executable, "manage.py", "check"],
+    "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
+}
+PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup"]
+
+
+def main(arguments: list[str]) -> int:
+    steps = dict(LINT)
+    if "--lint-only" not in arguments:
+        steps["tests"] = [*PYTEST, *arguments]
+    started = time.monotonic()
+    failed = [name for name, command in steps.items() if not passes(name, command)]
+    print(f"{len(steps)} checks in {time.monotonic() - started:.0f} s: ", end="")
+    print("failed: " + ", ".join(failed) if failed else "all passed")
+    return 1 if failed else 0
+
+
+def passes(name: str, command: list[str]) -> bool:
+    print(f"--- {name}", flush=True)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

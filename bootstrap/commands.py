@@ -1,0 +1,47 @@
+"""What ``bootstrap/run.py`` can be asked for; each ends in the environment's own Python."""
+
+import os
+import sys
+from typing import NoReturn
+
+from bootstrap.environment import PROJECT, ensure
+from bootstrap.errors import BootstrapError
+
+USAGE = "usage: run.py install | up [flags] | test [pytest arguments] | run [--dev] COMMAND [arguments]"
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status; 1 after one sentence on standard error."""
+    if not arguments:
+        print(USAGE, file=sys.stderr)
+        return 2
+    try:
+        return dispatch(arguments[0], arguments[1:])
+    except BootstrapError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted; the next run starts the install afresh", file=sys.stderr)
+        return 130
+
+
+def dispatch(command: str, rest: list[str]) -> int:
+    if command == "install":
+        print(f"ready: {ensure(dev='--dev' in rest)}")
+        return 0
+    if command == "up":
+        hand_over(ensure(dev=False), [str(PROJECT / "manage.py"), "up", *rest])
+    if command == "test":
+        hand_over(ensure(dev=True), [str(PROJECT / "bootstrap" / "checks.py"), *rest])
+    if command == "run" and rest:
+        dev = rest[0] == "--dev"
+        hand_over(ensure(dev=dev), rest[1:] if dev else rest)
+    print(USAGE, file=sys.stderr)
+    return 2
+
+
+def hand_over(python: os.PathLike[str], arguments: list[str]) -> NoReturn:
+    """Become ``python arguments`` in the project's folder: same process id, so signals reach it."""
+    os.chdir(PROJECT)
+    sys.stdout.flush()
+    os.execv(python, [str(python), *arguments])
