@@ -1,0 +1,28 @@
+"""How one attempt at one replica ended, as seen by whoever sent it."""
+
+import enum
+
+
+class Outcome(enum.Enum):
+    """Exactly one of these is told to the pool for every attempt that was begun."""
+
+    SUCCESS = "success"
+    """The replica answered below 400 and the answer was carried to its end."""
+    FAILED = "failed"
+    """The replica answered 5xx."""
+    REFUSED = "refused"
+    """No connection: refused, unreachable or not opened in time. No request byte was written."""
+    LOST = "lost"
+    """The connection broke, or what came back was not a valid response."""
+    TIMEOUT = "timeout"
+    """A time limit of the fleet's policy passed (not one that the client set)."""
+    REJECTED = "rejected"
+    """429, or 503 with ``Retry-After``: load, not death."""
+    CLIENT_ERROR = "client_error"
+    """Any other 4xx: the request's fault."""
+    CANCELLED = "cancelled"
+    """The client left, or a deadline that the client set has passed."""
+
+
+FAILURES = frozenset({Outcome.FAILED, Outcome.REFUSED, Outcome.LOST, Outcome.TIMEOUT})
+"""Outcomes that count against a replica. Load, cancels and the client's own errors never do."""

@@ -1,0 +1,111 @@
+"""Who may receive a request: admin state × health × ejection, three facts that are never folded into one.
+
+A replica is eligible when all three allow it. :func:`sort_out` says so for a whole pool, and
+:func:`obstacles` says for one replica, in plain words, which of them does not.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from routing.policies.panic import in_panic
+from routing.replica import Replica
+
+
+@dataclass(slots=True)
+class Eligibility:
+    """A pool sorted out at one moment."""
+
+    eligible: list[Replica] = field(default_factory=list)
+    probation: list[Replica] = field(default_factory=list)
+    """Their ejection is over; each waits for its one probe request."""
+    panic: bool = False
+    """Health is being ignored for replicas that have passed a probe once."""
+    last_resort: bool = False
+    """Nothing but ejected replicas is left, so they are used."""
+
+
+def sort_out(replicas: Sequence[Replica], now: float) -> Eligibility:
+    """Sort a pool's replicas by whether they may receive something new at ``now``."""
+    result = Eligibility(panic=_panic(replicas))
+    ejected: list[Replica] = []
+    for replica in replicas:
+        if not _intended(replica) or not _healthy(replica, result.panic):
+            continue
+        ends = replica.ejection.until
+        if not ends:
+            result.eligible.append(replica)
+            continue
+        ejected.append(replica)
+        if now >= ends:
+            result.probation.append(replica)
+    if not result.eligible and ejected:
+        # An ejected replica is better than none: the limit on ejections is a share of what is left.
+        result.eligible = ejected
+        result.last_resort = True
+    return result
+
+
+def available(replicas: Iterable[Replica]) -> int:
+    """How many replicas could be in use if none was ejected: what the limit on ejections is a share of."""
+    everyone = list(replicas)
+    panic = _panic(everyone)
+    return sum(1 for replica in everyone if _intended(replica) and _healthy(replica, panic))
+
+
+def obstacles(replica: Replica, panic: bool, last_resort: bool, now: float) -> list[str]:
+    """Why a replica receives nothing new, one entry a reason; empty: it is eligible."""
+    spec, ejection, found = replica.spec, replica.ejection, []
+    if spec.admin_state != "active":
+        found.append(f"{spec.admin_state}, as an operator wants it")
+    if spec.weight <= 0:
+        found.append("weight 0")
+    if not _healthy(replica, panic):
+        found.append(_HEALTH_WORDS[spec.health])
+    if ejection.until and not last_resort:
+        left = ejection.until - now
+        when = f"for another {left:.0f} s" if left > 0 else "until its probe request is answered"
+        found.append(f"ejected {when}: {ejection.reason}")
+    return found
+
+
+def summary(fleet: str, replicas: Sequence[Replica]) -> str:
+    """Why nobody can be picked: ``2 replicas of fleet digits: 1 checking, 1 draining``."""
+    if not replicas:
+        return f"fleet {fleet} has no replicas"
+    count = f"{len(replicas)} replica{'s' if len(replicas) > 1 else ''}"
+    states = Counter(_first_obstacle(replica) for replica in replicas)
+    return f"{count} of fleet {fleet}: {', '.join(f'{n} {state}' for state, n in states.items())}"
+
+
+def _first_obstacle(replica: Replica) -> str:
+    spec = replica.spec
+    if spec.admin_state != "active":
+        return spec.admin_state
+    if spec.weight <= 0:
+        return "with weight 0"
+    if spec.health != "ready":
+        return spec.health
+    return "ejected" if replica.ejection.until else "ready"
+
+
+def _intended(replica: Replica) -> bool:
+    spec = replica.spec
+    return spec.admin_state == "active" and spec.weight > 0
+
+
+def _healthy(replica: Replica, panic: bool) -> bool:
+    spec = replica.spec
+    return spec.health == "ready" or (panic and spec.has_passed and spec.health != "checking")
+
+
+def _panic(replicas: Iterable[Replica]) -> bool:
+    counted = [r.spec for r in replicas if r.spec.admin_state == "active" and r.spec.has_passed]
+    return in_panic(len(counted), sum(1 for spec in counted if spec.health == "ready"))
+
+
+_HEALTH_WORDS = {
+    "checking": "checking: no probe has passed yet",
+    "unready": "unready: its readiness probe fails",
+    "down": "down: probes do not reach it",
+}

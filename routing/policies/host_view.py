@@ -1,0 +1,101 @@
+"""What the other workers of this host know about a replica, by way of the shared counts.
+
+Counts are read often, at most every half millisecond (Counting: a poll that is older than the
+requests sent since would herd; those are added by the worker itself). Learned speed and ejections
+are exchanged on the slow timer, ejections also whenever a worker is about to claim one.
+
+An ejection holds on the whole host while some worker's claim is newer than every worker's last return.
+"""
+
+from collections.abc import Iterable
+from math import exp
+
+from routing import shared_counts as cell
+from routing.policies import ejection
+from routing.replica import Replica
+
+COUNTS_EVERY_S = 0.0005
+
+
+def read_counts(replicas: Iterable[Replica]) -> None:
+    """Renew each replica's load: own plus what peers have in flight now."""
+    for replica in replicas:
+        cells = replica.cells
+        if cells is None:
+            continue
+        view = cells.view
+        in_flight = work = 0.0
+        for peer in cells.peers:
+            in_flight += view[peer]
+            work += view[peer + 1]
+        replica.peer_in_flight = count = int(in_flight)
+        replica.peer_work = work
+        replica.load = replica.in_flight + count
+        replica.load_work = replica.work + work
+
+
+def exchange_speed(replica: Replica, now: float, tau: float) -> None:
+    """Show own evidence, add up the peers'."""
+    cells, speed = replica.cells, replica.speed
+    if cells is None:
+        return
+    cells.write(cell.LEARNED_SECONDS, speed.seconds)
+    cells.write(cell.LEARNED_UNITS, speed.units)
+    cells.write(cell.LEARNED_AT, speed.at)
+    speed.peer_seconds = speed.peer_units = 0.0
+    for peer in cells.peers:
+        keep = exp(min(0.0, (cells.view[peer + cell.LEARNED_AT] - now) / tau))
+        speed.peer_seconds += cells.view[peer + cell.LEARNED_SECONDS] * keep
+        speed.peer_units += cells.view[peer + cell.LEARNED_UNITS] * keep
+
+
+def show_ejection(replica: Replica) -> None:
+    """Write own ejection, or its end, where peers see it."""
+    cells, state = replica.cells, replica.ejection
+    if cells is None:
+        return
+    cells.write(cell.PROBING_SINCE, 0.0)
+    cells.write(cell.RETURNED_AT, state.returned_at)
+    cells.write(cell.EJECTIONS_IN_A_ROW, state.in_a_row)
+    cells.write(cell.EJECTION_LASTS, state.lasted_s)
+    cells.write(cell.EJECTED_AT, state.claimed_at)
+    cells.write(cell.EJECTED_UNTIL, state.until)
+
+
+def follow_ejections(replica: Replica, now: float) -> None:
+    """Take over what peers have ejected or let back since."""
+    cells, state = replica.cells, replica.ejection
+    if cells is None:
+        return
+    view = cells.view
+    returned = max(cells.peers_max(cell.RETURNED_AT), state.returned_at)
+    newest, claimed = -1, max(returned, 0.0 if state.adopted else state.claimed_at)
+    for peer in cells.peers:
+        if view[peer + cell.EJECTED_UNTIL] and view[peer + cell.EJECTED_AT] > claimed:
+            newest, claimed = peer, view[peer + cell.EJECTED_AT]
+    if newest >= 0:
+        until, in_a_row = view[newest + cell.EJECTED_UNTIL], int(view[newest + cell.EJECTIONS_IN_A_ROW])
+        ejection.adopt(state, until, claimed, in_a_row, view[newest + cell.EJECTION_LASTS])
+    elif state.until and (state.adopted or state.claimed_at <= returned):
+        ejection.lift(state, returned if state.claimed_at <= returned else now)
+        cells.write(cell.EJECTED_UNTIL, 0.0)
+
+
+def claim_probe(replica: Replica, now: float) -> bool:
+    """Claim the host's one probe request: write, read again, undo when another has it too."""
+    cells = replica.cells
+    if cells is None:
+        return True
+    if cells.peers_max(cell.PROBING_SINCE):
+        return False
+    cells.write(cell.PROBING_SINCE, now)
+    if cells.peers_max(cell.PROBING_SINCE):
+        cells.write(cell.PROBING_SINCE, 0.0)
+        return False
+    return True
+
+
+def release_probe(replica: Replica) -> None:
+    """The probe request ended without a verdict."""
+    if replica.cells is not None:
+        replica.cells.write(cell.PROBING_SINCE, 0.0)

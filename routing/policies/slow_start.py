@@ -1,0 +1,22 @@
+"""Slow start: a replica that has just become ready gets a growing share of its weight.
+
+Theory. A new replica is empty, so every load-based rule would send it the next hundred requests while
+its caches are cold. Its effective weight, the inverse of its score and its slots therefore grow from
+10 % to 100 % over a while (30 s by default).
+
+Source: HAProxy and nginx ``slowstart``; Envoy's slow start mode (which keeps a floor of 10 % as well).
+"""
+
+LEAST = 0.1
+
+
+def ramp(age_s: float, over_s: float) -> float:
+    """Share of full weight, 0.1 to 1, so long after the replica became ready. ``over_s`` 0: no ramp."""
+    if over_s <= 0 or age_s >= over_s:
+        return 1.0
+    return max(LEAST, LEAST + (1 - LEAST) * age_s / over_s)
+
+
+def slots(concurrency: int | None, share: float) -> int | None:
+    """Concurrency limit during the ramp, at least 1; ``None`` stays ``None``."""
+    return None if concurrency is None else max(1, int(concurrency * share))

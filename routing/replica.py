@@ -1,0 +1,191 @@
+"""One replica's live state in one worker: in flight, outstanding work, learned speed, ejection.
+
+The objects here only hold state. What changes it: :mod:`routing.pool` (counting),
+:mod:`routing.policies` (learned speed, ejection, slow start) and, for ``turn``, round robin.
+All times are ``time.monotonic()`` seconds.
+"""
+
+from routing.contract.addresses import parse_base_url
+from routing.contract.table import ReplicaSpec
+from routing.shared_counts import ReplicaCells
+
+
+class LearnedSpeed:
+    """Evidence of how many seconds a unit of work takes: two sums that decay with age.
+
+    Because both are plain sums, the evidence of several workers adds up without error.
+    """
+
+    __slots__ = ("at", "peer_seconds", "peer_units", "prior_seconds", "prior_units", "seconds", "units")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.units = 0.0
+        self.at = 0.0
+        """When the two sums were last decayed."""
+        self.peer_seconds = 0.0
+        self.peer_units = 0.0
+        """Evidence of this host's other workers, as last read."""
+        self.prior_seconds = 1.0
+        self.prior_units = 1.0
+        """What is taken for granted besides own evidence: the pool's median by weight, and the peers'."""
+
+    def __repr__(self) -> str:
+        return f"<LearnedSpeed {self.seconds:.4g} s / {self.units:.4g} units, at {self.at:.3f}>"
+
+
+class EjectionState:
+    """What live traffic has shown against a replica."""
+
+    __slots__ = (
+        "adopted",
+        "claimed_at",
+        "count",
+        "failures",
+        "in_a_row",
+        "lasted_s",
+        "probing",
+        "reason",
+        "returned_at",
+        "stalled",
+        "until",
+    )
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """Failures since the last answer that was none."""
+        self.until = 0.0
+        """End of the ejection, then probation until one probe request passes; 0: not ejected."""
+        self.claimed_at = 0.0
+        """When this ejection began; workers that eject at once are ordered by it."""
+        self.adopted = False
+        """Whether another worker's ejection is followed rather than an own one."""
+        self.lasted_s = 0.0
+        self.in_a_row = 0
+        self.returned_at = 0.0
+        self.probing = False
+        """Whether this worker has the one probe request in flight."""
+        self.stalled = False
+        """Ejected for silence: any byte from it lets it back."""
+        self.reason = ""
+        self.count = 0
+        """Ejections since the worker started."""
+
+    def __repr__(self) -> str:
+        state = f"until {self.until:.3f}: {self.reason}" if self.until else f"{self.failures} failures"
+        return f"<EjectionState {state}>"
+
+
+class Replica:
+    """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""
+
+    __slots__ = (
+        "authority",
+        "cancelled",
+        "cell_at",
+        "cell_view",
+        "cells",
+        "client_errors",
+        "concurrency",
+        "cost",
+        "ejection",
+        "failed",
+        "first_byte",
+        "heard_at",
+        "host",
+        "http",
+        "in_flight",
+        "latency",
+        "leaving",
+        "load",
+        "load_work",
+        "name",
+        "output_tokens",
+        "path_prefix",
+        "peer_in_flight",
+        "peer_work",
+        "picked",
+        "port",
+        "ramp",
+        "ramp_pending",
+        "ramp_started",
+        "rejected",
+        "seconds_per_work",
+        "share",
+        "spec",
+        "speed",
+        "succeeded",
+        "turn",
+        "uid",
+        "work",
+    )
+
+    def __init__(self, spec: ReplicaSpec) -> None:
+        """Raises ValueError in words when ``spec.url`` is not a base URL a replica can have."""
+        # Who it is. `adopt` replaces the spec when a new table changes weight, states or limits.
+        self.uid = spec.uid
+        base = parse_base_url(spec.url)
+        self.host = base.host
+        self.port = base.port
+        self.authority = base.authority.encode("ascii")
+        """What the Host header carries."""
+        self.path_prefix = base.path_prefix.encode("ascii")
+        """``b""`` or ``b"/base"``."""
+        self.http: object | None = None
+        """A free place for the http half's connections to this replica; balancing never looks at it."""
+
+        # What this worker has in flight, what other workers of the host have, and the sum of both.
+        self.in_flight = 0
+        self.work = 0.0
+        self.peer_in_flight = 0
+        self.peer_work = 0.0
+        self.load = 0
+        self.load_work = 0.0
+        self.cells: ReplicaCells | None = None
+        self.cell_view: memoryview[float] | None = None
+        self.cell_at = 0
+
+        # What was learned.
+        self.speed = LearnedSpeed()
+        self.seconds_per_work = 1.0
+        self.heard_at = 0.0
+        """Last byte from the replica, or the moment it went from idle to busy."""
+        self.ejection = EjectionState()
+
+        # What strategies read.
+        self.ramp = 1.0
+        """Slow start: 0.1 to 1.0."""
+        self.ramp_started: float | None = None
+        self.ramp_pending = False
+        self.cost = 1.0
+        """``seconds_per_work / ramp``."""
+        self.share = 1.0
+        """``weight · ramp``."""
+        self.concurrency: int | None = None
+        """Requests it serves at once, scaled by slow start; ``None``: a batching server."""
+        self.turn = 0.0
+        """Smooth round robin's running credit."""
+        self.leaving = False
+        """No longer in the table; forgotten when its last request ends."""
+
+        # Cumulative, for telemetry.
+        self.picked = 0
+        self.succeeded = 0
+        self.failed = 0
+        self.rejected = 0
+        self.cancelled = 0
+        self.client_errors = 0
+        self.output_tokens = 0
+        self.latency: dict[int, int] = {}
+        self.first_byte: dict[int, int] = {}
+        self.adopt(spec)
+
+    def adopt(self, spec: ReplicaSpec) -> None:
+        """Take a newer spec of the same uid and URL; live state stays."""
+        self.spec = spec
+        self.name = spec.name
+
+    def __repr__(self) -> str:
+        return (
+            f"<Replica {self.name} {self.authority.decode()} in_flight={self.in_flight} work={self.work:g}>"
+        )

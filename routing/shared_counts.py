@@ -1,0 +1,229 @@
+"""The block of memory in which the workers of one host see each other's load.
+
+Theory. Python has no atomic add across processes, so nobody adds to a shared number: every worker
+has a cell of its own for every replica, writes only there, and sums the others' cells when it needs
+the host's total. A cell's fields are 8 bytes each, aligned, so that a reader sees an old or a new
+value but never half of one. Cells of one worker fill two cache lines, so that workers do not slow
+each other down.
+
+Which replica has which cells is in a directory (key → slot). It changes only when tables swap and
+is guarded by a POSIX record lock, which the kernel releases when its holder dies. A slot belongs to
+the workers in its holder mask; the last to leave frees it. The generation counts how often a slot was
+given out, so that a worker whose hold was cleared by mistake can notice.
+
+::
+
+    header    magic, workers, slots                            64 bytes
+    directory key (16), generation, holder mask             32 bytes a slot
+    cells     slot-major, then worker, then CELL_FIELDS        128 bytes a cell
+
+The block is an anonymous memory file: nothing is left on disk, children inherit its descriptor.
+"""
+
+import fcntl
+import mmap
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+
+MAGIC = 0x53594354_00000001
+MAX_WORKERS = 64
+HEADER_BYTES = 64
+ENTRY_FIELDS = 4
+KEY_BYTES = 16
+CELL_FIELDS = 16
+
+# Fields of a cell. Times are CLOCK_MONOTONIC seconds, which all processes of a host share.
+IN_FLIGHT = 0
+WORK = 1
+EJECTED_UNTIL = 2
+EJECTED_AT = 3
+PROBING_SINCE = 4
+LEARNED_SECONDS = 5
+LEARNED_UNITS = 6
+LEARNED_AT = 7
+RETURNED_AT = 8
+EJECTIONS_IN_A_ROW = 9
+EJECTION_LASTS = 10
+
+
+class CapacityExhausted(Exception):
+    """Every slot of the block is taken; the replica is counted by each worker for itself."""
+
+
+class SharedCounts:
+    """One process's view of the block. ``worker`` is None in the parent, which owns no cells."""
+
+    def __init__(self, fd: int, worker: int | None) -> None:
+        """Map the block behind ``fd``. Raises ValueError when it is none or the worker is out of range."""
+        self.fd = fd
+        self.worker = worker
+        self._map = mmap.mmap(fd, os.fstat(fd).st_size)
+        whole = memoryview(self._map)
+        header = whole[:HEADER_BYTES].cast("Q")
+        if header[0] != MAGIC:
+            raise ValueError("the file descriptor does not hold a block of shared counts of this version")
+        self.workers, self.slots = header[1], header[2]
+        header.release()
+        if worker is not None and not 0 <= worker < self.workers:
+            raise ValueError(f"worker {worker} of a block made for workers 0 to {self.workers - 1}")
+        cells_at = HEADER_BYTES + self.slots * ENTRY_FIELDS * 8
+        self._directory = whole[HEADER_BYTES:cells_at].cast("Q")
+        self._view = whole[cells_at:].cast("d")
+        self._held: dict[int, int] = {}
+        whole.release()
+
+    @classmethod
+    def create(cls, workers: int, replicas: int = 4096) -> "SharedCounts":
+        """Make a block for so many workers and replicas; the caller owns ``.fd`` and passes it on.
+
+        Takes ``32 + 128 · workers`` bytes a replica, and only pages that are written cost memory.
+        """
+        if not 1 <= workers <= MAX_WORKERS:
+            raise ValueError(f"{workers} workers: between 1 and {MAX_WORKERS} can share counts")
+        if replicas < 1:
+            raise ValueError("a block of shared counts needs room for at least one replica")
+        fd = _anonymous_file()
+        os.ftruncate(fd, HEADER_BYTES + replicas * (ENTRY_FIELDS + CELL_FIELDS * workers) * 8)
+        os.pwrite(fd, b"".join(n.to_bytes(8, sys.byteorder) for n in (MAGIC, workers, replicas)), 0)
+        return cls(fd, None)
+
+    @classmethod
+    def attach(cls, fd: int, worker_index: int) -> "SharedCounts":
+        """A worker's view of a block that its parent made. What an earlier worker left is cleared."""
+        counts = cls(fd, worker_index)
+        counts.clear_worker(worker_index)
+        return counts
+
+    def claim(self, key: str) -> "ReplicaCells":
+        """This worker's cells for a replica, the same slot in every worker that gives the same key.
+
+        Raises CapacityExhausted when no slot is free, RuntimeError when this worker holds the key already.
+        """
+        if self.worker is None:
+            raise RuntimeError("the parent has no cells")
+        digest = blake2b(key.encode(), digest_size=16).digest()
+        mine = 1 << self.worker
+        with self._locked():
+            slot = self._find(digest)
+            entry = slot * ENTRY_FIELDS
+            holders = self._directory[entry + 3]
+            if holders & mine:
+                raise RuntimeError(f"this worker already holds cells for {key!r}")
+            if not holders:
+                self._zero(slot * self.workers, self.workers)
+                at = HEADER_BYTES + entry * 8
+                self._map[at : at + KEY_BYTES] = digest
+                self._directory[entry + 2] += 1
+            self._directory[entry + 3] = holders | mine
+            generation = self._directory[entry + 2]
+        self._held[slot] = generation
+        return ReplicaCells(self._view, slot, generation, self.worker, self.workers)
+
+    def release(self, cells: "ReplicaCells") -> None:
+        """Give cells back, emptied. Whoever leaves a slot last frees it."""
+        if self._held.get(cells.slot) != cells.generation:
+            raise RuntimeError(f"slot {cells.slot} is not held by this worker")
+        del self._held[cells.slot]
+        with self._locked():
+            if self._directory[cells.slot * ENTRY_FIELDS + 2] == cells.generation:
+                self._leave(cells.slot, cells.worker)
+
+    def still_held(self, cells: "ReplicaCells") -> bool:
+        """Whether the directory still gives this slot to this worker; False after a wrong clearing."""
+        entry = cells.slot * ENTRY_FIELDS
+        directory = self._directory
+        return directory[entry + 2] == cells.generation and bool(directory[entry + 3] >> cells.worker & 1)
+
+    def clear_worker(self, index: int) -> None:
+        """Forget everything a dead worker has written. For the parent, before it starts another."""
+        if not 0 <= index < self.workers:
+            raise ValueError(f"worker {index} of a block made for workers 0 to {self.workers - 1}")
+        with self._locked():
+            for slot in range(self.slots):
+                if self._directory[slot * ENTRY_FIELDS + 3] >> index & 1:
+                    self._leave(slot, index)
+
+    def used(self) -> int:
+        """How many slots are taken."""
+        return sum(1 for slot in range(self.slots) if self._directory[slot * ENTRY_FIELDS + 3])
+
+    def close(self) -> None:
+        """Unmap the block; the descriptor stays the caller's. No cells of it may be used afterwards."""
+        self._directory.release()
+        self._view.release()
+        self._map.close()
+
+    def _find(self, key: bytes) -> int:
+        """Slot that holds the key, else the first free one. Called under the lock."""
+        directory = self._map[HEADER_BYTES : HEADER_BYTES + self.slots * ENTRY_FIELDS * 8]
+        at = directory.find(key)
+        while at >= 0:
+            slot, beside = divmod(at, ENTRY_FIELDS * 8)
+            if not beside and self._directory[slot * ENTRY_FIELDS + 3]:
+                return slot
+            at = directory.find(key, at + 1)
+        for slot in range(self.slots):
+            if not self._directory[slot * ENTRY_FIELDS + 3]:
+                return slot
+        raise CapacityExhausted(f"all {self.slots} slots of the shared counts are taken")
+
+    def _leave(self, slot: int, worker: int) -> None:
+        self._zero(slot * self.workers + worker, 1)
+        self._directory[slot * ENTRY_FIELDS + 3] &= ~(1 << worker)
+
+    def _zero(self, first_cell: int, cells: int) -> None:
+        for field in range(first_cell * CELL_FIELDS, (first_cell + cells) * CELL_FIELDS):
+            self._view[field] = 0.0
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        # Per process, and gone with it. One thread of a process swaps tables, so that is enough.
+        fcntl.lockf(self.fd, fcntl.LOCK_EX, 1)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self.fd, fcntl.LOCK_UN, 1)
+
+
+class ReplicaCells:
+    """One replica's cells: this worker's own to write, its peers' to read."""
+
+    __slots__ = ("generation", "own", "peers", "slot", "view", "worker")
+
+    def __init__(
+        self, view: "memoryview[float]", slot: int, generation: int, worker: int, workers: int
+    ) -> None:
+        self.view = view
+        """All cells of the block; ``view[own + FIELD]`` is for this worker alone to write."""
+        self.slot = slot
+        self.generation = generation
+        self.worker = worker
+        first = slot * workers * CELL_FIELDS
+        self.own = first + worker * CELL_FIELDS
+        self.peers = tuple(first + peer * CELL_FIELDS for peer in range(workers) if peer != worker)
+
+    def write(self, field: int, value: float) -> None:
+        """Set one field of this worker's cell."""
+        self.view[self.own + field] = value
+
+    def peers_sum(self, field: int) -> float:
+        """Sum of one field over all other workers."""
+        view = self.view
+        return sum(view[peer + field] for peer in self.peers)
+
+    def peers_max(self, field: int) -> float:
+        """Largest value of one field among all other workers; 0 when there are none."""
+        view = self.view
+        return max((view[peer + field] for peer in self.peers), default=0.0)
+
+
+def _anonymous_file() -> int:
+    """A file of memory without a name; where the system has none, an unlinked temporary file."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("switchyard-counts", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

@@ -1,0 +1,87 @@
+"""Least expected work, the default: send the request where it is expected to be done soonest.
+
+Theory. Let ``m`` be the learned seconds per unit of work of a replica, ``w`` this request's
+estimated work, ``W`` and ``n`` the work and the number of requests outstanding there, and ``C`` how
+many it serves at once.
+
+*C is known.* The request takes ``m · w`` itself. It waits only when no slot is free, for its
+share of the work ahead of it::
+
+    score = m · (w + κ · (W / C) · max(0, n + 1 − C) / n)
+
+κ above 1 makes waiting count more than working, because estimates of the work ahead are rougher than
+the count of requests.
+
+*C is not known*: a batching server, where every request in flight slows the others down, and no
+number of slots exists. Then::
+
+    score = m · (n + 1) · w
+
+with ``m`` learned as experienced, at whatever depth it had. ``w`` is the same for all candidates; it
+is there so that both forms can be compared in one fleet.
+
+``m`` is learned by :mod:`routing.policies.learned_speed`: seeded from the hardware weight and the pool's
+median, drifting back there while idle; failures count as slow answers. Slow start scales ``m``.
+
+Source: expected-delay routing (shortest expected delay, "join the shortest workload queue"; for the
+batching form Finagle's and Linkerd's EWMA · (pending + 1)), and our own simulations.
+
+Weakness: without a good estimate of work it knows no more than least connections with learned
+speeds; a weight is only where learning starts, what is measured wins within seconds.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from routing.replica import Replica
+
+
+class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kappa: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0.0,
+            le=20.0,
+            description="How much more a second of waiting counts than a second of working, "
+            "for replicas whose max_concurrency is set.",
+        ),
+    ] = 3.0
+
+
+class LeastExpectedWork:
+    """Least expected seconds; ties at random."""
+
+    name: ClassVar[str] = "least_expected_work"
+    sentence: ClassVar[str] = (
+        "Learns how fast each replica is and picks the one expected to finish this request soonest."
+    )
+    Parameters: ClassVar[type[msgspec.Struct]] = LeastExpectedWorkParameters
+
+    def __init__(self, parameters: msgspec.Struct) -> None:
+        assert isinstance(parameters, LeastExpectedWorkParameters)
+        self.kappa = parameters.kappa
+
+    def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
+        best = candidates[0]
+        least = float("inf")
+        ties = 1
+        for replica in candidates:
+            slots = replica.concurrency
+            load = replica.load
+            if slots is None:
+                score = replica.cost * (load + 1) * work
+            elif load < slots:
+                score = replica.cost * work
+            else:
+                waiting = replica.load_work * (load + 1 - slots) / (slots * load)
+                score = replica.cost * (work + self.kappa * waiting)
+            if score < least:
+                least, best, ties = score, replica, 1
+            elif score == least:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    best = replica
+        return best

@@ -1,0 +1,108 @@
+"""What one worker routes from: snapshots become pools, names and aliases find them.
+
+``(epoch, version)`` orders tables: older ones are ignored, invalid ones refused with words, and the
+last good one stays. Only a manifest removes fleets. Replicas whose uid and URL match keep their
+live state over every swap.
+"""
+
+from random import Random
+
+from routing.contract.table import FleetSnapshot, Manifest, Version
+from routing.pool import Pool
+from routing.shared_counts import SharedCounts
+
+
+class TableRefused(Exception):
+    """A manifest or snapshot cannot be routed from; the text says why. The last good one is kept."""
+
+
+class Table:
+    """The routing table of one worker."""
+
+    def __init__(self, shared: SharedCounts | None = None, rng: Random | None = None) -> None:
+        self._shared = shared
+        self._rng = rng or Random()
+        self.manifest = Manifest(epoch=0, version=0)
+        self.fleets: dict[str, Pool] = {}
+        self.default: Pool | None = None
+        self.refusals: dict[str, str] = {}
+        """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
+        self._by_name: dict[str, Pool] = {}
+
+    @property
+    def version(self) -> Version:
+        """Of the manifest; ``0:0`` before the first one."""
+        return Version(self.manifest.epoch, self.manifest.version)
+
+    def resolve(self, model: str) -> Pool | None:
+        """The fleet of this name or alias."""
+        return self._by_name.get(model)
+
+    def wanted(self) -> list[str]:
+        """Fleets that the manifest lists and of which this worker holds no snapshot, or an older one."""
+        return [name for name, number in self.manifest.fleets.items() if self._lacks(name, number)]
+
+    def apply_manifest(self, manifest: Manifest) -> bool:
+        """Take a newer manifest: remove fleets it does not list, renew names. False: not newer.
+
+        Raises TableRefused, and changes nothing, when its names contradict each other.
+        """
+        if Version(manifest.epoch, manifest.version) <= self.version:
+            return False
+        check_manifest(manifest)
+        self.manifest = manifest
+        for name in [name for name in self.fleets if name not in manifest.fleets]:
+            self.fleets.pop(name).close()
+            self.refusals.pop(name, None)
+        self._index()
+        return True
+
+    def apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
+        """Take a newer snapshot of one fleet. False: not newer, or the manifest does not list the fleet.
+
+        Before the first manifest any fleet is taken. Raises TableRefused, and changes nothing, when it
+        cannot be routed from.
+        """
+        name = snapshot.name
+        if self.version > (0, 0) and name not in self.manifest.fleets:
+            return False
+        pool = self.fleets.get(name)
+        if pool is not None and (snapshot.epoch, snapshot.version) <= pool.version:
+            return False
+        try:
+            if pool is None:
+                self.fleets[name] = Pool(snapshot, self._shared, self._rng)
+                self._index()
+            else:
+                pool.replace(snapshot)
+        except ValueError as error:
+            self.refusals[name] = str(error)
+            raise TableRefused(
+                f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
+            ) from error
+        self.refusals.pop(name, None)
+        return True
+
+    def _lacks(self, name: str, number: int) -> bool:
+        pool = self.fleets.get(name)
+        return pool is None or pool.version < (self.manifest.epoch, number)
+
+    def _index(self) -> None:
+        """Names win over aliases, so that a new alias never hides a fleet."""
+        fleets, manifest = self.fleets, self.manifest
+        aliases = {alias: fleets[name] for alias, name in manifest.aliases.items() if name in fleets}
+        self._by_name = {**aliases, **fleets}
+        self.default = fleets.get(manifest.default) if manifest.default is not None else None
+
+    def __repr__(self) -> str:
+        return f"<Table {self.version}: {', '.join(self.fleets) or 'no fleets'}>"
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Raise TableRefused when names contradict each other."""
+    words = f"manifest {manifest.epoch}:{manifest.version}"
+    if manifest.default is not None and manifest.default not in manifest.fleets:
+        raise TableRefused(f"{words}: the default fleet {manifest.default!r} is not among its fleets")
+    for alias, name in manifest.aliases.items():
+        if name not in manifest.fleets:
+            raise TableRefused(f"{words}: alias {alias!r} stands for {name!r}, which is not among its fleets")
