@@ -2,4 +2,11 @@
 
 from typing import Any
 
-websocket_urlpatterns: list[Any] = []
+from django.urls import path
+
+from dashboard.consumers import LiveConsumer
+
+websocket_urlpatterns: list[Any] = [
+    path("ws/overview", LiveConsumer.as_asgi()),
+    path("ws/fleets/<str:name>", LiveConsumer.as_asgi()),
+]

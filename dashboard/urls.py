@@ -1,5 +1,14 @@
 """Pages."""
 
-from django.urls import URLPattern
+from django.contrib.auth.views import LogoutView
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from dashboard import accounts, views
+
+urlpatterns = [
+    path("", views.overview, name="overview"),
+    path("fleets/<str:name>", views.fleet, name="fleet"),
+    path("login", accounts.Login.as_view(), name="login"),
+    path("logout", LogoutView.as_view(), name="logout"),
+    path("password", accounts.ChangePassword.as_view(), name="password"),
+]

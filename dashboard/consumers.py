@@ -1,0 +1,95 @@
+"""One open page: hello, then the newest frame each second, for as long as its user is signed in.
+
+A page that reads slowly gets fewer frames, not later ones: of all that arrive while one is being
+sent, only the last is kept. The page notices the gap by the frames' times and asks anew.
+
+Close codes: 4401 not signed in (any more), 4404 no such fleet, 1013 try again later (Redis away).
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from redis.exceptions import RedisError
+
+from controlplane import redis
+from controlplane.telemetry import frames
+from dashboard import visitor
+from dashboard.hello import frame_message, hello
+
+NOT_SIGNED_IN = 4401
+NO_SUCH_FLEET = 4404
+TRY_AGAIN_LATER = 1013
+SESSION_CHECK_S = 15.0
+"""A socket outlives a logout by no longer than this."""
+
+
+class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
+    """Of all fleets, or of the one that the address names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.newest: str | None = None
+        self.arrived = asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def fleet(self) -> str | None:
+        name: str | None = self.scope["url_route"]["kwargs"].get("name")
+        return name
+
+    @property
+    def group(self) -> str:
+        return frames.OVERVIEW_GROUP if self.fleet is None else frames.fleet_group(self.fleet)
+
+    async def connect(self) -> None:
+        if not visitor.same_origin(dict(self.scope["headers"])):
+            await self.close()
+            return
+        await self.accept()
+        if not await visitor.signed_in(self.scope["session"]):
+            await self.close(NOT_SIGNED_IN)
+        elif self.fleet is not None and not await visitor.fleet_exists(self.fleet):
+            await self.close(NO_SUCH_FLEET)
+        else:
+            await self._join()
+
+    async def _join(self) -> None:
+        """Joins before reading history: a frame of the meantime is then seen twice, never missed."""
+        client: Any = redis.async_client()
+        try:
+            await self.channel_layer.group_add(self.group, self.channel_name)
+            await self.send(text_data=await hello(client, self.fleet))
+        except (RedisError, OSError):
+            await self.close(TRY_AGAIN_LATER)
+            return
+        finally:
+            await client.aclose()
+        self.tasks = [asyncio.create_task(self._forward()), asyncio.create_task(self._watch_session())]
+
+    async def live_frame(self, event: dict[str, Any]) -> None:
+        """From the conductor, over the channel layer."""
+        self.newest = event["data"]
+        self.arrived.set()
+
+    async def _forward(self) -> None:
+        while True:
+            await self.arrived.wait()
+            self.arrived.clear()
+            if self.newest is not None:
+                await self.send(text_data=frame_message(self.newest))
+
+    async def _watch_session(self) -> None:
+        while True:
+            await asyncio.sleep(SESSION_CHECK_S)
+            if not await visitor.signed_in(self.scope["session"]):
+                await self.close(NOT_SIGNED_IN)
+                return
+
+    async def disconnect(self, code: int) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        with suppress(RedisError, OSError):
+            await self.channel_layer.group_discard(self.group, self.channel_name)

@@ -1,0 +1,92 @@
+"""The first message to an open page: the charts' history and the last frame.
+
+``{"type": "hello", "history": [Point…], "frame": Frame | null, "age_s": seconds | null, "sparks": {…}}``:
+``age_s`` is the frame's age, so that a page opened while nothing is measuring says so at once.
+``sparks`` (overview only) holds the last SPARK_POINTS seconds of every fleet in the frame as
+``{fleet: {"at": last second, "rps": […], "p99_s": […]}}``.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from controlplane.telemetry import frames
+
+ALL_FLEETS = "*"
+SPARK_POINTS = 120
+
+
+class _Moment(msgspec.Struct):
+    """What any frame or point says about when it was."""
+
+    at: float
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Fleets(msgspec.Struct):
+    fleets: list[_Named]
+
+
+class Spark(msgspec.Struct):
+    at: float
+    rps: list[float]
+    p99_s: list[float | None]
+
+
+class Hello(msgspec.Struct, tag="hello", tag_field="type"):
+    history: msgspec.Raw
+    frame: msgspec.Raw
+    age_s: float | None
+    sparks: dict[str, Spark] = {}
+
+
+async def hello(redis: Any, fleet: str | None) -> str:
+    """The message for one fleet's page, or for the overview (None). Raises redis.RedisError.
+
+    ``redis`` is a ``redis.asyncio.Redis`` (its published types differ between versions).
+    """
+    if fleet is not None:
+        return _encode(*await _history_and_frame(redis, fleet, frames.fleet_key(fleet)), sparks={})
+    history, frame = await _history_and_frame(redis, ALL_FLEETS, frames.OVERVIEW_KEY)
+    return _encode(history, frame, sparks=await _sparks(redis, frame) if frame else {})
+
+
+async def _history_and_frame(redis: Any, name: str, frame_key: str) -> tuple[list[bytes], bytes | None]:
+    async with redis.pipeline(transaction=True) as pipe:
+        pipe.lrange(frames.history_key(name), 0, -1)
+        pipe.get(frame_key)
+        history, frame = await pipe.execute()
+    return history, frame
+
+
+async def _sparks(redis: Any, frame: bytes) -> dict[str, Spark]:
+    names = [fleet.name for fleet in msgspec.json.decode(frame, type=_Fleets).fleets]
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.lrange(frames.history_key(name), -SPARK_POINTS, -1)
+        histories = await pipe.execute()
+    return {name: _spark(history) for name, history in zip(names, histories, strict=True) if history}
+
+
+def _spark(history: Sequence[bytes]) -> Spark:
+    points = [msgspec.json.decode(entry, type=frames.Point) for entry in history]
+    return Spark(points[-1].at, [point.rps for point in points], [point.p99_s for point in points])
+
+
+def _encode(history: Sequence[bytes], frame: bytes | None, *, sparks: dict[str, Spark]) -> str:
+    """Points and frame are passed on as they lie in Redis, without being read."""
+    age_s = max(0.0, time.time() - msgspec.json.decode(frame, type=_Moment).at) if frame else None
+    message = Hello(
+        msgspec.Raw(b"[" + b",".join(history) + b"]"), msgspec.Raw(frame or b"null"), age_s, sparks
+    )
+    return msgspec.json.encode(message).decode()
+
+
+def frame_message(frame: str) -> str:
+    """One frame, as the conductor wrote it, for the page."""
+    return f'{{"type":"frame","frame":{frame}}}'

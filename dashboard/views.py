@@ -1,0 +1,35 @@
+"""The two live pages. The server sends their frame; what moves comes over the WebSocket and the API."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from controlplane.models import Fleet
+
+NAMES_IN_NAVIGATION = 20
+
+
+@never_cache
+@require_safe
+@login_required
+def overview(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/overview.html", _shell())
+
+
+@never_cache
+@require_safe
+@login_required
+def fleet(request: HttpRequest, name: str) -> HttpResponse:
+    found = get_object_or_404(Fleet, name=name)
+    return render(request, "dashboard/fleet.html", {"fleet": found, **_shell()})
+
+
+def _shell() -> dict[str, Any]:
+    """What both pages show around their content."""
+    names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
+    return {"fleets": names, "proxy_url": settings.PROXY_URL}
