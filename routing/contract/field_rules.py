@@ -1,0 +1,307 @@
+"""Rules for values that people write: types, ranges and names, with messages that say the cure.
+
+One table of rules (:mod:`routing.contract.fleet_file_rules`) serves the fleet file, the REST API and
+the reference page, so that all three say the same. Values are what JSON can hold: None, bool, int,
+float, str, list and dict with text keys.
+"""
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple
+
+
+class FieldProblem(NamedTuple):
+    """What is wrong with one field. ``pointer`` is a JSON pointer (RFC 6901) from the value checked."""
+
+    pointer: str
+    message: str
+    at_key: bool = False
+    """The field's name is wrong, rather than its value."""
+
+
+class _Invalid:
+    def __repr__(self) -> str:
+        return "INVALID"
+
+
+INVALID = _Invalid()
+"""Stands for a value whose problem has been noted."""
+
+Problems = list[FieldProblem]
+
+
+def below(pointer: str, key: str | int) -> str:
+    """The JSON pointer of a field or list item inside ``pointer``."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def found(value: object) -> str:
+    """A value as a message names it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"the number {shown_number(value)}"
+    if isinstance(value, str):
+        shown = value if len(value) <= 60 else value[:59] + "…"
+        return f'the text "{shown}"'
+    return "a list" if isinstance(value, list) else "a group of fields"
+
+
+def shown_number(value: float) -> str:
+    """A number as people write it, cut when it is absurdly long."""
+    text = str(value) if isinstance(value, int) else f"{value:.12g}"
+    return text if len(text) <= 24 else text[:23] + "…"
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """``; did you mean "x"?``, or nothing when no known word is close."""
+    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What one value may be. ``words`` is its line in the reference."""
+
+    words: str
+    nullable: bool = False
+    """Whether ``null`` is a value, meaning "as if not set"."""
+    required: str = ""
+    """Not empty: the field must be there; this is an example of it."""
+
+    def read(self, value: object, at: str, problems: Problems) -> object:
+        """The value as it is kept, or :data:`INVALID` after noting what is wrong."""
+        if value is None:
+            if self.nullable:
+                return None
+            problems.append(FieldProblem(at, "has no value: give it one, or remove it"))
+            return INVALID
+        return self._read(value, at, problems)
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        raise NotImplementedError
+
+    def kind(self) -> str:
+        """Type and range, for the reference."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Rule):
+    """A finite number in an inclusive range."""
+
+    minimum: float
+    maximum: float
+    whole: bool = False
+    unit: str = ""
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        wanted = "a whole number" if self.whole else "a number"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            cure = ": remove the quotes" if isinstance(value, str) and _is_number(value) else ""
+            problems.append(FieldProblem(at, f"must be {wanted}, not {found(value)}{cure}"))
+            return INVALID
+        # Written so that not-a-number fails it.
+        if not self.minimum <= value <= self.maximum:
+            unit = f" {self.unit}" if self.unit else ""
+            message = (
+                f"must be from {self.minimum:.12g} to {self.maximum:.12g}{unit}, not {shown_number(value)}"
+            )
+            problems.append(FieldProblem(at, message))
+            return INVALID
+        if self.whole and not isinstance(value, int):
+            problems.append(FieldProblem(at, f"must be a whole number, not {shown_number(value)}"))
+            return INVALID
+        return value if self.whole else float(value)
+
+    def kind(self) -> str:
+        name = "whole number" if self.whole else "number"
+        return f"{name}, {self.minimum:.12g} to {self.maximum:.12g}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Rule):
+    """Text. ``check`` returns it as it is kept, or raises ValueError with the message."""
+
+    check: Callable[[str], str] = _as_it_is
+    what: str = "text"
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if not isinstance(value, str):
+            scalar = isinstance(value, bool | int | float)
+            cure = ": put it in quotes" if scalar else ""
+            problems.append(FieldProblem(at, f"must be text, not {found(value)}{cure}"))
+            return INVALID
+        try:
+            return self.check(value)
+        except ValueError as error:
+            problems.append(FieldProblem(at, str(error)))
+            return INVALID
+
+    def kind(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Rule):
+    """One of a few words."""
+
+    options: tuple[str, ...]
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if isinstance(value, str) and value in self.options:
+            return value
+        hint = did_you_mean(value, self.options) if isinstance(value, str) else ""
+        problems.append(
+            FieldProblem(at, f"must be one of {', '.join(self.options)}, not {found(value)}{hint}")
+        )
+        return INVALID
+
+    def kind(self) -> str:
+        return " or ".join(f"`{option}`" for option in self.options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag(Rule):
+    """``true`` or ``false``, and nothing that only looks like it."""
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if isinstance(value, bool):
+            return value
+        problems.append(FieldProblem(at, f"must be true or false, not {found(value)}"))
+        return INVALID
+
+    def kind(self) -> str:
+        return "`true` or `false`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOf(Rule):
+    """A list whose items all follow one rule; invalid items are left out of what is kept."""
+
+    item: Rule
+    plural: str
+    at_least: int = 0
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if not isinstance(value, list):
+            problems.append(FieldProblem(at, f"must be a list, not {found(value)}"))
+            return INVALID
+        if len(value) < self.at_least:
+            problems.append(FieldProblem(at, f"must hold at least {self.at_least} of {self.plural}"))
+            return INVALID
+        items = [self.item.read(item, below(at, index), problems) for index, item in enumerate(value)]
+        return [item for item in items if item is not INVALID]
+
+    def kind(self) -> str:
+        return f"list of {self.plural}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scalars(Rule):
+    """Free names with simple values: parameters, whose meaning somebody else checks."""
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if not isinstance(value, Mapping):
+            problems.append(FieldProblem(at, f"must be a group of fields, not {found(value)}"))
+            return INVALID
+        kept: dict[str, Any] = {}
+        for key, item in value.items():
+            if isinstance(item, bool | int | str) or (isinstance(item, float) and isfinite(item)):
+                kept[key] = item
+            else:
+                message = f"must be a finite number, text, true or false, not {found(item)}"
+                problems.append(FieldProblem(below(at, key), message))
+        return kept
+
+    def kind(self) -> str:
+        return "group of simple values"
+
+
+Afterthought = Callable[[Mapping[str, Any], str, Problems], None]
+"""A check of several fields together: (the fields as written, pointer, problems to add to)."""
+
+
+def _nothing_more(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    return
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section(Rule):
+    """A group of named fields. What is kept holds only the fields that were set and are valid."""
+
+    what: str
+    """What such a group is, for messages: ``a replica``."""
+    fields: Mapping[str, Rule] = field(default_factory=dict)
+    reserved: frozenset[str] = frozenset()
+    """Agreed names without an implementation: setting one is an error, never silently ignored."""
+    afterwards: Afterthought = _nothing_more
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if not isinstance(value, Mapping):
+            problems.append(FieldProblem(at, f"must be {self.what} as a group of fields, not {found(value)}"))
+            return INVALID
+        return self.read_fields(value, at, problems)
+
+    def read_fields(
+        self, value: Mapping[str, Any], at: str, problems: Problems, *, partial: bool = False
+    ) -> dict[str, Any]:
+        """Check each field. ``partial``: a change of something that exists, so nothing is required."""
+        kept: dict[str, Any] = {}
+        for key, item in value.items():
+            rule = self.fields.get(key)
+            if rule is None:
+                problems.append(FieldProblem(below(at, key), self._unknown(key), at_key=True))
+                continue
+            read = rule.read(item, below(at, key), problems)
+            if read is not INVALID:
+                kept[key] = read
+        for key, rule in self.fields.items():
+            if rule.required and key not in value and not partial:
+                example = f"{key}: {rule.required}"
+                problems.append(FieldProblem(at, f'{self.what} needs "{key}": add it, for example {example}'))
+        self.afterwards(value, at, problems)
+        return kept
+
+    def _unknown(self, key: str) -> str:
+        if key in self.reserved:
+            return f'"{key}" is reserved and not implemented yet: remove it'
+        shown = key if len(key) <= 60 else key[:59] + "…"
+        hint = did_you_mean(key, self.fields)
+        if not hint:
+            hint = f"; {self.what} can have: {', '.join(self.fields)}"
+        return f'unknown field "{shown}"{hint}'
+
+    def kind(self) -> str:
+        return "group of fields"
+
+
+def seconds(words: str, minimum: float, maximum: float, *, nullable: bool = False) -> Number:
+    """A duration."""
+    return Number(words=words, minimum=minimum, maximum=maximum, unit="seconds", nullable=nullable)
+
+
+def percent(words: str) -> Number:
+    """A share of a whole."""
+    return Number(words=words, minimum=0, maximum=100, unit="percent")
+
+
+def count(words: str, maximum: int, *, nullable: bool = False) -> Number:
+    """How many, at least one."""
+    return Number(words=words, minimum=1, maximum=maximum, whole=True, nullable=nullable)

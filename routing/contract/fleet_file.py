@@ -1,0 +1,130 @@
+"""The fleet file: one YAML file that describes fleets, read strictly.
+
+The CLI applies it, ``dump`` writes it, and a proxy without a control plane routes from it. Every error
+carries line, column, the field's path and the cure, and all errors are reported at once. The
+reference for people is ``docs/fleet-file.md``.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from routing.contract import fleet_file_yaml
+from routing.contract.defaults import with_defaults, without_defaults
+from routing.contract.field_rules import Problems
+from routing.contract.fleet_file_rules import FILE
+from routing.contract.fleet_file_structs import (
+    FILE_VERSION,
+    FleetEntry,
+    FleetFile,
+    HardwareEntry,
+    ReplicaEntry,
+)
+from routing.contract.fleet_file_whole import problems_of_the_whole
+from routing.contract.policy_rules import StrategyRules
+
+__all__ = [
+    "FleetEntry",
+    "FleetFile",
+    "FleetFileError",
+    "HardwareEntry",
+    "Problem",
+    "ReplicaEntry",
+    "StrategyRules",
+    "dump",
+    "load",
+    "loads",
+]
+
+_SHOWN = 30
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a fleet file. Line and column count from 1."""
+
+    line: int
+    column: int
+    path: str
+    """``fleets[0].policy.timeouts``; empty for the file as a whole."""
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        return f"line {self.line}, column {self.column}: {where}{self.message}"
+
+
+class FleetFileError(ValueError):
+    """A fleet file that cannot be used. ``str()`` lists its problems, one a line, in file order."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.source = source
+        self.problems = sorted(problems)
+        shown = [f"{source}: {problem}" for problem in self.problems[:_SHOWN]]
+        if len(problems) > _SHOWN:
+            shown.append(f"{source}: and {len(problems) - _SHOWN} more problems")
+        super().__init__("\n".join(shown))
+
+
+def load(
+    path: str | Path, *, strategies: StrategyRules | None = None, hardware: Collection[str] = ()
+) -> FleetFile:
+    """Read a fleet file from disk; see :func:`loads`. Raises OSError when it cannot be read."""
+    data = Path(path).read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise FleetFileError(str(path), [Problem(line, column, "", "not UTF-8: save it as UTF-8")]) from None
+    return loads(text, str(path), strategies=strategies, hardware=hardware)
+
+
+def loads(
+    text: str,
+    source: str = "fleet file",
+    *,
+    strategies: StrategyRules | None = None,
+    hardware: Collection[str] = (),
+) -> FleetFile:
+    """Read a fleet file.
+
+    ``source`` names it in messages. ``strategies`` lets strategies and their parameters be checked.
+    ``hardware`` names classes that exist elsewhere (in the control plane) besides those in the file.
+    Raises :class:`FleetFileError` with every problem.
+    """
+    document = fleet_file_yaml.read(text)
+    problems = [Problem(*flaw.place, _path(flaw.pointer), flaw.message) for flaw in document.flaws]
+    settings, wrong = ({}, []) if document.unreadable else _check(document.content, strategies, hardware)
+    for pointer, message, at_key in wrong:
+        place = document.place_of(pointer, at_key=at_key)
+        problems.append(Problem(*place, _path(pointer), message))
+    if problems:
+        raise FleetFileError(source, problems)
+    return with_defaults(settings, FleetFile)
+
+
+def dump(file: FleetFile) -> str:
+    """A fleet file that :func:`loads` reads as the same; defaults are left out."""
+    settings = {"version": FILE_VERSION, "hardware": [], "fleets": [], **without_defaults(file)}
+    if not file.hardware:
+        del settings["hardware"]
+    return fleet_file_yaml.write(settings)
+
+
+def _check(
+    content: Any, strategies: StrategyRules | None, hardware: Collection[str]
+) -> tuple[dict[str, Any], Problems]:
+    """Settings that are valid, and what is wrong with the rest."""
+    problems: Problems = []
+    settings = FILE.read(content, "", problems)
+    problems += problems_of_the_whole(content, strategies, hardware)
+    return (settings if isinstance(settings, dict) else {}), problems
+
+
+def _path(pointer: str) -> str:
+    """``/fleets/0/policy`` as people write it: ``fleets[0].policy``."""
+    path = ""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        path += f"[{name}]" if name.isdecimal() else f".{name}"
+    return path.removeprefix(".")

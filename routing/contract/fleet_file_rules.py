@@ -1,0 +1,164 @@
+"""What each field of a fleet file, its fleets, replicas and hardware classes may be.
+
+The fleet file and the REST API both check with these rules, so that both say the same. Defaults are
+not here: they are in the structs (Policy, Probe and :mod:`routing.contract.fleet_file_structs`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from routing.contract.addresses import normalise_url
+from routing.contract.field_rules import (
+    Choice,
+    FieldProblem,
+    Flag,
+    ListOf,
+    Number,
+    Problems,
+    Section,
+    Text,
+    count,
+)
+from routing.contract.fleet_file_structs import FILE_VERSION
+from routing.contract.names import SLUG_RULE, alias_problem, is_slug
+from routing.contract.policy_rules import POLICY
+from routing.contract.probe_rules import PROBE
+from routing.contract.table import AdminState, Protocol
+
+
+def _slug(text: str) -> str:
+    if not is_slug(text):
+        raise ValueError(f'"{text[:80]}" is not a valid name: {SLUG_RULE}')
+    return text
+
+
+def _alias(text: str) -> str:
+    problem = alias_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text
+
+
+def _served_model(text: str) -> str:
+    return _alias(text) if text else text
+
+
+def _name(what: str, example: str) -> Text:
+    return Text(words=f"Name of the {what}. Cannot change later.", what="name", check=_slug, required=example)
+
+
+_WEIGHT_WORDS = "Speed relative to weight 1.0; 0 receives nothing new."
+
+HARDWARE = Section(
+    words="A named kind of hardware.",
+    what="a hardware class",
+    fields={
+        "name": _name("hardware class", "h100-80g"),
+        "weight": Number(words=_WEIGHT_WORDS, minimum=0, maximum=1000),
+    },
+)
+
+REPLICA = Section(
+    words="One independent instance of the model.",
+    what="a replica",
+    fields={
+        "name": _name("replica, unique in its fleet", "a"),
+        "url": Text(
+            words="Base URL: `http://host:port`, with an optional path prefix.",
+            what="URL",
+            check=normalise_url,
+            required='"http://10.0.0.1:8000"',
+        ),
+        "hardware": Text(
+            words="Hardware class that the weight comes from.",
+            what="name of a hardware class",
+            check=_slug,
+            nullable=True,
+        ),
+        "weight": Number(
+            words=f"{_WEIGHT_WORDS} Not set: the hardware class's weight, or 1.0 without one.",
+            minimum=0,
+            maximum=1000,
+            nullable=True,
+        ),
+        "max_concurrency": count(
+            "Requests served at once. Not set: as the policy says.", 1_000_000, nullable=True
+        ),
+        "admin_state": Choice(
+            words="What the operator wants. Not set: left as it is; a new replica is active.",
+            options=get_args(AdminState),
+            nullable=True,
+        ),
+    },
+    reserved=frozenset({"accelerators", "memory_bytes", "site", "version", "credential"}),
+)
+
+FLEET = Section(
+    words="All replicas that serve one model.",
+    what="a fleet",
+    fields={
+        "name": _name("fleet, unique in the file", "llama-3-8b"),
+        "protocol": Choice(words="What clients speak.", options=get_args(Protocol), required="openai"),
+        "aliases": ListOf(
+            words="Other names that clients may use.",
+            item=Text(words="Alias.", check=_alias),
+            plural="names",
+        ),
+        "served_model": Text(
+            words="The model's name as the replicas know it, when it differs from the fleet's.",
+            what="model name",
+            check=_served_model,
+        ),
+        "default": Flag(words="Takes requests that name no fleet. At most one fleet."),
+        "policy": POLICY,
+        "probe": PROBE,
+        "replicas": ListOf(words="Its replicas.", item=REPLICA, plural="replicas"),
+    },
+    reserved=frozenset({"match"}),
+)
+
+FILE = Section(
+    words="The whole file.",
+    what="a fleet file",
+    fields={
+        "version": Number(
+            words="Version of the file's format.", minimum=FILE_VERSION, maximum=FILE_VERSION, whole=True
+        ),
+        "hardware": ListOf(words="Hardware classes.", item=HARDWARE, plural="hardware classes"),
+        "fleets": ListOf(
+            words="The fleets. `fleets: []` says that there are none.",
+            item=FLEET,
+            plural="fleets",
+            required="[]",
+        ),
+    },
+    reserved=frozenset({"accelerators"}),
+)
+
+
+def check_replica(
+    settings: Mapping[str, Any], *, partial: bool = False
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """As a fleet file's replica; ``partial`` when only changed fields are given."""
+    return _check(REPLICA, settings, partial=partial)
+
+
+def check_fleet(
+    settings: Mapping[str, Any], *, partial: bool = False
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """As a fleet of a fleet file, without the checks that need the other fleets."""
+    return _check(FLEET, settings, partial=partial)
+
+
+def check_hardware(
+    settings: Mapping[str, Any], *, partial: bool = False
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """As a hardware class of a fleet file."""
+    return _check(HARDWARE, settings, partial=partial)
+
+
+def _check(
+    section: Section, settings: Mapping[str, Any], *, partial: bool
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    problems: Problems = []
+    return section.read_fields(settings, "", problems, partial=partial), problems

@@ -1,0 +1,105 @@
+"""What must hold between the parts of a fleet file: names, aliases, hardware, the default fleet.
+
+Looks at the file as it was written, so that these problems are reported together with those of single
+fields; whatever is not of the right type is passed over here, being reported there.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from routing.contract.field_rules import FieldProblem, Problems, did_you_mean
+from routing.contract.policy_rules import POLICY, StrategyRules, strategy_problems
+
+_Part = tuple[str, Mapping[str, Any]]
+"""(JSON pointer, group of fields)."""
+
+
+def problems_of_the_whole(
+    content: Any, strategies: StrategyRules | None, hardware: Collection[str]
+) -> Problems:
+    """Every problem between parts. ``hardware``: classes that exist besides those in the file."""
+    file: _Part = ("", content if isinstance(content, Mapping) else {})
+    classes = list(_parts(file, "hardware"))
+    fleets = list(_parts(file, "fleets"))
+    known = {*hardware, *(_texts(classes, "name"))}
+    problems: Problems = []
+    _unique_names(classes, problems)
+    _unique_names(fleets, problems)
+    _unique_aliases(fleets, problems)
+    _one_default(fleets, problems)
+    for fleet in fleets:
+        replicas = list(_parts(fleet, "replicas"))
+        _unique_names(replicas, problems)
+        _known_hardware(replicas, known, problems)
+        problems += _strategy(fleet, strategies)
+    return problems
+
+
+def _parts(of: _Part, key: str) -> Iterator[_Part]:
+    pointer, fields = of
+    items = fields.get(key)
+    for index, item in enumerate(items if isinstance(items, list) else []):
+        if isinstance(item, Mapping):
+            yield f"{pointer}/{key}/{index}", item
+
+
+def _texts(parts: list[_Part], key: str) -> Iterator[str]:
+    return (fields[key] for _, fields in parts if isinstance(fields.get(key), str))
+
+
+def _unique_names(parts: list[_Part], problems: Problems) -> None:
+    first: dict[str, str] = {}
+    for pointer, fields in parts:
+        name = fields.get("name")
+        if not isinstance(name, str):
+            continue
+        taken_by = first.setdefault(name, pointer)
+        if taken_by != pointer:
+            message = f'the name "{name}" is already taken by {_short_path(taken_by)}: choose another'
+            problems.append(FieldProblem(f"{pointer}/name", message))
+
+
+def _unique_aliases(fleets: list[_Part], problems: Problems) -> None:
+    taken = {name: f"the name of fleet {name}" for name in _texts(fleets, "name")}
+    for pointer, fields in fleets:
+        aliases = fields.get("aliases")
+        for index, alias in enumerate(aliases if isinstance(aliases, list) else []):
+            if not isinstance(alias, str):
+                continue
+            if alias in taken:
+                message = f'the alias "{alias}" is already {taken[alias]}: choose another'
+                problems.append(FieldProblem(f"{pointer}/aliases/{index}", message))
+            else:
+                taken[alias] = f"an alias of fleet {fields.get('name')}"
+
+
+def _one_default(fleets: list[_Part], problems: Problems) -> None:
+    defaults = [part for part in fleets if part[1].get("default") is True]
+    for pointer, _ in defaults[1:]:
+        message = f"fleet {defaults[0][1].get('name')} is the default already: only one fleet can be"
+        problems.append(FieldProblem(f"{pointer}/default", message))
+
+
+def _known_hardware(replicas: list[_Part], known: Collection[str], problems: Problems) -> None:
+    for pointer, fields in replicas:
+        name = fields.get("hardware")
+        if isinstance(name, str) and name not in known:
+            listed = f"; known: {', '.join(sorted(known))}" if known else ""
+            hint = did_you_mean(name, known) or f"{listed}; add it to the hardware list"
+            problems.append(FieldProblem(f"{pointer}/hardware", f'unknown hardware class "{name}"{hint}'))
+
+
+def _strategy(fleet: _Part, strategies: StrategyRules | None) -> Problems:
+    pointer, fields = fleet
+    policy = fields.get("policy")
+    if not isinstance(policy, Mapping):
+        return []
+    reported_elsewhere: Problems = []
+    valid = POLICY.read_fields(policy, "", reported_elsewhere)
+    return strategy_problems(valid, f"{pointer}/policy", strategies)
+
+
+def _short_path(pointer: str) -> str:
+    """The last list and index of a pointer: ``replicas[0]``."""
+    _, key, index = pointer.rsplit("/", 2)
+    return f"{key}[{index}]"

@@ -1,0 +1,126 @@
+"""What each field of a routing policy may be. Defaults are in :mod:`routing.contract.policy`."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, get_args
+
+from routing.contract.field_rules import (
+    Choice,
+    FieldProblem,
+    Problems,
+    Scalars,
+    Section,
+    Text,
+    below,
+    count,
+    did_you_mean,
+    percent,
+    seconds,
+)
+from routing.contract.policy import RESERVED_POLICY_FIELDS, Policy, ReplaySafe, StrategyParameter
+
+DAY_S = 86_400.0
+
+
+class StrategyRules(NamedTuple):
+    """What a caller that knows the strategies lends to the check."""
+
+    names: Collection[str]
+    build: Callable[[str, Mapping[str, StrategyParameter]], object]
+    """Raises ValueError in words when a parameter is unknown or out of range."""
+
+
+TIMEOUTS = Section(
+    words="Time limits of one request.",
+    what="timeouts",
+    fields={
+        "connect_s": seconds("Opening a connection to a replica.", 0.001, 60),
+        "first_byte_s": seconds("First response byte, for answers that are streamed.", 0.001, DAY_S),
+        "idle_s": seconds("Silence between two pieces of a response once it has begun.", 0.001, DAY_S),
+        "stall_s": seconds(
+            "Requests in flight and nothing heard from the replica on any of them: it is ejected.",
+            0.001,
+            DAY_S,
+        ),
+        "total_s": seconds("The whole request, retries included.", 0.001, DAY_S),
+    },
+)
+
+RETRIES = Section(
+    words="When an attempt that failed before its first response byte goes to another replica.",
+    what="retries",
+    fields={
+        "budget_percent": percent("Retries may add this share of requests, plus a constant of 3."),
+        "replay_safe": Choice(
+            words="Which requests may be sent twice: `auto` is inference calls that keep no state.",
+            options=get_args(ReplaySafe),
+        ),
+    },
+)
+
+EJECTION = Section(
+    words="When live traffic takes a replica out for a while.",
+    what="ejection",
+    fields={
+        "consecutive_failures": count("Failures in a row that eject a replica.", 1000),
+        "base_s": seconds("First ejection; doubles with each that follows, at most 300 s.", 0.1, 300),
+        "max_ejected_percent": percent("At most this share of a fleet is ejected at once."),
+    },
+)
+
+POLICY = Section(
+    words="How the fleet picks a replica and what surrounds the pick.",
+    what="a policy",
+    fields={
+        "strategy": Text(words="The rule that picks a replica.", what="strategy name"),
+        "parameters": Scalars(words="The strategy's own parameters."),
+        "max_concurrency": count(
+            "Requests one replica serves at once. Not set: a batching server without a fixed number.",
+            1_000_000,
+            nullable=True,
+        ),
+        "timeouts": TIMEOUTS,
+        "retries": RETRIES,
+        "ejection": EJECTION,
+        "slow_start_s": seconds("How long a new or returning replica is spared.", 0, 3600),
+    },
+    reserved=RESERVED_POLICY_FIELDS,
+)
+
+
+def check_policy(
+    settings: Mapping[str, Any], strategies: StrategyRules | None = None
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """What was set of a :class:`Policy` (valid fields only), and everything wrong with it."""
+    problems: Problems = []
+    kept = POLICY.read_fields(settings, "", problems)
+    problems += strategy_problems(kept, "", strategies)
+    return kept, problems
+
+
+def strategy_problems(
+    policy: Mapping[str, Any], at: str, strategies: StrategyRules | None
+) -> list[FieldProblem]:
+    """Unknown strategy, or parameters that it refuses; nothing when the caller knows no strategies."""
+    name = policy.get("strategy", Policy().strategy)
+    if strategies is None or not isinstance(name, str):
+        return []
+    if name not in strategies.names:
+        hint = did_you_mean(name, strategies.names) or f"; use one of {', '.join(strategies.names)}"
+        return [FieldProblem(below(at, "strategy"), f'unknown strategy "{name}"{hint}')]
+    parameters = policy.get("parameters", {})
+    problems: Problems = []
+    for key, value in parameters.items():
+        # One at a time, so that each message points at its own parameter.
+        _try(strategies, name, {key: value}, below(below(at, "parameters"), key), problems)
+    if not problems:
+        _try(strategies, name, parameters, below(at, "parameters"), problems)
+    return problems
+
+
+def _try(
+    strategies: StrategyRules, name: str, parameters: Mapping[str, Any], at: str, problems: Problems
+) -> None:
+    try:
+        strategies.build(name, parameters)
+    except ValueError as error:
+        problems.append(FieldProblem(at, str(error)))

@@ -1,0 +1,111 @@
+"""What each field of a fleet's probe may be. Defaults are in :mod:`routing.contract.probe`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from routing.contract.field_rules import (
+    Choice,
+    FieldProblem,
+    ListOf,
+    Number,
+    Problems,
+    Section,
+    Text,
+    below,
+    count,
+    seconds,
+)
+from routing.contract.presets import PRESETS
+
+DAY_S = 86_400.0
+
+
+def _probe_path(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError(f'"{text[:80]}" is not a path: begin it with a slash')
+    if len(text) > 500 or not text.isascii() or not text.isprintable() or " " in text or "#" in text:
+        raise ValueError("must be at most 500 ASCII characters without spaces or #: percent-encode others")
+    return text
+
+
+def _at_most(limit: int, at_least: int = 0) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not at_least <= len(text) <= limit:
+            raise ValueError(f"must be {at_least} to {limit} characters long, not {len(text)}")
+        return text
+
+    return check
+
+
+_CUSTOM_PROBE_FIELDS = ("path", "method", "body", "accepted_statuses", "body_contains")
+
+
+def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    custom = [name for name in _CUSTOM_PROBE_FIELDS if fields.get(name) is not None]
+    preset = fields.get("preset", "http")
+    if preset != "http":
+        for name in custom if preset in PRESETS else ():
+            message = f'the preset {preset} asks in its own way: remove "{name}", or set preset: http'
+            problems.append(FieldProblem(below(at, name), message, at_key=True))
+        return
+    if ("preset" in fields or custom) and fields.get("path") is None:
+        message = 'the probe preset http needs "path": add it, for example path: /healthz'
+        problems.append(FieldProblem(at, message))
+    method = fields.get("method")
+    if fields.get("body") is not None and method in ("GET", "HEAD"):
+        message = f'a {method} request carries no body: remove "body", or set method: POST'
+        problems.append(FieldProblem(below(at, "body"), message, at_key=True))
+    if fields.get("body_contains") is not None and method == "HEAD":
+        message = 'the answer to HEAD has no body: remove "body_contains", or set method: GET'
+        problems.append(FieldProblem(below(at, "body_contains"), message, at_key=True))
+
+
+PROBE = Section(
+    words="How the replicas are probed.",
+    what="a probe",
+    fields={
+        "preset": Choice(words="What to ask and how to read the answer.", options=tuple(PRESETS)),
+        "period_s": seconds("Time between two probes of a replica, jittered by 20 %.", 0.5, 3600),
+        "timeout_s": seconds(
+            "Time for one answer. Not set: 5 for language models, else 1.", 0.05, 60, nullable=True
+        ),
+        "rise": count("Passes in a row before a replica that was ready once is ready again.", 100),
+        "fall": count("Failures in a row before a ready replica is unready or down.", 100),
+        "startup_budget_s": seconds("How long a replica that never passed stays `checking`.", 0, DAY_S),
+        "path": Text(
+            words="Preset `http`: what to ask for, after the replica's base URL.",
+            what="path",
+            check=_probe_path,
+            nullable=True,
+        ),
+        "method": Choice(
+            words="Preset `http`. Not set: `POST` with a body, else `GET`.",
+            options=("GET", "HEAD", "POST"),
+            nullable=True,
+        ),
+        "body": Text(
+            words="Preset `http`: request body, sent as `application/json`.",
+            check=_at_most(65_536),
+            nullable=True,
+        ),
+        "accepted_statuses": ListOf(
+            words="Preset `http`: statuses that pass. Not set: 200.",
+            item=Number(words="Status code.", minimum=200, maximum=599, whole=True),
+            plural="status codes, 200 to 599",
+            at_least=1,
+            nullable=True,
+        ),
+        "body_contains": Text(
+            words="Preset `http`: text that the answer must contain.",
+            check=_at_most(1000, at_least=1),
+            nullable=True,
+        ),
+    },
+    afterwards=_probe_fields_together,
+)
+
+
+def check_probe(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """What was set of a :class:`routing.contract.probe.Probe`, and everything wrong with it."""
+    problems: Problems = []
+    return PROBE.read_fields(settings, "", problems), problems
