@@ -11,7 +11,10 @@ from bootstrap.errors import BootstrapError
 from bootstrap.progress import Progress
 
 PINNED = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*==", re.MULTILINE)
-COLLECTING = re.compile(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)")
+COLLECTING = re.compile(
+    r"^(?:Collecting |Processing (?:\S*/)?)([A-Za-z0-9][A-Za-z0-9._]*(?:-[A-Za-z][A-Za-z0-9._]*)*)"
+)
+NOT_FOR_HERE = re.compile(r"^Ignoring \S+: markers ")
 MISSING = re.compile(r"No matching distribution found for (\S+)")
 UNREACHABLE = (
     "Failed to establish a new connection",
@@ -87,6 +90,8 @@ def run_pip(command: list[str], progress: Progress, log: Path) -> tuple[int, str
             copy.write(line)
             if found := COLLECTING.match(line):
                 progress.package(found[1])
+            elif NOT_FOR_HERE.match(line):
+                progress.total -= 1
             elif line.startswith("Installing collected packages"):
                 progress.unpacking()
         status = process.wait()

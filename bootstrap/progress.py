@@ -4,22 +4,22 @@ import sys
 
 
 class Progress:
-    """Counts packages. ``total`` counts those for other platforms too, so 100 % can come early."""
+    """Counts packages out of ``total``, which shrinks as pip finds some to be for other platforms."""
 
     def __init__(self, total: int) -> None:
-        self.total = max(total, 1)
+        self.total = total
         self.count = 0
         self.shown_tenth = 0
         self.moves = sys.stdout.isatty()
 
     def package(self, name: str) -> None:
         self.count += 1
-        percent = min(99, 100 * self.count // self.total)
+        percent = min(99, 100 * self.count // max(self.total, 1))
         if self.moves:
             self._line(f"  {percent:3d} %  {name}")
         elif percent // 10 > self.shown_tenth:
             self.shown_tenth = percent // 10
-            self._line(f"  {percent:3d} %  {self.count} of about {self.total} packages, now {name}")
+            self._line(f"  {percent:3d} %  {self.count} of {self.total} packages, now {name}")
 
     def unpacking(self) -> None:
         self._line("   99 %  unpacking")

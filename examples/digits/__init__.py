@@ -1,0 +1,1 @@
+"""Handwritten-digit classifiers behind the Open Inference Protocol (V2), trained when they start."""

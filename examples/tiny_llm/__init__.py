@@ -1,0 +1,1 @@
+"""Real llama.cpp servers around random weights: engine, slots and streaming are real."""
