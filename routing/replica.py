@@ -76,6 +76,17 @@ class EjectionState:
         return f"<EjectionState {state}>"
 
 
+class RecentAnswers:
+    """Readings of a replica's counters at the beginning of the last two windows."""
+
+    __slots__ = ("began", "earlier_failed", "earlier_succeeded", "failed", "succeeded")
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        self.succeeded = self.earlier_succeeded = 0
+        self.failed = self.earlier_failed = 0
+
+
 class Replica:
     """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""
 
@@ -109,6 +120,7 @@ class Replica:
         "ramp",
         "ramp_pending",
         "ramp_started",
+        "recent",
         "rejected",
         "seconds_per_work",
         "share",
@@ -151,6 +163,7 @@ class Replica:
         self.heard_at = 0.0
         """Last byte from the replica, or the moment it went from idle to busy."""
         self.ejection = EjectionState()
+        self.recent = RecentAnswers()
 
         # What strategies read.
         self.ramp = 1.0

@@ -132,6 +132,10 @@ class SharedCounts:
             if self._directory[cells.slot * ENTRY_FIELDS + 2] == cells.generation:
                 self._leave(cells.slot, cells.worker)
 
+    def drop(self, cells: "ReplicaCells") -> None:
+        """Forget cells that :meth:`still_held` denies, so that the key can be claimed again."""
+        self._held.pop(cells.slot, None)
+
     def still_held(self, cells: "ReplicaCells") -> bool:
         """Whether the directory still gives this slot to this worker; False after a wrong clearing."""
         entry = cells.slot * ENTRY_FIELDS
@@ -210,10 +214,10 @@ class ReplicaCells:
         """Set one field of this worker's cell."""
         self.view[self.own + field] = value
 
-    def peers_sum(self, field: int) -> float:
-        """Sum of one field over all other workers."""
-        view = self.view
-        return sum(view[peer + field] for peer in self.peers)
+    def write_counts(self, in_flight: int, work: float) -> None:
+        """Set this worker's load."""
+        self.view[self.own + IN_FLIGHT] = in_flight
+        self.view[self.own + WORK] = work
 
     def peers_max(self, field: int) -> float:
         """Largest value of one field among all other workers; 0 when there are none."""

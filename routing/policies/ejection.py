@@ -37,7 +37,9 @@ def allowed(replicas: int, max_percent: float) -> int:
     return min(int(replicas * max_percent / 100), max(0, replicas - 1))
 
 
-def eject(state: EjectionState, now: float, base_s: float, rng: Random, reason: str) -> None:
+def eject(
+    state: EjectionState, now: float, base_s: float, rng: Random, reason: str, stalled: bool = False
+) -> None:
     """Take out from ``now`` on."""
     soon = state.until > 0 or now - state.returned_at < base_s + state.lasted_s
     state.in_a_row = state.in_a_row + 1 if state.in_a_row and soon else 1
@@ -47,6 +49,7 @@ def eject(state: EjectionState, now: float, base_s: float, rng: Random, reason: 
     state.until = now + state.lasted_s
     state.claimed_at = now
     state.reason = reason
+    state.stalled = stalled
     state.probing = False
     state.adopted = False
     state.count += 1
@@ -67,6 +70,7 @@ def adopt(state: EjectionState, until: float, claimed_at: float, in_a_row: int, 
     state.in_a_row = in_a_row
     state.lasted_s = lasted_s
     state.reason = "another worker of this host saw it fail"
+    state.stalled = False
     state.adopted = True
 
 

@@ -23,6 +23,8 @@ class Eligibility:
     """Health is being ignored for replicas that have passed a probe once."""
     last_resort: bool = False
     """Nothing but ejected replicas is left, so they are used."""
+    next_end: float = 0.0
+    """When the next ejection ends, 0: none is running."""
 
 
 def sort_out(replicas: Sequence[Replica], now: float) -> Eligibility:
@@ -39,6 +41,8 @@ def sort_out(replicas: Sequence[Replica], now: float) -> Eligibility:
         ejected.append(replica)
         if now >= ends:
             result.probation.append(replica)
+        elif not result.next_end or ends < result.next_end:
+            result.next_end = ends
     if not result.eligible and ejected:
         # An ejected replica is better than none: the limit on ejections is a share of what is left.
         result.eligible = ejected

@@ -50,7 +50,8 @@ class FleetSpeed:
 
     def answered(self, replica: Replica, seconds: float, work: float, queued: float, now: float) -> None:
         """One answer in full: ``work`` estimated, ``queued`` ahead of it at dispatch."""
-        self.seen(seconds, work)
+        self.mean_work += SMOOTHING * (work - self.mean_work)
+        self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
         self.learn(replica, seconds, work + queued, now)
 
     def seen(self, seconds: float, work: float) -> None:

@@ -34,19 +34,22 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         replica.load_work = replica.work + work
 
 
-def exchange_speed(replica: Replica, now: float, tau: float) -> None:
+def exchange_speeds(replicas: Iterable[Replica], now: float, tau: float) -> None:
     """Show own evidence, add up the peers'."""
-    cells, speed = replica.cells, replica.speed
-    if cells is None:
-        return
-    cells.write(cell.LEARNED_SECONDS, speed.seconds)
-    cells.write(cell.LEARNED_UNITS, speed.units)
-    cells.write(cell.LEARNED_AT, speed.at)
-    speed.peer_seconds = speed.peer_units = 0.0
-    for peer in cells.peers:
-        keep = exp(min(0.0, (cells.view[peer + cell.LEARNED_AT] - now) / tau))
-        speed.peer_seconds += cells.view[peer + cell.LEARNED_SECONDS] * keep
-        speed.peer_units += cells.view[peer + cell.LEARNED_UNITS] * keep
+    for replica in replicas:
+        cells, speed = replica.cells, replica.speed
+        if cells is None:
+            continue
+        view, own = cells.view, cells.own
+        view[own + cell.LEARNED_SECONDS] = speed.seconds
+        view[own + cell.LEARNED_UNITS] = speed.units
+        view[own + cell.LEARNED_AT] = speed.at
+        seconds = units = 0.0
+        for peer in cells.peers:
+            keep = exp(min(0.0, (view[peer + cell.LEARNED_AT] - now) / tau))
+            seconds += view[peer + cell.LEARNED_SECONDS] * keep
+            units += view[peer + cell.LEARNED_UNITS] * keep
+        speed.peer_seconds, speed.peer_units = seconds, units
 
 
 def show_ejection(replica: Replica) -> None:
@@ -65,7 +68,7 @@ def show_ejection(replica: Replica) -> None:
 def follow_ejections(replica: Replica, now: float) -> None:
     """Take over what peers have ejected or let back since."""
     cells, state = replica.cells, replica.ejection
-    if cells is None:
+    if cells is None or not cells.peers:
         return
     view = cells.view
     returned = max(cells.peers_max(cell.RETURNED_AT), state.returned_at)

@@ -7,6 +7,8 @@ its caches are cold. Its effective weight, the inverse of its score and its slot
 Source: HAProxy and nginx ``slowstart``; Envoy's slow start mode (which keeps a floor of 10 % as well).
 """
 
+from routing.replica import Replica
+
 LEAST = 0.1
 
 
@@ -15,6 +17,19 @@ def ramp(age_s: float, over_s: float) -> float:
     if over_s <= 0 or age_s >= over_s:
         return 1.0
     return max(LEAST, LEAST + (1 - LEAST) * age_s / over_s)
+
+
+def advance(replica: Replica, now: float, over_s: float) -> float:
+    """A replica's share at ``now``; begins its ramp if one is due, ends it when it is through."""
+    if replica.ramp_pending:
+        replica.ramp_pending = False
+        replica.ramp_started = now
+    if replica.ramp_started is None:
+        return 1.0
+    share = ramp(now - replica.ramp_started, over_s)
+    if share >= 1.0:
+        replica.ramp_started = None
+    return share
 
 
 def slots(concurrency: int | None, share: float) -> int | None:

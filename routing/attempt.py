@@ -1,0 +1,174 @@
+"""One request on its way at one replica, and the one settlement that is owed for it.
+
+Counting begins in :meth:`routing.pool.Pool.begin` and ends in :meth:`Attempt.settle`, in the same
+object, so that no way out can forget a replica or count it twice.
+"""
+
+from typing import Protocol
+
+from routing.contract.sketch import bucket_of
+from routing.outcome import Outcome
+from routing.policies.fleet_speed import FleetSpeed
+from routing.replica import Replica
+
+LEARN_STREAM_EVERY_S = 0.25
+
+
+class Judge(Protocol):
+    """Who hears how an attempt ended, when that says something about the replica."""
+
+    def answered(self, attempt: "Attempt", now: float) -> None:
+        """A replica with failures behind it, or an ejected one, has answered."""
+
+    def not_answered(self, attempt: "Attempt", outcome: Outcome, now: float) -> None:
+        """Anything but a success."""
+
+    def emptied(self, replica: Replica) -> None:
+        """The last request of a replica that is no longer in the table has ended."""
+
+
+class Attempt:
+    """Whoever holds it owes exactly one :meth:`settle`, on every way out. Not for several threads."""
+
+    __slots__ = (
+        "_judge",
+        "_learned_at",
+        "_learned_tokens",
+        "_open",
+        "_speed",
+        "_tokens",
+        "probe",
+        "queued",
+        "replica",
+        "started",
+        "work",
+    )
+
+    def __init__(
+        self, judge: Judge, speed: FleetSpeed, replica: Replica, work: float, started: float, queued: float
+    ) -> None:
+        self._judge = judge
+        self._speed = speed
+        self.replica = replica
+        self.work = work
+        self.started = started
+        self.queued = queued
+        """Work it waits for at a replica without a free slot."""
+        self.probe = False
+        """Whether it is the one request that decides about a replica on probation."""
+        self._open = True
+        self._tokens = 0
+        self._learned_tokens = 0
+        self._learned_at = started
+
+    def first_byte(self, now: float) -> None:
+        """The first response byte came."""
+        replica = self.replica
+        replica.heard_at = now
+        counts = replica.first_byte
+        bucket = bucket_of(now - self.started)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+    def heard(self, now: float, tokens: int = 0) -> None:
+        """Any response bytes came; ``tokens``: output tokens in them, where the caller can tell."""
+        self.replica.heard_at = now
+        if tokens:
+            self._tokens += tokens
+            if now - self._learned_at >= LEARN_STREAM_EVERY_S:
+                self._learn_passing(now)
+
+    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0) -> None:
+        """End it: uncount, learn, judge. ``output_tokens``: of the whole answer, 0 when not known.
+
+        Raises RuntimeError when it was settled before.
+        """
+        if not self._open:
+            raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
+        self._open = False
+        replica = self.replica
+        uncount(replica, self.work)
+        tokens = output_tokens or self._tokens
+        replica.output_tokens += tokens
+        if outcome is Outcome.SUCCESS:
+            seconds = now - self.started
+            replica.succeeded += 1
+            replica.heard_at = now
+            bucket = bucket_of(seconds)
+            counts = replica.latency
+            counts[bucket] = counts.get(bucket, 0) + 1
+            if tokens:
+                self._learn_rest(now, tokens)
+            else:
+                self._speed.answered(replica, seconds, self.work, self.queued, now)
+            state = replica.ejection
+            if state.failures or state.until:
+                self._judge.answered(self, now)
+        else:
+            self._judge.not_answered(self, outcome, now)
+        if replica.leaving and not replica.in_flight:
+            self._judge.emptied(replica)
+
+    def _learn_passing(self, now: float) -> None:
+        """Learn from a stream as it passes, once a scale of tokens is known."""
+        speed = self._speed
+        if speed.tokens_per_work:
+            units = (self._tokens - self._learned_tokens) / speed.tokens_per_work
+            speed.learn(self.replica, now - self._learned_at, units, now)
+            self._learned_tokens = self._tokens
+            self._learned_at = now
+
+    def _learn_rest(self, now: float, tokens: int) -> None:
+        """Learn what has not been learned while the stream passed."""
+        speed, work = self._speed, self.work
+        scale = speed.scale(tokens, work)
+        speed.seen(now - self.started, work)
+        units = max(0, tokens - self._learned_tokens) / scale
+        if not self._learned_tokens:
+            units += self.queued
+        speed.learn(self.replica, now - self._learned_at, units, now)
+
+    def __repr__(self) -> str:
+        return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self._open else 'settled'}>"
+
+
+def count(replica: Replica, work: float, now: float) -> float:
+    """Count a request at a replica before it is sent; returns the work it will wait for there."""
+    load = replica.load
+    slots = replica.concurrency
+    queued = 0.0
+    if slots is not None and load >= slots:
+        # As learned_speed.queued_ahead, without the call.
+        queued = replica.load_work * (load + 1 - slots) / (slots * load)
+    in_flight = replica.in_flight
+    if not in_flight:
+        replica.heard_at = now
+    replica.in_flight = in_flight = in_flight + 1
+    replica.load = load + 1
+    replica.work += work
+    replica.load_work += work
+    replica.picked += 1
+    view = replica.cell_view
+    if view is not None:
+        at = replica.cell_at
+        view[at] = in_flight
+        view[at + 1] = replica.work
+    return queued
+
+
+def uncount(replica: Replica, work: float) -> None:
+    """The other half of :func:`count`."""
+    replica.in_flight = in_flight = replica.in_flight - 1
+    if in_flight:
+        replica.work -= work
+        replica.load -= 1
+        replica.load_work -= work
+    else:
+        # Set, not subtracted: sums of floats must come back to nothing exactly.
+        replica.work = 0.0
+        replica.load = replica.peer_in_flight
+        replica.load_work = replica.peer_work
+    view = replica.cell_view
+    if view is not None:
+        at = replica.cell_at
+        view[at] = in_flight
+        view[at + 1] = replica.work

@@ -1,0 +1,144 @@
+"""What live traffic says about a pool's replicas, and what follows: ejected, on probation, back.
+
+The rules are in :mod:`routing.policies.ejection`; here they meet the pool's replicas and, by way of
+the shared counts, the other workers of the host.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from routing.attempt import Attempt
+from routing.contract.policy import Policy
+from routing.members import Members
+from routing.outcome import FAILURES, Outcome
+from routing.policies import ejection, eligibility, host_view, learned_speed, success_rate
+from routing.policies.fleet_speed import FleetSpeed
+from routing.replica import Replica
+
+_WORDS = {
+    Outcome.FAILED: "answered with a server error",
+    Outcome.REFUSED: "found no connection",
+    Outcome.LOST: "lost its connection",
+    Outcome.TIMEOUT: "timed out",
+}
+
+
+class Verdicts:
+    """One pool's judge. ``changed(now)`` is called when a replica was ejected or let back."""
+
+    def __init__(
+        self,
+        members: Members,
+        speed: FleetSpeed,
+        rng: Random,
+        sees_peers: bool,
+        changed: Callable[[float], None],
+    ) -> None:
+        self._members = members
+        self._speed = speed
+        self._rng = rng
+        self._sees_peers = sees_peers
+        self._changed = changed
+        self.policy = Policy()
+
+    # --- attempts that ended ---------------------------------------------------------------------
+
+    def answered(self, attempt: Attempt, now: float) -> None:
+        """A replica that had failures, or is ejected, has answered."""
+        state = attempt.replica.ejection
+        state.failures = 0
+        if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
+            self._let_back(attempt.replica, now)
+
+    def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        """Count what is no success, learn from it, and eject when that is due."""
+        replica = attempt.replica
+        if outcome in FAILURES:
+            replica.failed += 1
+            self._speed.failed(replica, now - attempt.started, now)
+            self._failed(attempt, outcome, now)
+        elif outcome is Outcome.CANCELLED:
+            replica.cancelled += 1
+            if attempt.probe:
+                replica.ejection.probing = False
+                host_view.release_probe(replica)
+        else:
+            self._answered_without_success(attempt, outcome, now)
+
+    def emptied(self, replica: Replica) -> None:
+        """The last request of a replica that is no longer in the table has ended."""
+        self._members.emptied(replica)
+
+    def _answered_without_success(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        replica = attempt.replica
+        replica.heard_at = now
+        if outcome is Outcome.REJECTED:
+            replica.rejected += 1
+            self._speed.rejected(replica, now - attempt.started, now)
+        else:
+            replica.client_errors += 1
+        if attempt.probe:
+            # It lives and answers; neither load nor a client's own error would have ejected it.
+            self._let_back(replica, now)
+
+    def _failed(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        replica = attempt.replica
+        state = replica.ejection
+        if attempt.probe:
+            self._eject(replica, now, f"its probe request {_WORDS[outcome]}")
+        elif ejection.failed(state, self.policy.ejection.consecutive_failures) and not state.until:
+            words = f"{state.failures} failures in a row, the last one {_WORDS[outcome]}"
+            self._eject(replica, now, words)
+
+    # --- on the slow timer -----------------------------------------------------------------------
+
+    def review(self, now: float) -> None:
+        """Follow the other workers, and look for replicas that are silent or fail too often."""
+        replicas, stall_s = self._members.listed, self.policy.timeouts.stall_s
+        success_rate.renew(replicas, now)
+        for replica in replicas:
+            state = replica.ejection
+            host_view.follow_ejections(replica, now)
+            if state.until:
+                if state.stalled and replica.heard_at > state.claimed_at:
+                    self._let_back(replica, now)
+            elif ejection.stalled(replica.in_flight, replica.heard_at, now, stall_s, self._speed.p99_s):
+                silent, count = now - replica.heard_at, replica.in_flight
+                words = f"stalled: nothing heard for {silent:.0f} s with {count} in flight"
+                self._eject(replica, now, words, stalled=True)
+            elif success_rate.is_outlier(replica, replicas):
+                self._eject(replica, now, success_rate.words(replica))
+
+    # --- out and back ----------------------------------------------------------------------------
+
+    def _eject(self, replica: Replica, now: float, words: str, stalled: bool = False) -> None:
+        """Take a replica out if the host's limit allows it. One that is out already is out anew."""
+        state = replica.ejection
+        if replica.leaving:
+            return
+        again = bool(state.until)
+        limit = ejection.allowed(
+            eligibility.available(self._members.listed), self.policy.ejection.max_ejected_percent
+        )
+        if not again and self._ejected_on_host(now) >= limit:
+            return
+        ejection.eject(state, now, self.policy.ejection.base_s, self._rng, words, stalled)
+        host_view.show_ejection(replica)
+        if not again and self._sees_peers and self._ejected_on_host(now) > limit:
+            ejection.undo(state)
+            host_view.show_ejection(replica)
+        self._changed(now)
+
+    def _let_back(self, replica: Replica, now: float) -> None:
+        ejection.lift(replica.ejection, now)
+        # What it was learned to cost while it failed is no longer true.
+        learned_speed.forget(replica.speed)
+        success_rate.forget(replica)
+        host_view.show_ejection(replica)
+        self._changed(now)
+
+    def _ejected_on_host(self, now: float) -> int:
+        if self._sees_peers:
+            for replica in self._members.listed:
+                host_view.follow_ejections(replica, now)
+        return sum(1 for replica in self._members.listed if replica.ejection.until)
