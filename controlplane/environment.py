@@ -106,7 +106,7 @@ def refuse_public_debug(debug: bool, hosts: list[str]) -> None:
     public = [host for host in hosts if host not in LOOPBACK_HOSTS]
     if debug and public:
         raise ImproperlyConfigured(
-            f"SWITCHYARD_DEBUG shows source code to whoever causes an error: it cannot serve {', '.join(public)}."
+            f"SWITCHYARD_DEBUG shows source code on errors: it cannot serve {', '.join(public)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""All settings, each from the environment or with a safe default. Every ``SWITCHYARD_*`` name is read here."""
+"""All settings, from the environment or with a safe default. Every ``SWITCHYARD_*`` name is read here."""
 
 from pathlib import Path
 

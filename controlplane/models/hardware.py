@@ -14,6 +14,8 @@ slug_validator = RegexValidator(
 class HardwareClass(models.Model):
     name = models.CharField(max_length=63, unique=True, validators=[slug_validator])
     weight = models.FloatField(default=1.0, validators=[MinValueValidator(0.0)])
+    edit_version = models.PositiveBigIntegerField(default=1)
+    """Grows with every write: the ETag."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

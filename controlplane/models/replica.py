@@ -26,6 +26,8 @@ class Replica(models.Model):
     """Set: overrides the hardware class's weight. Neither: 1.0."""
     max_concurrency = models.PositiveIntegerField(null=True, blank=True)
     admin_state = models.CharField(max_length=12, choices=AdminState.choices, default=AdminState.ACTIVE)
+    edit_version = models.PositiveBigIntegerField(default=1)
+    """Grows with every write of an operator only: the ETag. Probing never changes it."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

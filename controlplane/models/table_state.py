@@ -7,6 +7,9 @@ class TableState(models.Model):
     epoch = models.PositiveBigIntegerField(default=1)
     """Grows when a database is restored or replaced."""
     manifest_version = models.PositiveBigIntegerField(default=1)
+    version_floor = models.PositiveBigIntegerField(default=1)
+    """Table version that a new fleet begins with: above that of any fleet ever deleted, so that a
+    fleet made anew under an old name is newer than what proxies may still hold of the old one."""
 
     def __str__(self) -> str:
         return f"{self.epoch}:{self.manifest_version}"

@@ -1,0 +1,19 @@
+"""``manage.py dump``: the fleet file that describes all that is there."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from controlplane.services import fleet_files
+from routing.contract.fleet_file import dump
+
+
+class Command(BaseCommand):
+    help = "Prints a fleet file that describes every fleet, replica and hardware class."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        return
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(dump(fleet_files.read()), ending="")

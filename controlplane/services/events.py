@@ -1,0 +1,20 @@
+"""Lines of the timeline that no other verb writes: ejections, system notices."""
+
+from controlplane.models import Event, Fleet, Replica
+from controlplane.services.writing import writing
+
+
+def record(
+    kind: str,
+    text: str,
+    *,
+    fleet: Fleet | None = None,
+    replica: Replica | None = None,
+    state: str = "",
+    actor: str = "",
+) -> Event:
+    """``kind`` is one of :class:`Event.Kind`; at most 400 characters of ``text`` are kept."""
+    with writing(actor):
+        return Event.objects.create(
+            kind=kind, text=text[:400], fleet=fleet, replica=replica, state=state, actor=actor
+        )

@@ -1,0 +1,173 @@
+"""A fleet file made true, in one transaction; and the file that describes what is.
+
+What the file names is made or changed; with ``prune``, fleets and hardware classes that it does not
+name are removed. Replicas of a fleet in the file are exactly those that the file lists.
+"""
+
+from typing import Any
+
+import msgspec
+
+from controlplane.models import Fleet, HardwareClass, Replica
+from controlplane.services import fleets, hardware, policies, replicas, revisions, settings_values
+from controlplane.services.writing import Writing, writing
+from routing.contract.defaults import without_defaults
+from routing.contract.fleet_file import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
+
+
+def apply(file: FleetFile, actor: str, *, prune: bool = False) -> list[str]:
+    """What changed, one line each; empty when everything was as the file says.
+
+    Applying twice changes nothing. Raises Invalid and Conflict; then nothing is written.
+    """
+    with writing(actor) as write:
+        lines = [line for entry in file.hardware for line in _hardware(write, entry)]
+        if prune:
+            lines += _prune_fleets(write, file)
+        lines += _free_names(write, file)
+        for fleet_entry in file.fleets:
+            lines += _fleet(write, fleet_entry)
+        if prune:
+            lines += _prune_hardware(write, file)
+        return lines
+
+
+def read() -> FleetFile:
+    """The file that describes all that is there. Four queries."""
+    entries: dict[int, list[ReplicaEntry]] = {}
+    for replica in Replica.objects.select_related("hardware").order_by("fleet_id", "name"):
+        entries.setdefault(replica.fleet_id, []).append(_replica_entry(replica))
+    return FleetFile(
+        hardware=[HardwareEntry(name=row.name, weight=row.weight) for row in HardwareClass.objects.all()],
+        fleets=[_fleet_entry(fleet, entries.get(fleet.pk, [])) for fleet in Fleet.objects.all()],
+    )
+
+
+def _hardware(write: Writing, entry: HardwareEntry) -> list[str]:
+    row = HardwareClass.objects.filter(name=entry.name).first()
+    if row is None:
+        hardware.insert(write, {"name": entry.name, "weight": entry.weight})
+        return [f"hardware {entry.name}: created"]
+    changed = hardware.put(write, row, {"weight": entry.weight})
+    return [f"hardware {line}" for line in changed]
+
+
+def _fleet(write: Writing, entry: FleetEntry) -> list[str]:
+    fleet = Fleet.objects.select_for_update().filter(name=entry.name).first()
+    if fleet is None:
+        change = fleets.create(_creation(entry), write.actor)
+        return [f"fleet {entry.name}: {line}" for line in change.lines]
+    settings = {
+        "protocol": entry.protocol,
+        "aliases": entry.aliases,
+        "served_model": entry.served_model,
+        "default": entry.default,
+        "probe": without_defaults(entry.probe),
+    }
+    lines = fleets.put(write, fleet, settings)
+    lines += _policy_and_replicas(write, fleet, entry)
+    return [f"fleet {entry.name}: {line}" for line in lines]
+
+
+def _creation(entry: FleetEntry) -> dict[str, Any]:
+    """As the API is sent it."""
+    return {"protocol": entry.protocol, **without_defaults(entry)}
+
+
+def _policy_and_replicas(write: Writing, fleet: Fleet, entry: FleetEntry) -> list[str]:
+    weights = revisions.weights_of(fleet)
+    lines, membership_changed = _replicas(write, fleet, entry.replicas)
+    after = revisions.weights_of(fleet)
+    # Replicas that came or went are no change of weights; those that stayed with another weight are.
+    reweighed = any(after[name] != weights[name] for name in after if name in weights)
+    policy = policies.checked_for_storage(without_defaults(entry.policy))
+    changed = policies.put(write, fleet, policy)
+    if reweighed and not changed:
+        revisions.record(write, fleet, "weights from a fleet file")
+    elif membership_changed and not changed:
+        write.save_fleet(fleet)
+    return lines + changed
+
+
+def _replicas(write: Writing, fleet: Fleet, entries: list[ReplicaEntry]) -> tuple[list[str], bool]:
+    """What changed, and whether replicas came or went."""
+    rows = {row.name: row for row in Replica.objects.select_related("hardware").filter(fleet=fleet)}
+    lines: list[str] = []
+    membership_changed = False
+    for entry in entries:
+        settings = msgspec.to_builtins(entry)
+        row = rows.pop(entry.name, None)
+        if row is None:
+            replicas.insert(write, fleet, settings)
+            lines.append(f"{entry.name}: registered")
+            membership_changed = True
+        else:
+            row.fleet = fleet
+            lines += replicas.put_row(write, fleet, row, _settable(settings))
+    for row in rows.values():
+        row.fleet = fleet
+        replicas.remove(write, fleet, row)
+        lines.append(f"{row.name}: removed")
+        membership_changed = True
+    return lines, membership_changed
+
+
+def _settable(settings: dict[str, Any]) -> dict[str, Any]:
+    """A replica's state is what its operator last said, unless the file says otherwise."""
+    del settings["name"]
+    if settings["admin_state"] is None:
+        del settings["admin_state"]
+    return settings
+
+
+def _free_names(write: Writing, file: FleetFile) -> list[str]:
+    """Aliases that move from one fleet to another leave the first before the second takes them."""
+    wanted = {entry.name: entry for entry in file.fleets}
+    lines = []
+    for fleet in Fleet.objects.filter(name__in=wanted):
+        kept = [alias for alias in fleet.aliases if alias in wanted[fleet.name].aliases]
+        if kept != fleet.aliases:
+            lines += [f"fleet {fleet.name}: {line}" for line in fleets.put(write, fleet, {"aliases": kept})]
+    return lines
+
+
+def _prune_fleets(write: Writing, file: FleetFile) -> list[str]:
+    names = [entry.name for entry in file.fleets]
+    gone = list(Fleet.objects.exclude(name__in=names).values_list("name", flat=True))
+    for name in gone:
+        fleets.delete(name, write.actor)
+    return [f"fleet {name}: deleted" for name in gone]
+
+
+def _prune_hardware(write: Writing, file: FleetFile) -> list[str]:
+    names = [entry.name for entry in file.hardware]
+    unused = HardwareClass.objects.exclude(name__in=names).filter(replicas__isnull=True)
+    gone = list(unused.values_list("name", flat=True))
+    for name in gone:
+        hardware.delete(name, write.actor)
+    return [f"hardware {name}: deleted" for name in gone]
+
+
+def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
+    return FleetEntry(
+        name=fleet.name,
+        protocol=fleet.protocol,  # type: ignore[arg-type]  # the column's choices are the literal's
+        aliases=list(fleet.aliases),
+        served_model=fleet.served_model,
+        default=fleet.is_default,
+        policy=settings_values.policy_of(fleet.policy),
+        probe=settings_values.probe_of(fleet.probe),
+        replicas=entries,
+    )
+
+
+def _replica_entry(replica: Replica) -> ReplicaEntry:
+    state = replica.admin_state
+    return ReplicaEntry(
+        name=replica.name,
+        url=replica.url,
+        hardware=replica.hardware.name if replica.hardware else "",
+        weight=replica.weight,
+        max_concurrency=replica.max_concurrency,
+        admin_state=None if state == Replica.AdminState.ACTIVE else state,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,167 @@
+"""Registering, changing and removing fleets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import F
+
+from controlplane.models import Event, Fleet, TableState
+from controlplane.services import replicas, revisions, settings_values
+from controlplane.services.changes import Change, change_of
+from controlplane.services.checking import accepted, immutable, policy_problems, refuse
+from controlplane.services.errors import Conflict
+from controlplane.services.lookup import fleet_named
+from controlplane.services.writing import Writing, check_version, table_state, writing
+from routing.contract.defaults import without_defaults
+from routing.contract.field_rules import FieldProblem
+from routing.contract.fleet_file_rules import check_fleet
+from routing.contract.probe_rules import check_probe
+
+_COLUMNS = {"default": "is_default"}
+"""Fields that the row calls otherwise."""
+
+
+def create(settings: Mapping[str, Any], actor: str) -> Change:
+    """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
+    with writing(actor) as write:
+        checked = check_fleet(settings)
+        kept = accepted(checked, policy_problems(checked[0].get("policy"), "/policy"))
+        if Fleet.objects.filter(name=kept["name"]).exists():
+            raise Conflict(f"There is a fleet {kept['name']} already.")
+        _check_names(kept, None)
+        fleet = _insert(write, kept)
+        for index, replica in enumerate(kept.get("replicas", [])):
+            replicas.insert(write, fleet, replica, at=f"/replicas/{index}")
+        revisions.record_first(write, fleet)
+        write.audit("fleets.create", fleet.name, after=described(fleet))
+        write.event(Event.Kind.ADMIN, f"{actor} created fleet {fleet.name}", fleet=fleet)
+        return change_of(fleet, [f"created with {len(kept.get('replicas', []))} replicas"], write)
+
+
+def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
+    if kept.get("default"):
+        _take_default(write, kept["name"])
+    fleet = Fleet.objects.create(
+        name=kept["name"],
+        protocol=kept["protocol"],
+        aliases=kept.get("aliases", []),
+        served_model=kept.get("served_model", ""),
+        is_default=kept.get("default", False),
+        policy=without_defaults(settings_values.policy_of(kept.get("policy", {}))),
+        probe=without_defaults(settings_values.probe_of(kept.get("probe", {}))),
+        table_version=table_state().version_floor,
+    )
+    write.fleet_added(fleet)
+    return fleet
+
+
+def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None) -> Change:
+    """Changes names, protocol, probe or whether it is the default. ``probe`` is merged (RFC 7396).
+
+    Raises NotFound, Invalid, Stale, Conflict.
+    """
+    with writing(actor) as write:
+        fleet = fleet_named(name, lock=True)
+        check_version(f"Fleet {name}", fleet.edit_version, if_version)
+        given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
+        elsewhere = [
+            *immutable(given, ["name"], "a fleet's name never changes: make a new fleet"),
+            *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
+            *immutable(given, ["replicas"], f"change them at /api/v1/fleets/{name}/replicas"),
+        ]
+        probe_changes = given.get("probe")
+        if isinstance(probe_changes, Mapping):
+            given["probe"] = _probe_merged(fleet.probe, probe_changes)
+        kept = accepted(check_fleet(given, partial=True), elsewhere)
+        lines = put(write, fleet, kept)
+        return change_of(fleet, lines, write)
+
+
+def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
+    """Saves checked settings (``probe`` whole). Returns what changed; nothing: nothing is written."""
+    fields = {_COLUMNS.get(name, name): value for name, value in kept.items()}
+    if "probe" in fields:
+        fields["probe"] = without_defaults(settings_values.probe_of(fields["probe"]))
+    before = {name: getattr(fleet, name) for name in fields}
+    lines = settings_values.differences(before, fields)
+    if not lines:
+        return []
+    _check_names(kept, fleet)
+    if fields.get("is_default") and not fleet.is_default:
+        _take_default(write, fleet.name)
+    write.save_fleet(fleet, **fields)
+    if {"aliases", "is_default"} & fields.keys():
+        write.manifest_changed()
+    write.audit("fleets.update", fleet.name, before, fields)
+    text = f"{write.actor} changed fleet {fleet.name}: {'; '.join(lines)}"
+    write.event(Event.Kind.ADMIN, text, fleet=fleet)
+    return lines
+
+
+def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
+    """Removes the fleet with its replicas, revisions and events. Raises NotFound, Stale."""
+    with writing(actor) as write:
+        fleet = fleet_named(name, lock=True)
+        check_version(f"Fleet {name}", fleet.edit_version, if_version)
+        change = change_of(fleet, ["deleted"], write)
+        TableState.objects.filter(pk=table_state().pk, version_floor__lte=fleet.table_version).update(
+            version_floor=fleet.table_version + 1
+        )
+        before = described(fleet)
+        fleet.delete()
+        write.fleet_removed(fleet)
+        write.audit("fleets.delete", name, before)
+        write.event(Event.Kind.ADMIN, f"{actor} deleted fleet {name}")
+        return change
+
+
+def described(fleet: Fleet) -> dict[str, Any]:
+    """The row as audit entries keep it."""
+    return {
+        "protocol": fleet.protocol,
+        "aliases": fleet.aliases,
+        "served_model": fleet.served_model,
+        "is_default": fleet.is_default,
+        "policy": fleet.policy,
+        "probe": fleet.probe,
+        "weights": revisions.weights_of(fleet),
+    }
+
+
+def _take_default(write: Writing, name: str) -> None:
+    """At most one fleet is the default: the one that was, no longer is."""
+    for former in Fleet.objects.filter(is_default=True).exclude(name=name):
+        Fleet.objects.filter(pk=former.pk).update(is_default=False, edit_version=F("edit_version") + 1)
+        write.audit("fleets.update", former.name, {"is_default": True}, {"is_default": False})
+
+
+def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A new preset forgets the settings that only made sense with the old one."""
+    if "preset" in changes and changes["preset"] != stored.get("preset", "http"):
+        kept, _ = check_probe({**stored, "preset": "http"})
+        stored = {
+            name: value
+            for name, value in kept.items()
+            if name in ("period_s", "timeout_s", "rise", "fall", "startup_budget_s")
+        }
+    return settings_values.merged(stored, changes)
+
+
+def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:
+    """A name or alias leads to one fleet only. Raises Invalid."""
+    taken: dict[str, str] = {}
+    others = Fleet.objects.all() if fleet is None else Fleet.objects.exclude(pk=fleet.pk)
+    for other, aliases in others.values_list("name", "aliases"):
+        taken[other] = f"the name of fleet {other}"
+        taken.update(dict.fromkeys(aliases, f"an alias of fleet {other}"))
+    problems = []
+    name = fleet.name if fleet is not None else kept["name"]
+    if name in taken and fleet is None:
+        problems.append(FieldProblem("/name", f'the name "{name}" is already {taken[name]}: choose another'))
+    taken[name] = "this fleet's own name"
+    for index, alias in enumerate(kept.get("aliases", [])):
+        if alias in taken:
+            message = f'the alias "{alias}" is already {taken[alias]}: choose another'
+            problems.append(FieldProblem(f"/aliases/{index}", message))
+        taken[alias] = "listed here"
+    refuse(problems)

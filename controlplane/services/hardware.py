@@ -1,0 +1,82 @@
+"""Hardware classes: the weights that replicas take from what they run on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import F
+
+from controlplane.models import Event, Fleet, HardwareClass
+from controlplane.services import settings_values
+from controlplane.services.checking import accepted, immutable
+from controlplane.services.errors import Conflict
+from controlplane.services.lookup import hardware_named
+from controlplane.services.writing import Writing, beaten, check_version, writing
+from routing.contract.fleet_file_rules import check_hardware
+
+
+def create(settings: Mapping[str, Any], actor: str) -> HardwareClass:
+    """Raises Invalid, Conflict."""
+    with writing(actor) as write:
+        return insert(write, accepted(check_hardware(settings)))
+
+
+def insert(write: Writing, kept: Mapping[str, Any]) -> HardwareClass:
+    if HardwareClass.objects.filter(name=kept["name"]).exists():
+        raise Conflict(f"There is a hardware class {kept['name']} already.")
+    hardware = HardwareClass.objects.create(name=kept["name"], weight=kept.get("weight", 1.0))
+    write.audit("hardware.create", hardware.name, after={"weight": hardware.weight})
+    return hardware
+
+
+def update(
+    name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None
+) -> HardwareClass:
+    """A new weight reaches every replica of the class that has none of its own. Raises NotFound,
+    Invalid, Stale, Conflict."""
+    with writing(actor) as write:
+        hardware = hardware_named(name, lock=True)
+        check_version(f"Hardware class {name}", hardware.edit_version, if_version)
+        given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
+        elsewhere = immutable(given, ["name"], "a hardware class's name never changes: make a new one")
+        kept = accepted(check_hardware(given, partial=True), elsewhere)
+        put(write, hardware, kept)
+        return hardware
+
+
+def put(write: Writing, hardware: HardwareClass, kept: Mapping[str, Any]) -> list[str]:
+    """Saves checked settings. Returns what changed; nothing: nothing is written."""
+    before = {"weight": hardware.weight}
+    after = {"weight": kept.get("weight", hardware.weight)}
+    lines = settings_values.differences(before, after, f"{hardware.name}.")
+    if not lines:
+        return []
+    changed = HardwareClass.objects.filter(pk=hardware.pk, edit_version=hardware.edit_version).update(
+        **after, edit_version=F("edit_version") + 1
+    )
+    if not changed:
+        raise beaten(f"hardware class {hardware.name}")
+    hardware.refresh_from_db()
+    write.audit("hardware.update", hardware.name, before, after)
+    _tell_fleets(write, hardware, lines)
+    return lines
+
+
+def _tell_fleets(write: Writing, hardware: HardwareClass, lines: list[str]) -> None:
+    affected = Fleet.objects.filter(replicas__hardware=hardware, replicas__weight__isnull=True).distinct()
+    for fleet in affected:
+        text = f"{write.actor} changed hardware class {'; '.join(lines)}"
+        write.event(Event.Kind.POLICY, text, fleet=fleet)
+    write.bump_tables(*(fleet.pk for fleet in affected))
+
+
+def delete(name: str, actor: str, *, if_version: int | None = None) -> None:
+    """Raises NotFound, Stale, and Conflict while replicas are of this class."""
+    with writing(actor) as write:
+        hardware = hardware_named(name, lock=True)
+        check_version(f"Hardware class {name}", hardware.edit_version, if_version)
+        users = [str(replica) for replica in hardware.replicas.select_related("fleet")[:6]]
+        if users:
+            more = " and others" if len(users) > 5 else ""
+            raise Conflict(f"Hardware class {name} is in use by {', '.join(users[:5])}{more}.")
+        hardware.delete()
+        write.audit("hardware.delete", name, {"weight": hardware.weight})

@@ -1,0 +1,58 @@
+"""What probes saw, written down when it changes. Never touches what operators edit."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from django.utils import timezone
+
+from controlplane.models import Event, Replica, ReplicaHealth
+from controlplane.services.writing import Writing, writing
+
+PROBES = "probes"
+
+
+class Transition(NamedTuple):
+    replica_id: int
+    expected_state: str
+    """The state that the probe's result was judged from."""
+    new_state: str
+    reason: str
+    """In plain words, at most 300 characters are kept."""
+    has_passed: bool
+
+
+def record_transition(
+    replica_id: int, expected_state: str, new_state: str, reason: str, has_passed: bool
+) -> bool:
+    """False: the replica is gone, or its state is no longer ``expected_state`` (somebody was first)."""
+    return record_transitions([Transition(replica_id, expected_state, new_state, reason, has_passed)])[0]
+
+
+def record_transitions(transitions: Iterable[Transition]) -> list[bool]:
+    """A batch in one transaction, published once. True for each that was written."""
+    transitions = list(transitions)
+    with writing(PROBES) as write:
+        written = [_compare_and_set(transition) for transition in transitions]
+        _tell(write, [one for one, was_written in zip(transitions, written, strict=True) if was_written])
+    return written
+
+
+def _compare_and_set(transition: Transition) -> bool:
+    rows = ReplicaHealth.objects.filter(replica_id=transition.replica_id, state=transition.expected_state)
+    return bool(
+        rows.update(
+            state=transition.new_state,
+            reason=transition.reason[:300],
+            has_passed=transition.has_passed,
+            since=timezone.now(),
+        )
+    )
+
+
+def _tell(write: Writing, transitions: list[Transition]) -> None:
+    replicas = Replica.objects.select_related("fleet").in_bulk([one.replica_id for one in transitions])
+    for one in transitions:
+        replica = replicas[one.replica_id]
+        text = f"{replica.name} is {one.new_state}, was {one.expected_state}: {one.reason}"
+        write.event(Event.Kind.HEALTH, text, fleet=replica.fleet, replica=replica, state=one.new_state)
+    write.bump_tables(*{replica.fleet_id for replica in replicas.values()})

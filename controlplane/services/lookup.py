@@ -1,0 +1,38 @@
+"""Rows by their names. Within a write the row is locked, where the database can."""
+
+from controlplane.models import Fleet, HardwareClass, Replica
+from controlplane.services.checking import unknown_name
+from controlplane.services.errors import NotFound
+
+
+def fleet_named(name: str, *, lock: bool = False) -> Fleet:
+    rows = Fleet.objects.select_for_update() if lock else Fleet.objects.all()
+    fleet = rows.filter(name=name).first()
+    if fleet is None:
+        raise NotFound(_sentence(unknown_name("fleet", name, Fleet.objects.values_list("name", flat=True))))
+    return fleet
+
+
+def replica_named(fleet: Fleet, name: str, *, lock: bool = False) -> Replica:
+    rows = Replica.objects.select_related("hardware", "health").filter(fleet=fleet, name=name)
+    if lock:
+        rows = rows.select_for_update(of=("self",))
+    replica = rows.first()
+    if replica is None:
+        known = Replica.objects.filter(fleet=fleet).values_list("name", flat=True)
+        raise NotFound(_sentence(f"in fleet {fleet.name} {unknown_name('replica', name, known)}"))
+    replica.fleet = fleet
+    return replica
+
+
+def hardware_named(name: str, *, lock: bool = False) -> HardwareClass:
+    rows = HardwareClass.objects.select_for_update() if lock else HardwareClass.objects.all()
+    hardware = rows.filter(name=name).first()
+    if hardware is None:
+        known = HardwareClass.objects.values_list("name", flat=True)
+        raise NotFound(_sentence(unknown_name("hardware class", name, known)))
+    return hardware
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}{'' if words.endswith(('?', '.')) else '.'}"

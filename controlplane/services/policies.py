@@ -1,0 +1,107 @@
+"""Changing a fleet's policy, and going back to how it was."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.models import Event, Fleet, PolicyRevision, Replica
+from controlplane.services import revisions, settings_values
+from controlplane.services.changes import Change, change_of
+from controlplane.services.checking import accepted_policy
+from controlplane.services.errors import FieldError, Invalid, NotFound
+from controlplane.services.lookup import fleet_named
+from controlplane.services.writing import Writing, check_version, writing
+from routing.contract.defaults import without_defaults
+
+
+def change(
+    fleet_name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None
+) -> Change:
+    """Merges ``changes`` into the policy (RFC 7396). A new strategy forgets the old one's parameters.
+
+    Raises NotFound, Invalid, Stale, Conflict.
+    """
+    with writing(actor) as write:
+        fleet = fleet_named(fleet_name, lock=True)
+        check_version(f"The policy of {fleet.name}", fleet.edit_version, if_version)
+        _refuse_odd_nulls(changes)
+        lines = put(write, fleet, checked_for_storage(_merged(fleet.policy, changes)))
+        return change_of(fleet, lines, write)
+
+
+def checked_for_storage(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole policy's settings as the row keeps them. Raises Invalid."""
+    return without_defaults(settings_values.policy_of(accepted_policy(settings)))
+
+
+def put(write: Writing, fleet: Fleet, policy: Mapping[str, Any]) -> list[str]:
+    """Makes ``policy`` (checked, sparse) the fleet's. Returns what changed; nothing: no revision either."""
+    before = settings_values.effective(settings_values.policy_of(fleet.policy))
+    after = settings_values.effective(settings_values.policy_of(policy))
+    lines = settings_values.differences(before, after)
+    if not lines:
+        return []
+    summary = "; ".join(lines)
+    old = fleet.policy
+    number = revisions.record(write, fleet, summary, policy=policy)
+    write.audit("policies.change", fleet.name, old, policy)
+    text = f"{write.actor} changed the policy of {fleet.name}: {summary} (revision {number})"
+    write.event(Event.Kind.POLICY, text, fleet=fleet)
+    return lines
+
+
+def restore(fleet_name: str, number: int, actor: str, *, if_version: int | None = None) -> Change:
+    """Policy and weights as revision ``number`` had them, as a new revision.
+
+    Replicas that revision did not know keep their weight. Raises NotFound, Invalid (its strategy is
+    gone), Stale, Conflict.
+    """
+    with writing(actor) as write:
+        fleet = fleet_named(fleet_name, lock=True)
+        check_version(f"The policy of {fleet.name}", fleet.edit_version, if_version)
+        revision = PolicyRevision.objects.filter(fleet=fleet, number=number).first()
+        if revision is None:
+            raise NotFound(f"Fleet {fleet.name} has no revision {number}; its newest is {fleet.revision}.")
+        policy = checked_for_storage(revision.policy)
+        before = settings_values.effective(settings_values.policy_of(fleet.policy))
+        after = settings_values.effective(settings_values.policy_of(policy))
+        lines = settings_values.differences(before, after) + _restore_weights(write, fleet, revision.weights)
+        if lines:
+            _record_restore(write, fleet, number, policy, lines)
+        return change_of(fleet, lines, write)
+
+
+def _record_restore(
+    write: Writing, fleet: Fleet, number: int, policy: Mapping[str, Any], lines: list[str]
+) -> None:
+    old = fleet.policy
+    summary = f"restored revision {number}: {'; '.join(lines)}"
+    new_number = revisions.record(write, fleet, summary, policy=policy)
+    write.audit("policies.restore", f"{fleet.name}@{number}", old, policy)
+    text = f"{write.actor} restored revision {number} of {fleet.name} as revision {new_number}"
+    write.event(Event.Kind.POLICY, text, fleet=fleet)
+
+
+def _restore_weights(write: Writing, fleet: Fleet, weights: Mapping[str, float | None]) -> list[str]:
+    lines = []
+    for replica in Replica.objects.filter(fleet=fleet).order_by("name"):
+        if replica.name not in weights or replica.weight == weights[replica.name]:
+            continue
+        old, new = replica.weight, weights[replica.name]
+        write.save_replica(replica, weight=new)
+        lines += settings_values.differences({"weight": old}, {"weight": new}, f"{replica.name}.")
+    return lines
+
+
+def _merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    strategy = changes.get("strategy", stored.get("strategy"))
+    forget = strategy != stored.get("strategy") and "strategy" in changes
+    kept = {name: value for name, value in stored.items() if not (forget and name == "parameters")}
+    return settings_values.merged(kept, changes)
+
+
+def _refuse_odd_nulls(changes: Mapping[str, Any]) -> None:
+    """``null`` goes back to the default of a field; a field that does not exist has none."""
+    known = settings_values.effective(settings_values.policy_of({}))
+    odd = [name for name, value in changes.items() if value is None and name not in known]
+    if odd:
+        raise Invalid([FieldError(f"/{name}", f'unknown field "{name}"') for name in odd])

@@ -1,0 +1,191 @@
+"""Registering replicas, changing them, taking them out and bringing them back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from controlplane.models import Event, Fleet, HardwareClass, Replica, ReplicaHealth
+from controlplane.services import revisions, settings_values
+from controlplane.services.changes import Change, change_of
+from controlplane.services.checking import accepted, immutable, unknown_name
+from controlplane.services.errors import Conflict, FieldError, Invalid
+from controlplane.services.lookup import fleet_named, replica_named
+from controlplane.services.writing import Writing, check_version, writing
+from routing.contract.fleet_file_rules import check_replica
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaChange:
+    replica: Replica
+    change: Change
+
+
+def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> ReplicaChange:
+    """A new replica, ``checking`` until a probe passes. Raises NotFound, Invalid, Conflict."""
+    with writing(actor) as write:
+        fleet = fleet_named(fleet_name, lock=True)
+        kept = accepted(check_replica(settings))
+        replica = insert(write, fleet, kept)
+        write.save_fleet(fleet)
+        write.event(
+            Event.Kind.ADMIN,
+            f"{actor} registered replica {replica.name} at {replica.url}",
+            fleet=fleet,
+            replica=replica,
+            state="checking",
+        )
+        return ReplicaChange(replica, change_of(fleet, [f"{replica.name}: registered"], write))
+
+
+def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") -> Replica:
+    """Adds checked settings as a row; the caller bumps the fleet's versions."""
+    if Replica.objects.filter(fleet=fleet, name=kept["name"]).exists():
+        raise Conflict(f"Fleet {fleet.name} has a replica {kept['name']} already.")
+    replica = Replica.objects.create(
+        fleet=fleet,
+        name=kept["name"],
+        url=kept["url"],
+        hardware=_hardware(kept.get("hardware"), at),
+        weight=kept.get("weight"),
+        max_concurrency=kept.get("max_concurrency"),
+        admin_state=kept.get("admin_state") or Replica.AdminState.ACTIVE,
+    )
+    ReplicaHealth.objects.create(replica=replica)
+    write.audit("replicas.register", str(replica), after=described(replica))
+    return replica
+
+
+def update(
+    fleet_name: str,
+    name: str,
+    changes: Mapping[str, Any],
+    actor: str,
+    *,
+    if_version: int | None = None,
+) -> ReplicaChange:
+    """Changes what is given; ``null`` unsets. A new weight makes a revision. Raises NotFound, Invalid,
+    Stale, Conflict."""
+    with writing(actor) as write:
+        fleet = fleet_named(fleet_name, lock=True)
+        replica = replica_named(fleet, name, lock=True)
+        check_version(f"Replica {replica}", replica.edit_version, if_version)
+        given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
+        elsewhere = immutable(given, ["name"], "a replica's name never changes: register a new one")
+        kept = accepted(check_replica(given, partial=True), elsewhere)
+        if kept.get("admin_state", "") is None:
+            raise Invalid([FieldError("/admin_state", "has no value: give it one, or leave it out")])
+        lines = put(write, fleet, replica, kept)
+        return ReplicaChange(replica, change_of(fleet, lines, write))
+
+
+def put(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:
+    """Saves checked settings. Returns what changed; nothing: nothing is written."""
+    weight_before = replica.weight
+    lines = put_row(write, fleet, replica, kept)
+    if replica.weight != weight_before:
+        summary = "; ".join(
+            settings_values.differences({"weight": weight_before}, {"weight": replica.weight})
+        )
+        number = revisions.record(write, fleet, f"{replica.name}.{summary}")
+        text = f"{write.actor} changed the weight of {replica.name}: {summary} (revision {number})"
+        write.event(Event.Kind.POLICY, text, fleet=fleet, replica=replica)
+    return lines
+
+
+def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:
+    """As :func:`put`, leaving the revision of a new weight to the caller."""
+    fields = dict(kept)
+    if "hardware" in fields:
+        fields["hardware"] = _hardware(fields["hardware"], "")
+    before = {name: getattr(replica, name) for name in fields}
+    lines = settings_values.differences(before, fields, f"{replica.name}.")
+    if not lines:
+        return []
+    old = described(replica)
+    write.save_replica(replica, **fields)
+    write.audit("replicas.update", str(replica), old, described(replica))
+    if "url" in fields and fields["url"] != before["url"]:
+        _begin_checking(replica)
+    _tell(write, fleet, replica, before, fields)
+    return lines
+
+
+def set_admin_state(
+    fleet_name: str, name: str, state: str, actor: str, *, if_version: int | None = None
+) -> ReplicaChange:
+    """``active``, ``draining`` or ``maintenance``. Raises as :func:`update` does."""
+    return update(fleet_name, name, {"admin_state": state}, actor, if_version=if_version)
+
+
+def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = None) -> Change:
+    """Takes a replica out for good; its requests in flight finish. Raises NotFound, Stale."""
+    with writing(actor) as write:
+        fleet = fleet_named(fleet_name, lock=True)
+        replica = replica_named(fleet, name, lock=True)
+        check_version(f"Replica {replica}", replica.edit_version, if_version)
+        remove(write, fleet, replica)
+        write.save_fleet(fleet)
+        return change_of(fleet, [f"{name}: removed"], write)
+
+
+def remove(write: Writing, fleet: Fleet, replica: Replica) -> None:
+    """Deletes the row; the caller bumps the fleet's versions."""
+    write.audit("replicas.delete", str(replica), described(replica))
+    replica.delete()
+    text = f"{write.actor} removed replica {replica.name} ({replica.url})"
+    write.event(Event.Kind.ADMIN, text, fleet=fleet)
+
+
+def described(replica: Replica) -> dict[str, Any]:
+    """The row as audit entries keep it."""
+    return {
+        "url": replica.url,
+        "hardware": replica.hardware.name if replica.hardware else None,
+        "weight": replica.weight,
+        "max_concurrency": replica.max_concurrency,
+        "admin_state": replica.admin_state,
+    }
+
+
+_STATE_VERBS = {"active": "activated", "draining": "began draining", "maintenance": "put into maintenance"}
+
+
+def _tell(
+    write: Writing, fleet: Fleet, replica: Replica, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> None:
+    """One event for the admin state, one for the rest. A weight is told with its revision."""
+    others = {name for name in after if after[name] != before[name]} - {"weight"}
+    if "admin_state" in others:
+        state = after["admin_state"]
+        text = f"{write.actor} {_STATE_VERBS[state]} {replica.name}"
+        write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica, state=state)
+        others.remove("admin_state")
+    if others:
+        lines = settings_values.differences(
+            {name: before[name] for name in others}, {name: after[name] for name in others}
+        )
+        text = f"{write.actor} changed {replica.name}: {'; '.join(lines)}"
+        write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica)
+
+
+def _begin_checking(replica: Replica) -> None:
+    """Another address is another instance: nothing is known of its health."""
+    ReplicaHealth.objects.filter(replica=replica).update(
+        state=ReplicaHealth.State.CHECKING,
+        reason="not probed yet: it has a new URL",
+        has_passed=False,
+        since=timezone.now(),
+    )
+    replica.refresh_from_db()
+
+
+def _hardware(name: str | None, at: str) -> HardwareClass | None:
+    if not name:
+        return None
+    hardware = HardwareClass.objects.filter(name=name).first()
+    if hardware is None:
+        known = HardwareClass.objects.values_list("name", flat=True)
+        raise Invalid([FieldError(f"{at}/hardware", unknown_name("hardware class", name, known))])
+    return hardware

@@ -1,0 +1,131 @@
+"""One write: a transaction, its audit entries and events, and what is published when it commits.
+
+Every verb of :mod:`controlplane.services` opens one with :func:`writing`. A verb that calls others (a
+fleet file being applied) opens one around them: inner ones join it, so that all of it is committed,
+and published, once.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from controlplane import publisher
+from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
+from controlplane.services.errors import Conflict, Stale
+
+
+class Writing:
+    """What one transaction changes. ``published`` is None until it has committed."""
+
+    def __init__(self, actor: str) -> None:
+        self.actor = actor
+        self.published: bool | None = None
+        self._fleets: set[int] = set()
+        self._removed: set[str] = set()
+        self._manifest = False
+
+    def audit(self, verb: str, target: str, before: Any = None, after: Any = None) -> None:
+        AuditEntry.objects.create(actor=self.actor, verb=verb, target=target, before=before, after=after)
+
+    def event(
+        self,
+        kind: Event.Kind,
+        text: str,
+        *,
+        fleet: Fleet | None = None,
+        replica: Replica | None = None,
+        state: str = "",
+    ) -> None:
+        Event.objects.create(
+            kind=kind, text=text[:400], fleet=fleet, replica=replica, state=state, actor=self.actor
+        )
+
+    def save_fleet(self, fleet: Fleet, **fields: Any) -> None:
+        """Compare-and-set of what an operator edits; both versions grow. Raises Conflict when beaten."""
+        changed = Fleet.objects.filter(pk=fleet.pk, edit_version=fleet.edit_version).update(
+            **fields,
+            edit_version=fleet.edit_version + 1,
+            table_version=F("table_version") + 1,
+            updated_at=timezone.now(),
+        )
+        if not changed:
+            raise beaten(f"fleet {fleet.name}")
+        self._fleets.add(fleet.pk)
+        fleet.refresh_from_db()
+
+    def save_replica(self, replica: Replica, **fields: Any) -> None:
+        """Compare-and-set; the fleet's table version grows. Raises Conflict when beaten."""
+        changed = Replica.objects.filter(pk=replica.pk, edit_version=replica.edit_version).update(
+            **fields, edit_version=replica.edit_version + 1, updated_at=timezone.now()
+        )
+        if not changed:
+            raise beaten(f"replica {replica}")
+        self.bump_tables(replica.fleet_id)
+        replica.refresh_from_db()
+
+    def bump_tables(self, *fleet_ids: int) -> None:
+        """The snapshots of these fleets change, though nothing that an operator edits on the fleet."""
+        Fleet.objects.filter(pk__in=fleet_ids).update(table_version=F("table_version") + 1)
+        self._fleets.update(fleet_ids)
+
+    def fleet_added(self, fleet: Fleet) -> None:
+        self._fleets.add(fleet.pk)
+        self.manifest_changed()
+
+    def fleet_removed(self, fleet: Fleet) -> None:
+        self._fleets.discard(fleet.pk)
+        self._removed.add(fleet.name)
+        self.manifest_changed()
+
+    def manifest_changed(self) -> None:
+        """Which fleets there are, or how requests find one, changes."""
+        if not self._manifest:
+            TableState.objects.filter(pk=table_state().pk).update(manifest_version=F("manifest_version") + 1)
+        self._manifest = True
+
+    def publish(self) -> None:
+        if self._fleets or self._manifest:
+            self.published = publisher.publish(
+                self._fleets, with_manifest=self._manifest, removed=self._removed
+            )
+
+
+_current: ContextVar[Writing | None] = ContextVar("current_writing", default=None)
+
+
+@contextmanager
+def writing(actor: str) -> Iterator[Writing]:
+    """The write in progress, or a new one: committed at the end of the block, then published."""
+    outer = _current.get()
+    if outer is not None:
+        yield outer
+        return
+    writing = Writing(actor)
+    token = _current.set(writing)
+    try:
+        with transaction.atomic():
+            yield writing
+            transaction.on_commit(writing.publish)
+    finally:
+        _current.reset(token)
+
+
+def table_state() -> TableState:
+    """The one row, made when missing."""
+    row = TableState.objects.order_by("pk").first()
+    return row if row is not None else TableState.objects.get_or_create(pk=1)[0]
+
+
+def check_version(what: str, current: int, expected: int | None) -> None:
+    """``expected`` comes from If-Match; None: whoever asks does not mind."""
+    if expected is not None and expected != current:
+        raise Stale(f"{what} has been changed since you read it: read it again, then repeat your change.")
+
+
+def beaten(what: str) -> Conflict:
+    return Conflict(f"{what} was changed by somebody else at the same moment: try again.")

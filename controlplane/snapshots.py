@@ -1,0 +1,113 @@
+"""Rows → the messages that proxies route from. A fixed number of queries, whatever the size.
+
+A version is always read *before* what it stands for: a write in between makes the message newer than
+it says, and the message of that write follows. The other way round, old content could pass for new.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from controlplane.models import Fleet, Replica, TableState
+from routing.contract.defaults import with_defaults
+from routing.contract.policy import Policy
+from routing.contract.probe import Probe
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
+
+
+class TableVersions(NamedTuple):
+    """What the database says the newest table is."""
+
+    epoch: int
+    manifest: int
+    fleets: Mapping[str, int]
+    """Fleet name → version of its snapshot."""
+
+    @property
+    def manifest_version(self) -> Version:
+        return Version(self.epoch, self.manifest)
+
+    def fleet_version(self, name: str) -> Version:
+        return Version(self.epoch, self.fleets[name])
+
+
+def current_versions() -> TableVersions:
+    """Two queries."""
+    state = current_state()
+    return TableVersions(
+        state.epoch, state.manifest_version, dict(Fleet.objects.values_list("name", "table_version"))
+    )
+
+
+def current_state() -> TableState:
+    """The one row; as good as its defaults while nothing has been written."""
+    return TableState.objects.order_by("pk").first() or TableState()
+
+
+def snapshots_of(fleet_ids: Iterable[int] | None = None) -> list[FleetSnapshot]:
+    """Snapshots of these fleets, or of all (None). Three queries."""
+    epoch = current_state().epoch
+    rows = Fleet.objects.all() if fleet_ids is None else Fleet.objects.filter(pk__in=set(fleet_ids))
+    fleets = list(rows)
+    replicas: dict[int, list[ReplicaSpec]] = {fleet.pk: [] for fleet in fleets}
+    for row in _replica_rows(list(replicas)):
+        if row["fleet_id"] in replicas:
+            replicas[row["fleet_id"]].append(_replica_spec(row))
+    return [_snapshot(fleet, epoch, replicas[fleet.pk]) for fleet in fleets]
+
+
+def _snapshot(fleet: Fleet, epoch: int, replicas: list[ReplicaSpec]) -> FleetSnapshot:
+    return FleetSnapshot(
+        epoch=epoch,
+        version=fleet.table_version,
+        revision=fleet.revision,
+        name=fleet.name,
+        protocol=fleet.protocol,  # type: ignore[arg-type]  # the column's choices are the literal's
+        aliases=list(fleet.aliases),
+        served_model=fleet.served_model,
+        policy=with_defaults(fleet.policy, Policy),
+        probe=with_defaults(fleet.probe, Probe),
+        replicas=replicas,
+    )
+
+
+def _replica_rows(fleet_ids: list[int]) -> Iterable[dict[str, Any]]:
+    """Plain values: for 200 replicas a third of the time that model objects take."""
+    return (
+        Replica.objects.filter(fleet_id__in=fleet_ids)
+        .order_by("fleet_id", "name")
+        .values(
+            *("fleet_id", "uid", "name", "url", "weight", "max_concurrency", "admin_state"),
+            *("hardware__name", "hardware__weight", "health__state", "health__has_passed"),
+        )
+    )
+
+
+def _replica_spec(row: Mapping[str, Any]) -> ReplicaSpec:
+    weight = row["weight"] if row["weight"] is not None else row["hardware__weight"]
+    return ReplicaSpec(
+        uid=str(row["uid"]),
+        name=row["name"],
+        url=row["url"],
+        weight=1.0 if weight is None else weight,
+        hardware=row["hardware__name"] or "",
+        admin_state=row["admin_state"],
+        health=row["health__state"] or "checking",
+        health_source="probe",
+        has_passed=bool(row["health__has_passed"]),
+        max_concurrency=row["max_concurrency"],
+    )
+
+
+def manifest() -> Manifest:
+    """Two queries. A fleet's version in it is the one at the time; its snapshot may be newer already."""
+    state = current_state()
+    fleets = list(
+        Fleet.objects.order_by("name").values_list("name", "table_version", "aliases", "is_default")
+    )
+    return Manifest(
+        epoch=state.epoch,
+        version=state.manifest_version,
+        fleets={name: version for name, version, _, _ in fleets},
+        default=next((name for name, _, _, is_default in fleets if is_default), None),
+        aliases={alias: name for name, _, aliases, _ in fleets for alias in aliases},
+    )
