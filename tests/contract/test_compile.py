@@ -1,0 +1,84 @@
+"""From a fleet file to the table a proxy routes from."""
+
+import pytest
+
+from routing.contract.compile import compile_file, replica_uid
+from routing.contract.fleet_file import loads
+from routing.contract.policy import Policy
+from routing.contract.table import (
+    FleetSnapshot,
+    Manifest,
+    ReplicaSpec,
+    decode_manifest,
+    decode_snapshot,
+    encode,
+)
+
+FILE = loads(
+    """\
+hardware: [{name: big, weight: 4}]
+fleets:
+  - name: llm
+    protocol: openai
+    aliases: [chat]
+    served_model: org/Model
+    default: true
+    policy: {strategy: round_robin, max_concurrency: 8}
+    replicas:
+      - {name: a, url: "http://10.0.0.1:8000", hardware: big}
+      - {name: b, url: "http://10.0.0.2:8000", hardware: big, weight: 0.5, max_concurrency: 2}
+      - {name: c, url: "http://10.0.0.3:8000", admin_state: maintenance}
+  - {name: digits, protocol: open-inference}
+"""
+)
+
+
+def test_the_manifest_says_how_requests_find_their_fleet() -> None:
+    manifest, _ = compile_file(FILE, epoch=3, version=9)
+    assert manifest == Manifest(
+        epoch=3, version=9, fleets={"llm": 9, "digits": 9}, default="llm", aliases={"chat": "llm"}
+    )
+
+
+def test_snapshots_carry_policy_and_resolved_weights() -> None:
+    _, (llm, digits) = compile_file(FILE, epoch=3, version=9)
+    assert (llm.epoch, llm.version, llm.name, llm.served_model) == (3, 9, "llm", "org/Model")
+    assert llm.policy == Policy(strategy="round_robin", max_concurrency=8)
+    assert [replica.weight for replica in llm.replicas] == [4.0, 0.5, 1.0]
+    assert [replica.max_concurrency for replica in llm.replicas] == [None, 2, None]
+    assert [replica.admin_state for replica in llm.replicas] == ["active", "active", "maintenance"]
+    assert digits == FleetSnapshot(epoch=3, version=9, revision=9, name="digits", protocol="open-inference")
+
+
+def test_a_replica_is_assumed_ready() -> None:
+    _, (llm, _) = compile_file(FILE)
+    assert llm.replicas[0] == ReplicaSpec(
+        uid=replica_uid("llm", "a"),
+        name="a",
+        url="http://10.0.0.1:8000",
+        weight=4.0,
+        hardware="big",
+        health="ready",
+        health_source="assumed",
+    )
+
+
+def test_uids_come_from_names_alone() -> None:
+    assert replica_uid("llm", "a") == replica_uid("llm", "a")
+    assert len({replica_uid("llm", "a"), replica_uid("llm", "b"), replica_uid("digits", "a")}) == 3
+
+
+def test_uids_never_change_between_versions_of_this_program() -> None:
+    assert replica_uid("llm", "a") == "74b1c250-9add-539e-b136-9afe63665ddf"
+
+
+def test_the_table_survives_the_wire() -> None:
+    manifest, snapshots = compile_file(FILE)
+    assert decode_manifest(encode(manifest)) == manifest
+    assert [decode_snapshot(encode(snapshot)) for snapshot in snapshots] == snapshots
+
+
+def test_a_class_that_the_file_does_not_define_is_the_callers_mistake() -> None:
+    text = "fleets: [{name: a, protocol: openai, replicas: [{name: r, url: 'http://h', hardware: gpu}]}]"
+    with pytest.raises(KeyError, match="gpu"):
+        compile_file(loads(text, hardware={"gpu"}))

@@ -1,0 +1,384 @@
+"""What a person reads when a fleet file is wrong: the exact words, lines and columns."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.contract.fleet_file import FleetFileError, Problem, StrategyRules, load, loads
+from routing.contract.policy import StrategyParameter
+
+
+def build(name: str, parameters: Mapping[str, StrategyParameter]) -> object:
+    """Parameters as a strategy called `prudent` with one of them, kappa above 0, would check them."""
+    for key, value in parameters.items():
+        if key != "kappa":
+            raise ValueError(f"{name} has no parameter {key}; its parameters are: kappa")
+        if not isinstance(value, float) or value <= 0:
+            raise ValueError(f"kappa must be above 0, not {value!r}")
+    return object()
+
+
+STRATEGIES = StrategyRules(names=["least_expected_work", "round_robin", "prudent"], build=build)
+
+FLEET = """\
+fleets:
+  - name: digits
+    protocol: open-inference
+"""
+
+CASES = {
+    "a typo on line 7": (
+        FLEET
+        + """\
+    policy:
+      slow_start_s: 10
+      timeouts:
+        conect_s: 2
+""",
+        ['7:9 fleets[0].policy.timeouts.conect_s: unknown field "conect_s"; did you mean "connect_s"?'],
+    ),
+    "an unknown field like nothing known": (
+        "fleets: []\ncolour: blue\n",
+        ['2:1 colour: unknown field "colour"; a fleet file can have: version, hardware, fleets'],
+    ),
+    "an empty file": ("# nothing yet\n", ["1:1 : the file is empty: write at least fleets: []"]),
+    "a null document": ("~\n", ["1:1 : the file is empty: write at least fleets: []"]),
+    "a list": ("- name: a\n", ["1:1 : must be a fleet file as a group of fields, not a list"]),
+    "no fleets": ("version: 1\n", ['1:1 : a fleet file needs "fleets": add it, for example fleets: []']),
+    "a later version": ("version: 2\nfleets: []\n", ["1:10 version: must be from 1 to 1, not 2"]),
+    "nothing in a list": ("fleets:\n", ["1:1 fleets: has no value: give it one, or remove it"]),
+    "no name and no protocol": (
+        "fleets:\n  - aliases: [x]\n",
+        [
+            '2:5 fleets[0]: a fleet needs "name": add it, for example name: llama-3-8b',
+            '2:5 fleets[0]: a fleet needs "protocol": add it, for example protocol: openai',
+        ],
+    ),
+    "no url": (
+        FLEET + "    replicas:\n      - name: a\n",
+        ['5:9 fleets[0].replicas[0]: a replica needs "url": add it, for example url: "http://10.0.0.1:8000"'],
+    ),
+    "a name that is no slug": (
+        "fleets:\n  - {name: Llama 3, protocol: openai}\n",
+        [
+            '2:12 fleets[0].name: "Llama 3" is not a valid name: use 1 to 63 lower-case letters, digits, '
+            "dots, hyphens and underscores; begin and end with a letter or digit"
+        ],
+    ),
+    "a name that is a number": (
+        "fleets:\n  - {name: 8, protocol: openai}\n",
+        ["2:12 fleets[0].name: must be text, not the number 8: put it in quotes"],
+    ),
+    "a misspelt protocol": (
+        "fleets:\n  - {name: a, protocol: open_inference}\n",
+        [
+            "2:25 fleets[0].protocol: must be one of openai, open-inference, generic, not the text "
+            '"open_inference"; did you mean "open-inference"?'
+        ],
+    ),
+    "a negative weight": (
+        FLEET + "    replicas:\n      - {name: a, url: http://h:1, weight: -1}\n",
+        ["5:44 fleets[0].replicas[0].weight: must be from 0 to 1000, not -1"],
+    ),
+    "a weight that says yes": (
+        FLEET + "    replicas:\n      - {name: a, url: http://h:1, weight: yes}\n",
+        ['5:44 fleets[0].replicas[0].weight: must be a number, not the text "yes"'],
+    ),
+    "a weight that is true": (
+        FLEET + "    replicas:\n      - {name: a, url: http://h:1, weight: true}\n",
+        ["5:44 fleets[0].replicas[0].weight: must be a number, not true"],
+    ),
+    "a weight in quotes": (
+        FLEET + "    replicas:\n      - {name: a, url: http://h:1, weight: '2.5'}\n",
+        ['5:44 fleets[0].replicas[0].weight: must be a number, not the text "2.5": remove the quotes'],
+    ),
+    "numbers that are not finite": (
+        "hardware:\n  - {name: a, weight: .nan}\n  - {name: b, weight: .inf}\nfleets: []\n",
+        [
+            "2:23 hardware[0].weight: must be from 0 to 1000, not nan",
+            "3:23 hardware[1].weight: must be from 0 to 1000, not inf",
+        ],
+    ),
+    "half a request": (
+        FLEET + "    policy: {max_concurrency: 2.5}\n",
+        ["4:31 fleets[0].policy.max_concurrency: must be a whole number, not 2.5"],
+    ),
+    "a default that says yes": (
+        FLEET + "    default: yes\n",
+        ['4:14 fleets[0].default: must be true or false, not the text "yes"'],
+    ),
+    "a replica that is not a group": (
+        FLEET + "    replicas: [http://h:1]\n",
+        ['4:16 fleets[0].replicas[0]: must be a replica as a group of fields, not the text "http://h:1"'],
+    ),
+    "https": (
+        FLEET + "    replicas:\n      - {name: a, url: https://h}\n",
+        ["5:24 fleets[0].replicas[0].url: https to replicas is not supported yet: write http://host:port"],
+    ),
+    "a replica at the metadata service": (
+        FLEET + "    replicas:\n      - {name: a, url: 'http://169.254.169.254'}\n",
+        [
+            "5:24 fleets[0].replicas[0].url: 169.254.169.254 is link-local, where clouds serve instance "
+            "metadata and credentials: no replica can be there"
+        ],
+    ),
+    "two replicas of one name": (
+        FLEET + "    replicas:\n      - {name: a, url: http://h:1}\n      - {name: a, url: http://h:2}\n",
+        ['6:16 fleets[0].replicas[1].name: the name "a" is already taken by replicas[0]: choose another'],
+    ),
+    "two fleets of one name": (
+        FLEET + "  - {name: digits, protocol: generic}\n",
+        ['4:12 fleets[1].name: the name "digits" is already taken by fleets[0]: choose another'],
+    ),
+    "two hardware classes of one name": (
+        "hardware:\n  - name: cpu\n  - name: cpu\nfleets: []\n",
+        ['3:11 hardware[1].name: the name "cpu" is already taken by hardware[0]: choose another'],
+    ),
+    "an alias that is a fleet's name, and one that is taken": (
+        FLEET + "    aliases: [chat]\n  - name: llm\n    protocol: openai\n    aliases: [digits, chat]\n",
+        [
+            '7:15 fleets[1].aliases[0]: the alias "digits" is already the name of fleet digits: '
+            "choose another",
+            '7:23 fleets[1].aliases[1]: the alias "chat" is already an alias of fleet digits: choose another',
+        ],
+    ),
+    "an empty alias": (FLEET + "    aliases: ['']\n", ["4:15 fleets[0].aliases[0]: must not be empty"]),
+    "two default fleets": (
+        FLEET + "    default: true\n  - {name: llm, protocol: openai, default: true}\n",
+        ["5:44 fleets[1].default: fleet digits is the default already: only one fleet can be"],
+    ),
+    "an unknown hardware class": (
+        "hardware:\n  - name: cpu-16\n"
+        + FLEET
+        + "    replicas:\n      - {name: a, url: http://h:1, hardware: cpu16}\n",
+        ['7:46 fleets[0].replicas[0].hardware: unknown hardware class "cpu16"; did you mean "cpu-16"?'],
+    ),
+    "a hardware class where there are none": (
+        FLEET + "    replicas:\n      - {name: a, url: http://h:1, hardware: gpu}\n",
+        ['5:46 fleets[0].replicas[0].hardware: unknown hardware class "gpu"; add it to the hardware list'],
+    ),
+    "an unknown strategy": (
+        FLEET + "    policy: {strategy: round-robin}\n",
+        ['4:24 fleets[0].policy.strategy: unknown strategy "round-robin"; did you mean "round_robin"?'],
+    ),
+    "a strategy like none": (
+        FLEET + "    policy: {strategy: xyz}\n",
+        [
+            '4:24 fleets[0].policy.strategy: unknown strategy "xyz"; use one of least_expected_work, '
+            "round_robin, prudent"
+        ],
+    ),
+    "parameters that the strategy refuses": (
+        FLEET + "    policy:\n      strategy: prudent\n      parameters: {kapa: 1.0, kappa: -1.0}\n",
+        [
+            "6:26 fleets[0].policy.parameters.kapa: prudent has no parameter kapa; its parameters are: kappa",
+            "6:38 fleets[0].policy.parameters.kappa: kappa must be above 0, not -1.0",
+        ],
+    ),
+    "a parameter that is a list": (
+        FLEET + "    policy: {parameters: {kappa: [1]}}\n",
+        ["4:34 fleets[0].policy.parameters.kappa: must be a finite number, text, true or false, not a list"],
+    ),
+    "an unknown probe preset": (
+        FLEET + "    probe: {preset: triton}\n",
+        [
+            "4:21 fleets[0].probe.preset: must be one of llama.cpp, kserve-v2, vllm, http, "
+            'not the text "triton"'
+        ],
+    ),
+    "an http probe without a path": (
+        FLEET + "    probe: {preset: http}\n",
+        ['4:12 fleets[0].probe: the probe preset http needs "path": add it, for example path: /healthz'],
+    ),
+    "a path for a preset that has its own": (
+        FLEET + "    probe: {preset: vllm, path: /health}\n",
+        [
+            '4:27 fleets[0].probe.path: the preset vllm asks in its own way: remove "path", '
+            "or set preset: http"
+        ],
+    ),
+    "a body that GET and HEAD do not carry": (
+        FLEET + "    probe: {path: /, method: HEAD, body: x, body_contains: y}\n",
+        [
+            '4:36 fleets[0].probe.body: a HEAD request carries no body: remove "body", or set method: POST',
+            '4:45 fleets[0].probe.body_contains: the answer to HEAD has no body: remove "body_contains", '
+            "or set method: GET",
+        ],
+    ),
+    "no status accepted": (
+        FLEET + "    probe: {path: /, accepted_statuses: []}\n",
+        [
+            "4:41 fleets[0].probe.accepted_statuses: must hold at least 1 of status codes, 200 to 599",
+        ],
+    ),
+    "everything that is reserved": (
+        """\
+accelerators: []
+fleets:
+  - name: digits
+    protocol: open-inference
+    match: [{host: h}]
+    policy:
+      queue: {size: 1}
+      locality: {prefer: site}
+      slo: {latency_s: 1}
+    replicas:
+      - {name: a, url: http://h:1, accelerators: [x], memory_bytes: 1, site: e, version: v, credential: c}
+""",
+        [
+            '1:1 accelerators: "accelerators" is reserved and not implemented yet: remove it',
+            '5:5 fleets[0].match: "match" is reserved and not implemented yet: remove it',
+            '7:7 fleets[0].policy.queue: "queue" is reserved and not implemented yet: remove it',
+            '8:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
+            '9:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
+            '11:36 fleets[0].replicas[0].accelerators: "accelerators" is reserved and not implemented yet: '
+            "remove it",
+            '11:55 fleets[0].replicas[0].memory_bytes: "memory_bytes" is reserved and not implemented yet: '
+            "remove it",
+            '11:72 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
+            '11:81 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
+            '11:93 fleets[0].replicas[0].credential: "credential" is reserved and not implemented yet: '
+            "remove it",
+        ],
+    ),
+    "a field written twice": (
+        FLEET + "    protocol: openai\n",
+        ['4:5 fleets[0]: "protocol" is written twice, first on line 3'],
+    ),
+    "a merge key": (
+        "fleets:\n  - &a {name: a, protocol: openai}\n  - {<<: *a, name: b, protocol: openai}\n",
+        ["3:6 fleets[1]: merge keys (<<) are not supported: write the fields out, or alias a whole value"],
+    ),
+    "a tag": (
+        "fleets: !!python/tuple []\n",
+        ["1:9 fleets: the tag !!python/tuple is not supported: remove it"],
+    ),
+    "an alias into itself": (
+        "fleets: &a\n  - *a\n",
+        ["1:9 fleets[0]: an alias leads back into itself: write the value out"],
+    ),
+    "a group as a field's name": (
+        "fleets: []\n? {a: b}\n: c\n",
+        ["2:3 : a field's name must be a word, not a list or group"],
+    ),
+    "tabs": (
+        "fleets:\n\t- name: a\n",
+        [
+            "2:1 : not valid YAML, while scanning for the next token found character '\\t' that cannot start "
+            "any token: indent with spaces, not tabs; quote a value that begins with @, ` or %"
+        ],
+    ),
+    "lines that are not alike": (
+        "fleets:\n  - name: a\n     protocol: openai\n",
+        [
+            "3:14 : not valid YAML, mapping values are not allowed here: is a line indented wrongly, or does "
+            'a value hold ": " without quotes?'
+        ],
+    ),
+    "a bracket left open": (
+        "fleets: [\n",
+        [
+            "2:1 : not valid YAML, while parsing a flow node expected the node content, but found "
+            "'<stream end>': is a bracket, brace or quote not closed?"
+        ],
+    ),
+    "a quote left open": (
+        "fleets: []\nversion: 'one\n",
+        [
+            "3:1 : not valid YAML, while scanning a quoted scalar found unexpected end of stream: is a "
+            "closing quote missing?"
+        ],
+    ),
+    "two documents": (
+        "fleets: []\n---\nfleets: []\n",
+        [
+            "2:1 : not valid YAML, expected a single document in the stream but found another document: "
+            "write one document, without a second ---"
+        ],
+    ),
+    "an alias of nothing": (
+        "fleets: *none\n",
+        ["1:9 : not valid YAML, found undefined alias 'none': define it with & before it is used with *"],
+    ),
+    "a control character": (
+        "fleets: []\nversion: \x07\n",
+        ["2:10 : the character U+0007 is not allowed: remove it"],
+    ),
+}
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(FleetFileError) as caught:
+        loads(text, "fleets.yaml", strategies=STRATEGIES)
+    return [f"{line}:{column} {path}: {message}" for line, column, path, message in caught.value.problems]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_mistake_is_named_with_its_place_and_cure(case: str) -> None:
+    text, expected = CASES[case]
+    assert problems_of(text) == expected
+
+
+def test_all_mistakes_are_reported_at_once_in_file_order() -> None:
+    text = FLEET + "    replicas:\n      - {nam: a, url: ftp://h, wieght: 1}\n    polcy: {}\n"
+    assert problems_of(text) == [
+        '5:9 fleets[0].replicas[0]: a replica needs "name": add it, for example name: a',
+        '5:10 fleets[0].replicas[0].nam: unknown field "nam"; did you mean "name"?',
+        '5:23 fleets[0].replicas[0].url: the scheme "ftp" is not supported: write http://host:port',
+        '5:32 fleets[0].replicas[0].wieght: unknown field "wieght"; did you mean "weight"?',
+        '6:5 fleets[0].polcy: unknown field "polcy"; did you mean "policy"?',
+    ]
+
+
+def test_the_error_reads_as_one_line_per_problem() -> None:
+    with pytest.raises(FleetFileError) as caught:
+        loads("fleets: []\nfleet: []\n", "fleets.yaml")
+    assert str(caught.value) == (
+        'fleets.yaml: line 2, column 1: fleet: unknown field "fleet"; did you mean "fleets"?'
+    )
+
+
+def test_a_hopeless_file_is_cut_short() -> None:
+    with pytest.raises(FleetFileError) as caught:
+        loads("fleets: [" + "x, " * 100 + "]", "fleets.yaml")
+    assert len(caught.value.problems) == 100
+    assert str(caught.value).endswith("fleets.yaml: and 70 more problems")
+
+
+def test_aliases_cannot_make_a_small_file_large() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    (problem,) = problems_of("\n".join(lines))
+    assert problem.endswith("aliases expand to more than 100000 values: write fewer of them")
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, "{a: " * 5_000, "- " * 5_000])
+def test_nesting_is_limited(deep: str) -> None:
+    (problem,) = problems_of(deep)
+    assert "values are nested more than 32 deep: is a bracket not closed?" in problem
+
+
+def test_a_file_too_large_to_mean_it_is_refused() -> None:
+    (problem,) = problems_of("#" * (8 * 1024 * 1024 + 1))
+    assert problem == "1:1 : the file is 8388609 characters long; at most 8388608 are read"
+
+
+def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "fleets.yaml"
+    path.write_bytes(b"version: 1\nfleets: [\xff]\n")
+    with pytest.raises(FleetFileError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path}: line 2, column 10: not UTF-8: save it as UTF-8"
+
+
+@given(st.text(max_size=200) | st.text(alphabet="flets: []{}-&*!|>'\"\n\t#<a1.,?%@", max_size=80))
+def test_no_text_does_anything_but_load_or_be_refused_with_a_place(text: str) -> None:
+    problems: list[Problem] = []
+    try:
+        loads(text)
+    except FleetFileError as error:
+        problems = error.problems
+    assert all(problem.line >= 1 and problem.column >= 1 and problem.message for problem in problems)
