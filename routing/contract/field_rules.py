@@ -120,7 +120,11 @@ class Number(Rule):
 
     def kind(self) -> str:
         name = "whole number" if self.whole else "number"
-        return f"{name}, {self.minimum:.12g} to {self.maximum:.12g}"
+        return f"{name}, {self._range()}"
+
+    def _range(self, before: str = "") -> str:
+        low, high = f"{self.minimum:.12g}", f"{self.maximum:.12g}"
+        return low if low == high else f"{before}{low} to {high}"
 
 
 def _is_number(text: str) -> bool:

@@ -48,7 +48,7 @@ CASES = {
     "a null document": ("~\n", ["1:1 : the file is empty: write at least fleets: []"]),
     "a list": ("- name: a\n", ["1:1 : must be a fleet file as a group of fields, not a list"]),
     "no fleets": ("version: 1\n", ['1:1 : a fleet file needs "fleets": add it, for example fleets: []']),
-    "a later version": ("version: 2\nfleets: []\n", ["1:10 version: must be from 1 to 1, not 2"]),
+    "a later version": ("version: 2\nfleets: []\n", ["1:10 version: must be 1, not 2"]),
     "nothing in a list": ("fleets:\n", ["1:1 fleets: has no value: give it one, or remove it"]),
     "no name and no protocol": (
         "fleets:\n  - aliases: [x]\n",
