@@ -1,0 +1,47 @@
+"""``python -m routing``: the proxy. ``--help`` lists the flags; docs/proxy.md explains them."""
+
+import asyncio
+import sys
+
+from routing import logs
+from routing.contract.fleet_file import FleetFileError
+from routing.listeners import ListenFailed
+from routing.options import BadOptions, Options, parse
+from routing.server import Server
+from routing.standalone import Standalone
+
+COULD_NOT_START = 1
+WRONG_INPUT = 2
+
+
+def main() -> int:
+    """Run the proxy until it is told to stop; the exit status."""
+    try:
+        options = parse(sys.argv[1:])
+        standalone = _standalone(options)
+    except (BadOptions, FleetFileError) as problem:
+        print(problem, file=sys.stderr)
+        return WRONG_INPUT
+    logs.configure(options.log_level, "parent")
+    try:
+        return asyncio.run(_serve(options, standalone))
+    except ListenFailed as problem:
+        print(f"the proxy could not start: {problem}", file=sys.stderr)
+        return COULD_NOT_START
+
+
+def _standalone(options: Options) -> Standalone | None:
+    if options.fleets_file is None:
+        return None
+    try:
+        return Standalone(options.fleets_file, options.probe)
+    except OSError as problem:
+        raise BadOptions(f"--fleets {options.fleets_file}: {problem.strerror}") from problem
+
+
+async def _serve(options: Options, standalone: Standalone | None) -> int:
+    return await Server(options, standalone).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

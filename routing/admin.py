@@ -1,0 +1,136 @@
+"""The parent's admin door: probes, metrics, status, and an emergency drain.
+
+It works with the control plane gone, and says nothing that a request of a client could change.
+"""
+
+import asyncio
+import json
+import re
+import socket
+import time
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from routing.admin_http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
+from routing.emergency_drain import EmergencyDrains
+from routing.kept_table import KeptTable
+from routing.metrics import WorkerView, render
+from routing.report_sums import Totals
+from routing.status import replica_rows, worker_rows
+from routing.worker_slot import WorkerSlot
+
+_DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
+
+
+class Proxy(Protocol):
+    """What the door shows and moves."""
+
+    draining: bool
+    totals: Totals
+    drains: EmergencyDrains
+    table: KeptTable
+    slots: list[WorkerSlot]
+
+    def workers(self) -> list[WorkerView]: ...
+    def unready(self) -> str | None: ...
+    def tell_overrides(self) -> None: ...
+
+
+class AdminDoor:
+    """The admin listener of one proxy."""
+
+    def __init__(self, proxy: Proxy, listener: socket.socket) -> None:
+        self._proxy = proxy
+        self._listener = listener
+        self._loopback = listener.getsockname()[0] in ("127.0.0.1", "::1")
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        server = await asyncio.start_server(self._connected, sock=self._listener, limit=MAX_HEAD_BYTES)
+        async with server:
+            await server.serve_forever()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await serve(reader, writer, self._answer, self._loopback)
+
+    async def _answer(self, request: AdminRequest) -> AdminResponse:
+        if request.method == "POST":
+            return self._post(request)
+        if request.method != "GET":
+            return text(405, "use GET or POST")
+        match request.path:
+            case "/livez":
+                return text(200, "alive")
+            case "/readyz":
+                unready = self._proxy.unready()
+                return text(200, "ready") if unready is None else text(503, unready)
+            case "/metrics":
+                page = render(self._proxy.workers(), self._proxy.totals, self._proxy.draining)
+                return AdminResponse(200, "text/plain; version=0.0.4; charset=utf-8", page)
+            case "/status":
+                return _json(200, await self._status())
+        if _DRAIN.fullmatch(request.path):
+            return text(405, "use POST")
+        return text(
+            404, "here are /livez, /readyz, /metrics, /status and /fleets/{fleet}/replicas/{replica}/drain"
+        )
+
+    def _post(self, request: AdminRequest) -> AdminResponse:
+        found = _DRAIN.fullmatch(request.path)
+        if found is None:
+            return text(404, "POST to /fleets/{fleet}/replicas/{replica}/drain or …/undrain")
+        if not request.peer_is_loopback:
+            return text(403, "an emergency drain is taken from this machine only")
+        fleet, replica = unquote(found[1]), unquote(found[2])
+        unknown = self._unknown(fleet, replica)
+        if unknown is not None:
+            return text(404, unknown)
+        answer: dict[str, Any] = {"fleet": fleet, "replica": replica}
+        if found[3] == "drain":
+            now = time.monotonic()
+            drained = self._proxy.drains.drain(fleet, replica, now)
+            answer |= {"drained": True, "expires_in_s": round(drained.expires_at - now)}
+        else:
+            self._proxy.drains.undrain(fleet, replica)
+            answer |= {"drained": False}
+        self._proxy.tell_overrides()
+        return _json(200, answer)
+
+    def _unknown(self, fleet: str, replica: str) -> str | None:
+        known = self._proxy.table.snapshots
+        if fleet not in known:
+            return f"no fleet {fleet!r}; there are: {', '.join(sorted(known)) or 'none'}"
+        names = [spec.name for spec in known[fleet].replicas]
+        if replica not in names:
+            return f"fleet {fleet} has no replica {replica!r}; it has: {', '.join(names) or 'none'}"
+        return None
+
+    async def _status(self) -> dict[str, Any]:
+        proxy, now = self._proxy, time.monotonic()
+        answers = await asyncio.gather(*(slot.explain() for slot in proxy.slots))
+        drains = proxy.drains.all()
+        manifest = proxy.table.manifest
+        return {
+            "ready": proxy.unready() is None,
+            "why": proxy.unready() or "",
+            "draining": proxy.draining,
+            "manifest": None if manifest is None else f"{manifest.epoch}:{manifest.version}",
+            "workers": worker_rows(proxy.workers(), [slot.manifest for slot in proxy.slots]),
+            "fleets": {
+                name: {
+                    "version": f"{snapshot.epoch}:{snapshot.version}",
+                    "revision": snapshot.revision,
+                    "strategy": snapshot.policy.strategy,
+                    "replicas": replica_rows(name, snapshot, answers, drains, now),
+                }
+                for name, snapshot in sorted(proxy.table.snapshots.items())
+            },
+            "emergency_drains": [
+                {"fleet": d.fleet, "replica": d.replica, "expires_in_s": round(d.expires_at - now)}
+                for d in drains
+            ],
+        }
+
+
+def _json(status: int, content: dict[str, Any]) -> AdminResponse:
+    return AdminResponse(status, "application/json", json.dumps(content, indent=2).encode() + b"\n")

@@ -1,0 +1,150 @@
+"""What the parent and one of its workers tell each other, and the framing of it.
+
+A Unix socket pair joins them. Each message is a 4-byte big-endian length and that many bytes of
+msgpack: one of the structs below. The end of the stream means that the other side is gone; a
+worker whose parent is gone leaves at once, a parent whose worker is gone starts a successor.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+
+from routing.contract.table import FleetSnapshot, Manifest
+
+_LENGTH = struct.Struct(">I")
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+
+
+class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
+    """Parent → worker, once, first: who the worker is and how it gets its table."""
+
+    name: str
+    """The proxy's name; the worker reports as ``name/parent pid/index``."""
+    parent_pid: int
+    index: int
+    incarnation: int
+    redis_url: str | None
+    """``None``: standalone, tables come from the parent."""
+    log_level: str
+
+
+class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
+    """Both ways: what to route from.
+
+    Parent → worker: the whole table; a successor begins with what the proxy knows. Worker → parent:
+    what the worker has just taken from Redis, for the parent to keep.
+    """
+
+    manifest: Manifest | None
+    snapshots: list[FleetSnapshot]
+
+
+class Overrides(msgspec.Struct, frozen=True, tag="overrides", kw_only=True):
+    """Parent → worker: replicas an operator drained at this proxy, as (fleet, replica) names. All of them."""
+
+    drained: list[tuple[str, str]]
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    """Parent → worker: finish; answers ask clients to close, but new connections are still taken."""
+
+
+class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting"):
+    """Parent → worker: take no new connection; leave when nothing is in flight."""
+
+
+class Explain(msgspec.Struct, frozen=True, tag="explain", kw_only=True):
+    """Parent → worker: say of every replica whether it is eligible; answered by :class:`Explanation`."""
+
+    question: int
+
+
+class Serving(msgspec.Struct, frozen=True, tag="serving"):
+    """Worker → parent: connections are being accepted."""
+
+
+class Applied(msgspec.Struct, frozen=True, tag="applied", kw_only=True):
+    """Worker → parent: the table it now routes from. Sent on every change."""
+
+    manifest: str
+    """``epoch:version``."""
+
+
+class Reported(msgspec.Struct, frozen=True, tag="reported", kw_only=True):
+    """Worker → parent, once a second: JSON of a WorkerReport, read only when somebody asks."""
+
+    report: bytes
+
+
+class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica as one worker sees it."""
+
+    name: str
+    url: str
+    in_flight: int
+    eligible: bool
+    reasons: list[str]
+    """Why not, in plain words."""
+
+
+class Explanation(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):
+    """Worker → parent: the answer to :class:`Explain`; fleet name → its replicas."""
+
+    question: int
+    fleets: dict[str, list[ReplicaState]]
+
+
+Message = (
+    Start | Tables | Overrides | Drain | StopAccepting | Explain | Serving | Applied | Reported | Explanation
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class ControlChannel(asyncio.Protocol):
+    """One end of the socket pair.
+
+    ``on_message`` is called with each whole message, ``on_closed`` once when the other side is gone.
+    """
+
+    def __init__(self, on_message: Callable[[Message], None], on_closed: Callable[[], None]) -> None:
+        self._on_message = on_message
+        self._on_closed = on_closed
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def send(self, message: Message) -> None:
+        """Queue one message; dropped when the other side is gone."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        body = _encoder.encode(message)
+        self._transport.write(_LENGTH.pack(len(body)) + body)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._on_closed()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while len(self._received) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._received)
+            if length > MAX_MESSAGE_BYTES:
+                raise ValueError(f"a control message of {length} bytes")
+            end = _LENGTH.size + length
+            if len(self._received) < end:
+                return
+            message = _decoder.decode(memoryview(self._received)[_LENGTH.size : end].tobytes())
+            del self._received[:end]
+            self._on_message(message)

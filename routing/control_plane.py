@@ -1,0 +1,61 @@
+"""A worker's link to its control plane: one Redis client for the table in and the reports out.
+
+Importing the Redis client takes several times as long as the rest of a worker, so this module is
+imported on the side, while a successor already serves from the table that its parent has kept.
+"""
+
+import contextlib
+import logging
+import random
+
+from redis.exceptions import RedisError
+
+from routing.contract import redis_keys
+from routing.subscriber import Subscriber, connect
+from routing.table_feed import TableFeed
+
+log = logging.getLogger(__name__)
+
+
+class ControlPlane:
+    """See :class:`routing.subscriber.Subscriber` for the way in."""
+
+    def __init__(self, redis_url: str, worker: str, feed: TableFeed, rng: random.Random) -> None:
+        self._worker = worker
+        self._feed = feed
+        self._client = connect(redis_url)
+        self._script = self._client.register_script(redis_keys.REPORT)
+        self._subscriber = Subscriber(self._client, worker, feed, rng)
+
+    @property
+    def connected(self) -> bool:
+        return self._subscriber.connected
+
+    @property
+    def confirmed_at(self) -> float | None:
+        return self._subscriber.confirmed_at
+
+    async def run(self) -> None:
+        """Follow the table until cancelled."""
+        await self._subscriber.run()
+
+    async def report(self, report: bytes) -> None:
+        """Store one report, while Redis can be reached. Never raises for Redis's sake."""
+        if not self.connected:
+            return
+        try:
+            keys = [redis_keys.WORKERS, redis_keys.REPORTS]
+            await self._script(keys=keys, args=[self._worker, report])
+        except (RedisError, OSError) as problem:
+            log.debug("a report did not reach Redis: %s", problem)
+
+    async def leave(self) -> None:
+        """Take this worker off the lists of live workers, if Redis can be reached."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.zrem(redis_keys.WORKERS, self._worker)
+        pipe.hdel(redis_keys.REPORTS, self._worker)
+        pipe.hdel(redis_keys.MANIFEST_ACKS, self._worker)
+        for name in self._feed.table.fleets:
+            pipe.hdel(redis_keys.fleet_acks_key(name), self._worker)
+        with contextlib.suppress(RedisError, OSError):
+            await pipe.execute()

@@ -1,0 +1,130 @@
+"""What ``/metrics`` shows: the workers of one proxy, merged.
+
+Names and units follow Prometheus' conventions: base units, ``_total`` on counters. Cardinality is
+bounded: histograms carry the fleet only; counters and gauges carry at most fleet and replica.
+"""
+
+from typing import NamedTuple
+
+from routing.contract.table import Version
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.exposition import Exposition, Labels
+from routing.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
+
+_HELP = {
+    "requests": "Requests taken for the fleet.",
+    "answered": "Requests answered by a replica.",
+    "errors": "Requests answered with an error that was not the client's.",
+    "retries": "Attempts after the first.",
+    "cancelled": "Requests whose client left before the answer was complete.",
+    "no_replica": "Requests refused because no replica was eligible.",
+    "picked": "Attempts sent to the replica.",
+    "succeeded": "Attempts that ended well.",
+    "failed": "Attempts that ended with 5xx, a lost or refused connection or a timeout.",
+    "rejected": "Attempts the replica turned away because of load.",
+    "ejections": "Times the replica was taken out after failures.",
+}
+
+
+class WorkerView(NamedTuple):
+    """One worker slot of the parent."""
+
+    number: int
+    pid: int | None
+    up: bool
+    restarts: int
+    report: WorkerReport | None
+    """The last report of the present incarnation."""
+
+
+def render(workers: list[WorkerView], totals: Totals, draining: bool) -> bytes:
+    """The whole page."""
+    reports = [worker.report for worker in workers if worker.report is not None]
+    out = Exposition()
+    _proxy_families(out, workers, totals, reports, draining)
+    _fleet_families(out, merge(totals, reports))
+    _version_families(out, reports)
+    return out.encode()
+
+
+def _proxy_families(
+    out: Exposition, workers: list[WorkerView], totals: Totals, reports: list[WorkerReport], draining: bool
+) -> None:
+    slots: list[tuple[Labels, WorkerView]] = [((("worker", str(w.number)),), w) for w in workers]
+    up = [(labels, int(worker.up)) for labels, worker in slots]
+    out.family("switchyard_worker_up", "gauge", "1 while the worker takes connections.", up)
+    restarts = [(labels, worker.restarts) for labels, worker in slots]
+    out.family("switchyard_worker_restarts_total", "counter", "Successors started for the worker.", restarts)
+    connected = bool(reports) and all(report.redis_ok for report in reports)
+    age_s = max((report.table_age_s for report in reports), default=0.0)
+
+    def gauge(name: str, help_text: str, value: float) -> None:
+        out.family(f"switchyard_{name}", "gauge", help_text, [((), value)])
+
+    def counter(name: str, help_text: str, value: float) -> None:
+        out.family(f"switchyard_{name}_total", "counter", help_text, [((), value)])
+
+    gauge("draining", "1 while the proxy finishes.", int(draining))
+    gauge("client_connections", "Open connections of clients.", sum(r.clients for r in reports))
+    gauge("upstream_connections", "Open connections to replicas.", sum(r.upstreams for r in reports))
+    gauge("table_source_connected", "1 while every worker hears of new tables.", int(connected))
+    gauge("table_age_seconds", "Since the table was last known to be the newest; the worst worker.", age_s)
+    counter("cpu_seconds", "CPU used by all workers.", totals.cpu_s + sum(r.cpu_s for r in reports))
+    refused = totals.rejected + sum(r.rejected for r in reports)
+    counter("rejected_requests", "Requests refused before a fleet was found.", refused)
+
+
+def _fleet_families(out: Exposition, fleets: list[FleetCounters]) -> None:
+    named: list[tuple[Labels, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
+    for field in FLEET_COUNTERS:
+        samples = [(labels, getattr(fleet, field)) for labels, fleet in named]
+        out.family(f"switchyard_{field}_total", "counter", _HELP[field], samples)
+    in_flight = [(labels, fleet.in_flight) for labels, fleet in named]
+    out.family("switchyard_requests_in_flight", "gauge", "Requests being answered now.", in_flight)
+    out.histogram(
+        "switchyard_request_duration_seconds",
+        "From the complete request head to the last byte of the answer.",
+        [(labels, fleet.latency) for labels, fleet in named],
+    )
+    replicas: list[tuple[Labels, ReplicaCounters]] = [
+        ((("fleet", fleet.name), ("replica", replica.name)), replica)
+        for fleet in fleets
+        for replica in fleet.replicas
+    ]
+    for field in REPLICA_COUNTERS:
+        samples = [(labels, getattr(replica, field)) for labels, replica in replicas]
+        out.family(f"switchyard_replica_{field}_total", "counter", _HELP[field], samples)
+    load = [(labels, replica.in_flight) for labels, replica in replicas]
+    out.family("switchyard_replica_in_flight", "gauge", "Attempts at the replica now.", load)
+    ejected = [(labels, int(replica.ejected_for_s is not None)) for labels, replica in replicas]
+    out.family("switchyard_replica_ejected", "gauge", "1 while live traffic has taken it out.", ejected)
+
+
+def _version_families(out: Exposition, reports: list[WorkerReport]) -> None:
+    """Versions as the slowest worker has them, so that an alert sees one that lags."""
+    oldest: dict[str, Version] = {}
+    refused: dict[str, int] = {}
+    for report in reports:
+        for fleet in report.fleets:
+            version = Version.parse(fleet.applied)
+            oldest[fleet.name] = min(oldest.get(fleet.name, version), version)
+            refused[fleet.name] = max(refused.get(fleet.name, 0), int(bool(fleet.refused)))
+    named: list[tuple[Labels, str]] = [((("fleet", name),), name) for name in sorted(oldest)]
+    out.family(
+        "switchyard_table_version",
+        "gauge",
+        "Version of the fleet's table in the worker that is furthest behind.",
+        [(labels, oldest[name].number) for labels, name in named],
+    )
+    out.family(
+        "switchyard_table_epoch",
+        "gauge",
+        "Epoch of that table.",
+        [(labels, oldest[name].epoch) for labels, name in named],
+    )
+    out.family(
+        "switchyard_table_refused",
+        "gauge",
+        "1 while a worker has refused a newer table of the fleet.",
+        [(labels, refused[name]) for labels, name in named],
+    )

@@ -1,0 +1,140 @@
+"""The command line of the proxy: flags, their defaults, and what is wrong with them in words."""
+
+import argparse
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+
+from routing.listeners import Address
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+MAX_WORKERS = 64
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How one proxy is to run. Exactly one of ``redis_url`` and ``fleets_file`` is set."""
+
+    redis_url: str | None
+    fleets_file: Path | None
+    listen: Address
+    admin: Address | None
+    workers: int
+    state_dir: Path | None
+    name: str
+    probe: bool
+    drain_s: float
+    """From the first signal to the exit, at most."""
+    min_drain_s: float
+    """How long new connections are still taken after the first signal."""
+    log_level: str
+
+
+class BadOptions(Exception):
+    """The command line cannot be followed; the message is one sentence."""
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
+    given = _parser().parse_args(arguments)
+    if given.redis is None and given.fleets is None:
+        raise BadOptions("say where the fleets come from: --redis URL or --fleets FILE")
+    if given.redis is not None and given.fleets is not None:
+        raise BadOptions("--redis and --fleets exclude each other: give one of them")
+    if given.probe and given.fleets is None:
+        raise BadOptions("--probe goes with --fleets; with --redis the control plane probes")
+    if given.state_dir is not None and given.redis is None:
+        raise BadOptions("--state-dir goes with --redis; with --fleets the file itself is kept")
+    if given.min_drain_seconds > given.drain_seconds:
+        raise BadOptions("--min-drain-seconds must not be longer than --drain-seconds")
+    if not given.name or "/" in given.name or len(given.name) > 100:
+        raise BadOptions("--name must have 1 to 100 characters and no '/'")
+    return Options(
+        redis_url=None if given.redis is None else _redis_url(given.redis),
+        fleets_file=given.fleets,
+        listen=given.listen,
+        admin=given.admin,
+        workers=given.workers,
+        state_dir=given.state_dir,
+        name=given.name,
+        probe=given.probe,
+        drain_s=given.drain_seconds,
+        min_drain_s=given.min_drain_seconds,
+        log_level=given.log_level,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadOptions(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m routing",
+        description="The Switchyard proxy: sends each inference request to a replica of its fleet.",
+    )
+    add = parser.add_argument
+    add("--redis", metavar="URL", help="Redis of the control plane, or env:NAME to read the URL from there")
+    add("--fleets", metavar="FILE", type=Path, help="run without a control plane, on this fleet file")
+    add("--listen", metavar="HOST:PORT", type=_address, default=Address("127.0.0.1", 8080))
+    add("--admin", metavar="HOST:PORT|none", type=_admin_address, default=Address("127.0.0.1", 8081))
+    add("--workers", metavar="N", type=_workers, default=min(_usable_cpus(), MAX_WORKERS))
+    add("--state-dir", metavar="DIR", type=Path, help="keep a copy of the table, for a start without Redis")
+    add("--name", default=socket.gethostname(), help="name of this proxy in reports (default: the host's)")
+    add("--probe", action="store_true", help="probe the replicas of the fleet file")
+    add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
+    add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
+    add("--log-level", choices=LOG_LEVELS, default="info")
+    return parser
+
+
+def _usable_cpus() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
+def _admin_address(text: str) -> Address | None:
+    return None if text == "none" else _address(text)
+
+
+def _workers(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds <= 86_400.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
+    return seconds
+
+
+def _redis_url(text: str) -> str:
+    """The URL itself, or what ``env:NAME`` names, which keeps a password out of the process list."""
+    url = text
+    if text.startswith("env:"):
+        url = os.environ.get(text[4:], "")
+        if not url:
+            raise BadOptions(f"--redis {text}: the environment variable is not set")
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise BadOptions("--redis: the URL must begin with redis://, rediss:// or unix://")
+    try:
+        urlsplit(url).port  # noqa: B018 (a property that raises)
+    except ValueError as problem:
+        raise BadOptions(f"--redis: {problem}") from problem
+    return url

@@ -1,0 +1,99 @@
+"""Sends one probe over a connection of its own and reads the answer; asyncio, no keep-alive."""
+
+import asyncio
+import socket
+
+import httptools
+
+from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_url
+from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
+from routing.contract.verdict import MAX_BODY_BYTES, Verdict, verdict_of_error
+
+_READ_BYTES = 16 * 1024
+
+
+async def probe(checks: Checks, url: str, has_passed: bool) -> Verdict:
+    """One round of probes of the replica at ``url``. Never raises for what a replica does."""
+    kind = checks.first(has_passed)
+    verdict = await _ask(checks, kind, url)
+    if checks.needs_liveness(kind, verdict):
+        verdict = conclude(verdict, await _ask(checks, "liveness", url))
+    return verdict
+
+
+async def _ask(checks: Checks, kind: Kind, url: str) -> Verdict:
+    try:
+        async with asyncio.timeout(checks.timeout_s):
+            status, body = await _exchange(parse_base_url(url), checks.requests[kind])
+    except (OSError, EOFError, httptools.HttpParserError) as error:
+        return verdict_of_error(error, checks.timeout_s)
+    return checks.judge(kind, status, body)
+
+
+async def _exchange(target: BaseUrl, request: ProbeRequest) -> tuple[int, bytes]:
+    """Status and as much of the body as a verdict needs. Raises OSError, EOFError, HttpParserError."""
+    address = await _address(target)
+    reader, writer = await asyncio.open_connection(address, target.port)
+    try:
+        writer.write(_encode(target, request))
+        answer = _Answer(is_head=request.method == "HEAD")
+        while not answer.complete:
+            data = await reader.read(_READ_BYTES)
+            if not data:
+                return answer.at_end_of_stream()
+            answer.feed(data)
+        return answer.status, answer.body
+    finally:
+        writer.close()
+
+
+async def _address(target: BaseUrl) -> str:
+    """An address of the host, checked after the name was looked up."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    address = str(found[0][4][0])
+    words = forbidden_address(address)
+    if words is not None:
+        raise OSError(words)
+    return address
+
+
+def _encode(target: BaseUrl, request: ProbeRequest) -> bytes:
+    lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {target.authority}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in request.headers]
+    if request.body or request.method == "POST":
+        lines.append(f"Content-Length: {len(request.body)}")
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + request.body
+
+
+class _Answer:
+    """Collects one response."""
+
+    def __init__(self, *, is_head: bool) -> None:
+        self.status = 0
+        self.body = b""
+        self.complete = False
+        self._is_head = is_head
+        self._parser = httptools.HttpResponseParser(self)
+
+    def feed(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def at_end_of_stream(self) -> tuple[int, bytes]:
+        """A body may end with the stream; a head may not."""
+        if not self.status:
+            raise EOFError
+        return self.status, self.body
+
+    def on_headers_complete(self) -> None:
+        status: int = self._parser.get_status_code()
+        if status >= 200:
+            self.status = status
+            self.complete = self._is_head
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+        self.complete |= len(self.body) >= MAX_BODY_BYTES
+
+    def on_message_complete(self) -> None:
+        self.complete |= bool(self.status)

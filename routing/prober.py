@@ -1,0 +1,127 @@
+"""The built-in prober of a proxy without control plane (``--probe``): one task a replica, in the parent.
+
+What to ask and what an answer means is :mod:`routing.contract.presets`; where it leads is
+:mod:`routing.contract.health`: the same rules that the control plane follows.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from routing.contract import health
+from routing.contract.presets import checks_of
+from routing.contract.probe import Probe
+from routing.contract.table import FleetSnapshot, Health, Protocol
+from routing.probe_client import probe
+
+log = logging.getLogger(__name__)
+
+ANSWERED_LATELY_S = 10.0
+
+Answered = Callable[[], dict[str, int]]
+"""Replica uid → answers of live traffic so far, as the workers have reported."""
+
+
+class Target(NamedTuple):
+    """Everything that decides how a replica is probed; a change of any of it starts over."""
+
+    uid: str
+    url: str
+    fleet: str
+    replica: str
+    protocol: Protocol
+    model: str
+
+
+class Finding(NamedTuple):
+    """What probing has shown of one replica."""
+
+    health: Health
+    has_passed: bool
+
+
+class Prober:
+    """Probes every replica of the given fleets. ``changed`` is called when a finding changes."""
+
+    def __init__(self, changed: Callable[[], None], answered: Answered, rng: random.Random) -> None:
+        self._changed = changed
+        self._answered = answered
+        self._rng = rng
+        self._tasks: dict[Target, tuple[Probe, asyncio.Task[None]]] = {}
+        self._findings: dict[str, Finding] = {}
+        self._answers: dict[str, int] = {}
+        self._answered_at: dict[str, float] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    def finding(self, uid: str) -> Finding:
+        return self._findings.get(uid, Finding("checking", False))
+
+    def follow(self, snapshots: Iterable[FleetSnapshot]) -> None:
+        """Probe exactly the replicas of these tables from now on."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_answers())
+        wanted = {target: snapshot.probe for snapshot in snapshots for target in _targets(snapshot)}
+        for target, (settings, task) in list(self._tasks.items()):
+            if wanted.get(target) != settings:
+                task.cancel()
+                del self._tasks[target]
+        known = {target.uid for target in self._tasks}
+        self._findings = {uid: found for uid, found in self._findings.items() if uid in known}
+        for target, settings in wanted.items():
+            if target not in self._tasks:
+                self._tasks[target] = settings, asyncio.create_task(self._probe(target, settings))
+
+    def stop(self) -> None:
+        for _, task in self._tasks.values():
+            task.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def _probe(self, target: Target, settings: Probe) -> None:
+        """Probe one replica until cancelled."""
+        checks = checks_of(settings, target.protocol, target.url, target.model)
+        began = time.monotonic()
+        state: Health = "checking"
+        counters, has_passed = health.Counters(), False
+        while True:
+            started = time.monotonic()
+            verdict = await probe(checks, target.url, has_passed)
+            now = time.monotonic()
+            step = health.step(
+                state,
+                counters,
+                verdict,
+                checks.probe,
+                has_passed=has_passed,
+                in_startup_budget=now - began < settings.startup_budget_s,
+                answering=now - self._answered_at.get(target.uid, -ANSWERED_LATELY_S) < ANSWERED_LATELY_S,
+            )
+            if step.changed:
+                words = (target.replica, target.fleet, state, step.state, step.reason)
+                log.info("replica %s of fleet %s: %s → %s: %s", *words)
+            state, counters, has_passed = step.state, step.counters, step.has_passed
+            if self.finding(target.uid) != (state, has_passed):
+                self._findings[target.uid] = Finding(state, has_passed)
+                self._changed()
+            pause_s = settings.period_s * self._rng.uniform(0.9, 1.1) - (time.monotonic() - started)
+            await asyncio.sleep(max(0.0, pause_s))
+
+    async def _watch_answers(self) -> None:
+        """Remember when live traffic was last answered by each replica."""
+        while True:
+            await asyncio.sleep(1.0)
+            answers, now = self._answered(), time.monotonic()
+            for uid, count in answers.items():
+                if count > self._answers.get(uid, 0):
+                    self._answered_at[uid] = now
+            self._answers = answers
+
+
+def _targets(snapshot: FleetSnapshot) -> Iterable[Target]:
+    model = snapshot.served_model or snapshot.name
+    for spec in snapshot.replicas:
+        if spec.admin_state != "maintenance":
+            yield Target(spec.uid, spec.url, snapshot.name, spec.name, snapshot.protocol, model)

@@ -1,0 +1,70 @@
+"""Reports of a proxy's workers as one sum.
+
+What a dead worker had counted stays in the sums (:class:`Totals`), so that no counter ever falls.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+
+FLEET_COUNTERS = ("requests", "answered", "errors", "retries", "cancelled", "no_replica")
+REPLICA_COUNTERS = ("picked", "succeeded", "failed", "rejected", "ejections")
+
+
+class Totals:
+    """Counts of workers that are gone, kept so that the proxy's counters only grow."""
+
+    def __init__(self) -> None:
+        self.fleets: dict[str, FleetCounters] = {}
+        self.rejected = 0
+        self.cpu_s = 0.0
+
+    def retire(self, report: WorkerReport) -> None:
+        """Take over what a dead worker had counted. What it had in flight ended with it."""
+        self.rejected += report.rejected
+        self.cpu_s += report.cpu_s
+        for fleet in report.fleets:
+            _add_fleet(self.fleets.setdefault(fleet.name, FleetCounters(name=fleet.name)), fleet, live=False)
+
+
+def merge(totals: Totals, reports: Iterable[WorkerReport]) -> list[FleetCounters]:
+    """Sums per fleet that some live worker still routes for, by name."""
+    merged: dict[str, FleetCounters] = {}
+    for report in reports:
+        for fleet in report.fleets:
+            if fleet.name not in merged:
+                merged[fleet.name] = FleetCounters(name=fleet.name)
+                if fleet.name in totals.fleets:
+                    _add_fleet(merged[fleet.name], totals.fleets[fleet.name], live=False)
+            _add_fleet(merged[fleet.name], fleet, live=True)
+    return [merged[name] for name in sorted(merged)]
+
+
+def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None:
+    for field in FLEET_COUNTERS:
+        setattr(into, field, getattr(into, field) + getattr(fleet, field))
+    into.latency = _added(into.latency, fleet.latency)
+    into.in_flight += fleet.in_flight if live else 0
+    replicas = {replica.uid: replica for replica in into.replicas}
+    for replica in fleet.replicas:
+        if replica.uid not in replicas:
+            replicas[replica.uid] = ReplicaCounters(uid=replica.uid, name=replica.name)
+        _add_replica(replicas[replica.uid], replica, live=live)
+    live_uids = {replica.uid for replica in fleet.replicas}
+    into.replicas = [replica for uid, replica in replicas.items() if not live or uid in live_uids]
+
+
+def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool) -> None:
+    for field in REPLICA_COUNTERS:
+        setattr(into, field, getattr(into, field) + getattr(replica, field))
+    if live:
+        into.in_flight += replica.in_flight
+        if replica.ejected_for_s is not None:
+            into.ejected_for_s = max(replica.ejected_for_s, into.ejected_for_s or 0.0)
+
+
+def _added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+    summed = dict(counts)
+    for bucket, count in more.items():
+        summed[bucket] = summed.get(bucket, 0) + count
+    return summed

@@ -1,0 +1,136 @@
+"""A proxy without control plane: the parent reads the fleet file, watches it, and makes the tables.
+
+A file with errors changes nothing: the last good table stays and the log says what is wrong, with
+line and column. Unless the built-in prober runs, every replica is assumed to be ready.
+"""
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from routing import strategies
+from routing.contract.compile import compile_file
+from routing.contract.fleet_file import FleetFile, FleetFileError, StrategyRules, load
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.control_channel import Tables
+from routing.prober import Answered, Prober
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.5
+EPOCH = 1
+"""Versions live as long as the parent; its workers start with it, so no epoch is ever compared."""
+
+Stamp = tuple[int, int, int] | None
+
+
+def read(path: Path) -> FleetFile:
+    """Raises FleetFileError with every problem, or OSError."""
+    return load(path, strategies=StrategyRules(strategies.names(), strategies.build))
+
+
+class Standalone:
+    """The table that a fleet file describes, followed over its changes."""
+
+    def __init__(self, path: Path, probing: bool) -> None:
+        """Reads the file. Raises FleetFileError or OSError."""
+        self._path = path
+        self._stamp = _stamp(path)
+        self._file = read(path)
+        self._probing = probing
+        self._prober: Prober | None = None
+        self._manifest = Manifest(epoch=EPOCH, version=0)
+        self._snapshots: dict[str, FleetSnapshot] = {}
+        self._on_tables: Callable[[Tables], None] | None = None
+
+    def begin(self, on_tables: Callable[[Tables], None], answered: Answered) -> None:
+        """Give the first table, and from now on every newer one, to ``on_tables``."""
+        self._on_tables = on_tables
+        if self._probing:
+            self._prober = Prober(self._publish, answered, random.Random())
+        self._publish()
+        self._follow()
+
+    async def run(self) -> None:
+        """Watch the file until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                stamp = _stamp(self._path)
+                if stamp is not None and stamp != self._stamp:
+                    self._stamp = stamp
+                    await self._reload()
+        finally:
+            if self._prober is not None:
+                self._prober.stop()
+
+    async def _reload(self) -> None:
+        try:
+            self._file = await asyncio.to_thread(read, self._path)
+        except FleetFileError as error:
+            log.error("the fleet file has changed but cannot be used; the last good one stays:\n%s", error)
+            return
+        except OSError as error:
+            log.error("the fleet file has changed but cannot be read; the last good one stays: %s", error)
+            return
+        self._publish()
+        self._follow()
+        log.info("the fleet file has changed: table %d", self._manifest.version)
+
+    def _follow(self) -> None:
+        if self._prober is not None:
+            self._prober.follow(self._snapshots.values())
+
+    def _publish(self) -> None:
+        """Compile, lay findings over it, and number what is new."""
+        version = self._manifest.version + 1
+        manifest, compiled = compile_file(self._file, epoch=EPOCH, version=version)
+        snapshots = {snapshot.name: self._numbered(self._probed(snapshot)) for snapshot in compiled}
+        fleets = {name: snapshot.version for name, snapshot in snapshots.items()}
+        manifest = replace(manifest, fleets=fleets)
+        if replace(manifest, version=self._manifest.version) == self._manifest:
+            return
+        self._manifest, self._snapshots = manifest, snapshots
+        assert self._on_tables is not None
+        self._on_tables(Tables(manifest=manifest, snapshots=list(snapshots.values())))
+
+    def _probed(self, snapshot: FleetSnapshot) -> FleetSnapshot:
+        if self._prober is None:
+            return snapshot
+        prober = self._prober
+
+        def found(spec: ReplicaSpec) -> ReplicaSpec:
+            finding = prober.finding(spec.uid)
+            return replace(spec, health=finding.health, health_source="probe", has_passed=finding.has_passed)
+
+        return replace(snapshot, replicas=[found(spec) for spec in snapshot.replicas])
+
+    def _numbered(self, new: FleetSnapshot) -> FleetSnapshot:
+        """The old table where nothing differs; the old revision where only health does."""
+        old = self._snapshots.get(new.name)
+        if old is None:
+            return new
+        if replace(new, version=old.version, revision=old.revision) == old:
+            return old
+        if _without_findings(new) == _without_findings(old):
+            return replace(new, revision=old.revision)
+        return replace(new, revision=old.revision + 1)
+
+
+def _without_findings(snapshot: FleetSnapshot) -> FleetSnapshot:
+    replicas = [replace(spec, health="ready", has_passed=True) for spec in snapshot.replicas]
+    return replace(snapshot, version=0, revision=0, replicas=replicas)
+
+
+def _stamp(path: Path) -> Stamp:
+    """What differs once a file was written to or replaced; ``None`` while it is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

@@ -1,0 +1,77 @@
+"""Rows of the admin listener's ``/status``: workers, and replicas as all workers see them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from routing.contract.table import FleetSnapshot
+from routing.control_channel import ReplicaState
+from routing.emergency_drain import Drained
+from routing.metrics import WorkerView
+
+Answers = Sequence[dict[str, list[ReplicaState]] | None]
+"""Per worker: fleet → its replicas; ``None`` from a worker that did not answer."""
+
+
+def worker_rows(workers: list[WorkerView], manifests: list[str | None]) -> list[dict[str, Any]]:
+    """One row a worker. Values of its report are at most a second old."""
+    return [_worker_row(worker, manifest) for worker, manifest in zip(workers, manifests, strict=True)]
+
+
+def _worker_row(worker: WorkerView, manifest: str | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "worker": worker.number,
+        "pid": worker.pid,
+        "serving": worker.up,
+        "restarts": worker.restarts,
+        "manifest": manifest,
+    }
+    report = worker.report
+    if report is not None:
+        row |= {
+            "name": report.worker,
+            "redis_ok": report.redis_ok,
+            "table_age_s": round(report.table_age_s, 3),
+            "uptime_s": round(report.uptime_s, 3),
+            "cpu_s": round(report.cpu_s, 3),
+            "client_connections": report.clients,
+            "upstream_connections": report.upstreams,
+            "refused_tables": {fleet.name: fleet.refused for fleet in report.fleets if fleet.refused},
+        }
+    return row
+
+
+def replica_rows(
+    fleet: str, snapshot: FleetSnapshot, answers: Answers, drains: Sequence[Drained], now: float
+) -> list[dict[str, Any]]:
+    """One row a replica: in how many workers it is eligible, and why not in the others."""
+    expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
+    rows = []
+    for spec in snapshot.replicas:
+        seen = _states(fleet, spec.name, answers)
+        reasons = [reason for state in seen for reason in state.reasons]
+        if spec.name in expiry:
+            reasons.append(f"drained at this proxy by hand, for another {expiry[spec.name] - now:.0f} s")
+        rows.append(
+            {
+                "replica": spec.name,
+                "url": spec.url,
+                "weight": spec.weight,
+                "admin_state": spec.admin_state,
+                "health": spec.health,
+                "eligible": bool(seen) and all(state.eligible for state in seen),
+                "eligible_in_workers": sum(state.eligible for state in seen),
+                "reasons": list(dict.fromkeys(reasons)),
+                "in_flight": sum(state.in_flight for state in seen),
+            }
+        )
+    return rows
+
+
+def _states(fleet: str, replica: str, answers: Answers) -> list[ReplicaState]:
+    return [
+        state
+        for answer in answers
+        if answer is not None
+        for state in answer.get(fleet, ())
+        if state.name == replica
+    ]

@@ -1,0 +1,209 @@
+"""The parent's side of one worker: start it, talk to it, and start a successor when it dies.
+
+A slot is a place in the proxy, not a process: index, listener and cells in the shared counts stay
+while processes come and go. A worker that stops talking is killed, for connections that the kernel
+gives to its listener would wait for ever.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import Protocol
+
+from routing.contract.telemetry import WorkerReport, decode_report
+from routing.control_channel import (
+    Applied,
+    ControlChannel,
+    Explain,
+    Explanation,
+    Message,
+    ReplicaState,
+    Reported,
+    Serving,
+    Tables,
+)
+from routing.shared_counts import SharedCounts
+
+log = logging.getLogger(__name__)
+
+SILENCE_LIMIT_S = 15.0
+STEADY_AFTER_S = 10.0
+"""A worker that lived this long is not part of a crash loop."""
+RESPAWN_DELAYS_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0)
+EXIT_GRACE_S = 1.0
+ANSWER_LIMIT_S = 1.0
+
+
+class Owner(Protocol):
+    """What a slot needs of the parent."""
+
+    def greeting(self, index: int) -> list[Message]:
+        """First messages to a new worker: Start, and what it has to know."""
+
+    def took(self, tables: Tables) -> None:
+        """A worker has taken these from Redis."""
+
+    def ended(self, report: WorkerReport | None) -> None:
+        """A worker has ended; its last report."""
+
+
+class WorkerSlot:
+    """One worker and its successors."""
+
+    def __init__(self, index: int, listener: socket.socket, counts: SharedCounts, owner: Owner) -> None:
+        self.index = index
+        self.restarts = 0
+        self.serving = False
+        """Whether the present process accepts connections."""
+        self.manifest: str | None = None
+        """Version of the table that the present process routes from; ``None``: it has none yet."""
+        self._listener = listener
+        self._counts = counts
+        self._owner = owner
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: ControlChannel | None = None
+        self._closed = asyncio.Event()
+        self._heard_at = 0.0
+        self._report: bytes | None = None
+        self._leaving = False
+        self._questions: dict[int, asyncio.Future[dict[str, list[ReplicaState]]]] = {}
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def report(self) -> WorkerReport | None:
+        """The present process's last report."""
+        return None if self._report is None else decode_report(self._report)
+
+    def send(self, message: Message) -> None:
+        if self._channel is not None:
+            self._channel.send(message)
+
+    async def run(self) -> None:
+        """Keep a worker running until told to let it leave."""
+        deaths = 0
+        while not self._leaving:
+            started = time.monotonic()
+            status = await self._one_process()
+            if self._leaving:
+                return
+            lived_s = time.monotonic() - started
+            deaths = 1 if lived_s >= STEADY_AFTER_S else deaths + 1
+            delay_s = RESPAWN_DELAYS_S[min(deaths, len(RESPAWN_DELAYS_S)) - 1]
+            self.restarts += 1
+            log.error(
+                "worker %d %s after %.1f s; its successor starts in %.1f s",
+                self.index,
+                exit_words(status),
+                lived_s,
+                delay_s,
+            )
+            await asyncio.sleep(delay_s)
+
+    def let_leave(self) -> None:
+        """From now on the end of the process is no death; no successor is started."""
+        self._leaving = True
+
+    def kill(self) -> None:
+        """End the process at once, without a successor."""
+        self._leaving = True
+        if self._process is not None:
+            self._process.kill()
+
+    def check_pulse(self, now: float) -> None:
+        """Kill a process that has said nothing for too long."""
+        if self._process is not None and now - self._heard_at > SILENCE_LIMIT_S:
+            log.error("worker %d has said nothing for %.0f s and is killed", self.index, SILENCE_LIMIT_S)
+            self._heard_at = now
+            self._process.kill()
+
+    async def explain(self) -> dict[str, list[ReplicaState]] | None:
+        """Ask the worker which replicas are eligible; ``None`` when it does not answer within a second."""
+        if not self.serving:
+            return None
+        question = max(self._questions, default=0) + 1
+        answer: asyncio.Future[dict[str, list[ReplicaState]]] = asyncio.get_running_loop().create_future()
+        self._questions[question] = answer
+        self.send(Explain(question=question))
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._questions[question]
+
+    async def _one_process(self) -> int:
+        """Start a process and wait for its end; its exit status, negative for a signal."""
+        ours, theirs = socket.socketpair()
+        process = self._spawn(theirs)
+        theirs.close()
+        self._process, self._heard_at = process, time.monotonic()
+        self._closed.clear()
+        ours.setblocking(False)
+        try:
+            _, self._channel = await asyncio.get_running_loop().create_unix_connection(
+                lambda: ControlChannel(self._received, self._closed.set), sock=ours
+            )
+            for message in self._owner.greeting(self.index):
+                self._channel.send(message)
+            await self._closed.wait()
+        except BaseException:
+            process.kill()
+            raise
+        status = await asyncio.to_thread(_end_of, process)
+        self._buried()
+        return status
+
+    def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
+        inherited = (control.fileno(), self._listener.fileno(), self._counts.fd)
+        arguments = (*inherited, self.index, os.getpid())
+        command = [sys.executable, "-m", "routing.worker", *map(str, arguments)]
+        # Its own process group: Ctrl-C in a terminal is for the parent, which drains first.
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
+
+    def _buried(self) -> None:
+        """Forget the process and what it had in flight."""
+        self._counts.clear_worker(self.index)
+        report = self.report
+        self._process = self._channel = self._report = self.manifest = None
+        self.serving = False
+        self._owner.ended(report)
+
+    def _received(self, message: Message) -> None:
+        self._heard_at = time.monotonic()
+        match message:
+            case Reported():
+                self._report = message.report
+            case Applied():
+                self.manifest = message.manifest
+            case Tables():
+                self._owner.took(message)
+            case Serving():
+                self.serving = True
+            case Explanation():
+                answer = self._questions.get(message.question)
+                if answer is not None and not answer.done():
+                    answer.set_result(message.fleets)
+            case _:
+                raise ValueError(f"worker {self.index} sent a {type(message).__name__}")
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process that has closed its channel; blocks for EXIT_GRACE_S at most."""
+    try:
+        return process.wait(EXIT_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def exit_words(status: int) -> str:
+    """What an exit status says of a process's end."""
+    return f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
