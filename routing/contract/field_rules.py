@@ -108,9 +108,7 @@ class Number(Rule):
         # Written so that not-a-number fails it.
         if not self.minimum <= value <= self.maximum:
             unit = f" {self.unit}" if self.unit else ""
-            message = (
-                f"must be from {self.minimum:.12g} to {self.maximum:.12g}{unit}, not {shown_number(value)}"
-            )
+            message = f"must be {self._range('from ')}{unit}, not {shown_number(value)}"
             problems.append(FieldProblem(at, message))
             return INVALID
         if self.whole and not isinstance(value, int):
