@@ -4,7 +4,7 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test lint browser reset lock
+.PHONY: help install up test lint browser password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
@@ -12,6 +12,7 @@ help:
 	@echo "make test      lint, types, import contracts, migrations check, every test"
 	@echo "make lint      the checks without the tests"
 	@echo "make browser   download a Chromium for the browser tests, where none is installed"
+	@echo "make password  set the administrator's password anew"
 	@echo "make reset     empty the data folder (var/)"
 	@echo "make lock      resolve the locks again from pyproject.toml (needs uv)"
 
@@ -29,6 +30,9 @@ lint: python
 
 browser: python
 	@$(RUN) run --dev -m playwright install chromium
+
+password: python
+	@$(RUN) run manage.py changepassword admin
 
 reset: python
 	@$(PYTHON) bootstrap/reset.py $(ARGS)

@@ -7,6 +7,11 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    if sys.argv[1:2] == ["up"]:
+        # Its flags decide where data live, and settings are read only once.
+        from controlplane.supervision.environment import prepare
+
+        prepare(sys.argv[2:])
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

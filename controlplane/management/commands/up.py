@@ -1,0 +1,79 @@
+"""``manage.py up``: starts all of Switchyard on this machine under one supervisor, until Ctrl-C."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from controlplane.supervision import example_fleets, preparation
+from controlplane.supervision.errors import UpError
+from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
+from controlplane.supervision.session import Session, StopRequested, only_one_on, stop_signals
+from controlplane.supervision.welcome import welcome
+
+
+class Command(BaseCommand):
+    help = "Start everything on this machine: Redis, dashboard and API, probes, proxy, example fleets."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_arguments(parser)
+
+    def handle(self, *args: Any, **flags: Any) -> None:
+        """Exit status 0 after an orderly stop, 1 after one sentence about what went wrong."""
+        try:
+            with stop_signals():
+                self.run(from_parsed(flags))
+        except UpError as error:
+            self.stderr.write(str(error))
+            sys.exit(1)
+        except StopRequested:
+            self.say("stopped before anything was started")
+
+    def run(self, options: UpOptions) -> None:
+        data = Path(settings.DATA_DIR)
+        session = Session(options, data, settings.REDIS_URL, self.say)
+        with only_one_on(data):
+            session.check()
+            try:
+                self.start(session)
+                session.watch()
+            except StopRequested:
+                self.say("\nstopping …")
+            finally:
+                self.stop(session)
+
+    def start(self, session: Session) -> None:
+        started = time.monotonic()
+        preparation.migrate()
+        self.say("database is up to date")
+        if preparation.collect_static():
+            self.say("static files are collected")
+        administrator = preparation.ensure_administrator()
+        session.start()
+        self.register_examples(session.options)
+        session.wait_until_ready()
+        seconds = time.monotonic() - started
+        self.say(welcome(session.options, session.data, administrator, seconds))
+
+    def register_examples(self, options: UpOptions) -> None:
+        if not options.examples:
+            return
+        if names := example_fleets.register(options):
+            self.say(f"registered the example fleets: {', '.join(names)}")
+        if elsewhere := example_fleets.registered_elsewhere(options):
+            flag = f"--examples-port {options.examples_port}"
+            self.say(f"registered at other addresses than {flag} gives: {', '.join(elsewhere)}")
+
+    def stop(self, session: Session) -> None:
+        started = time.monotonic()
+        if not session.stop():
+            raise UpError("Some processes could not be ended.")
+        self.say(f"stopped in {time.monotonic() - started:.1f} s")
+
+    def say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()

@@ -1,0 +1,111 @@
+"""What runs: every process that ``up`` starts, with its command, its port and how it is stopped."""
+
+import os
+import sys
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from controlplane.supervision import redis_server
+from controlplane.supervision.environment import OWN_REDIS
+from controlplane.supervision.options import UpOptions
+from controlplane.supervision.ports import PortUse
+
+PYTHON = sys.executable
+
+
+class Group(IntEnum):
+    """Stopped from the highest to the lowest, each once the one before is gone: a proxy that drains
+    needs its replicas, and everything else needs Redis."""
+
+    BASE = 10
+    FRONT = 20
+
+
+class Program(NamedTuple):
+    name: str
+    command: list[str]
+    group: Group
+    stop_s: int = 2
+    """Seconds between SIGTERM and SIGKILL."""
+
+
+class ExampleReplica(NamedTuple):
+    fleet: str
+    name: str
+    offset: int
+    """Port above ``--examples-port``."""
+    arguments: list[str]
+
+
+TINY_LLM = [
+    ExampleReplica("tiny-llm", name, offset, ["-m", "examples.tiny_llm.server", "--replica", name])
+    for offset, name in enumerate(("quick", "steady", "deep", "wide"), start=1)
+]
+DIGITS = [
+    ExampleReplica("digits", name, offset, ["-m", "examples.digits.server", "--kind", name])
+    for offset, name in enumerate(("linear", "forest", "large-forest"), start=101)
+]
+
+
+def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
+    """All processes for these options; raises UpError when there is no Redis to run."""
+    found: list[Program] = []
+    if os.environ.get(OWN_REDIS):
+        socket = Path(urlsplit(redis_url).path)
+        found.append(Program("redis", redis_server.command(redis_server.find(), socket), Group.BASE))
+    if options.examples:
+        found += [example(replica, options, data) for replica in TINY_LLM + DIGITS]
+    found += control_plane(options, data)
+    found.append(Program("proxy", proxy_command(options, data), Group.FRONT, stop_s=4))
+    if options.client:
+        client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
+        found.append(Program("example-client", client, Group.FRONT, stop_s=1))
+    return found
+
+
+def example(replica: ExampleReplica, options: UpOptions, data: Path) -> Program:
+    command = [PYTHON, "-u", *replica.arguments, "--port", str(options.examples_port + replica.offset)]
+    if replica.fleet == "tiny-llm":
+        command += ["--models", str(data / "models")]
+    return Program(f"{replica.fleet}-{replica.name}", command, Group.BASE, stop_s=1)
+
+
+def control_plane(options: UpOptions, data: Path) -> list[Program]:
+    celery = [PYTHON, "-m", "celery", "-A", "controlplane.celery"]
+    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "2", "--loglevel", "warning"]
+    worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    beat = [*celery, "beat", "--loglevel", "warning", "--pidfile=", "--schedule", str(data / "celerybeat")]
+    web = [PYTHON, "-m", "uvicorn", "controlplane.asgi:application", "--host", options.host]
+    web += ["--port", str(options.port), "--no-access-log", "--timeout-graceful-shutdown", "1"]
+    return [
+        Program("web", web, Group.FRONT),
+        Program("worker", worker, Group.FRONT),
+        Program("beat", beat, Group.FRONT, stop_s=1),
+        Program("conductor", [PYTHON, "-u", "manage.py", "conductor"], Group.FRONT),
+    ]
+
+
+def proxy_command(options: UpOptions, data: Path) -> list[str]:
+    return [
+        *(PYTHON, "-u", "-m", "routing", "--redis", "env:SWITCHYARD_REDIS_URL"),
+        *("--listen", f"127.0.0.1:{options.proxy_port}", "--admin", f"127.0.0.1:{options.admin_port}"),
+        *("--workers", str(options.workers), "--state-dir", str(data / "proxy")),
+        *("--drain-seconds", "3", "--min-drain-seconds", "0"),
+    ]
+
+
+def ports(options: UpOptions) -> list[PortUse]:
+    """Every port that these options take."""
+    uses = [
+        PortUse(options.port, options.host, "the dashboard", "--port"),
+        PortUse(options.proxy_port, "127.0.0.1", "the proxy", "--proxy-port"),
+        PortUse(options.admin_port, "127.0.0.1", "the proxy's admin listener", "--admin-port"),
+    ]
+    if options.examples:
+        for replica in TINY_LLM + DIGITS:
+            purpose = f"the example replica {replica.fleet}/{replica.name}"
+            port = options.examples_port + replica.offset
+            uses.append(PortUse(port, "127.0.0.1", purpose, "--examples-port"))
+    return uses

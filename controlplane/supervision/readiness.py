@@ -1,0 +1,108 @@
+"""Waiting until everything answers, with a line for each step."""
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from controlplane.supervision.errors import UpError
+from controlplane.supervision.options import UpOptions
+
+LIMIT_S = 120.0
+EXAMPLES_LIMIT_S = 60.0
+"""An operator may have drained an example fleet: then ``up`` says so and goes on."""
+EVERY_S = 0.05
+
+
+class Step(NamedTuple):
+    words: str
+    program: str
+    """Whose log helps when it does not come."""
+    is_reached: Callable[[], bool]
+    limit_s: float = LIMIT_S
+    is_needed: bool = True
+
+
+def wait_for(steps: list[Step], check_alive: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Wait for each step in turn; ``check_alive`` raises when waiting has become pointless.
+
+    Raises :class:`UpError` naming a needed step and its log once its limit has passed.
+    """
+    for step in steps:
+        if reached_in_time(step, check_alive):
+            say(step.words)
+            continue
+        failure = f"not yet after {step.limit_s:.0f} s: {step.words} (logs/{step.program}.log)"
+        if step.is_needed:
+            raise UpError(failure)
+        say(failure)
+
+
+def reached_in_time(step: Step, check_alive: Callable[[], None]) -> bool:
+    until = time.monotonic() + step.limit_s
+    while not step.is_reached():
+        check_alive()
+        if time.monotonic() > until:
+            return False
+        time.sleep(EVERY_S)
+    return True
+
+
+def steps(options: UpOptions, redis_socket: str | None) -> list[Step]:
+    """What must answer before ``up`` says that it is up."""
+    found: list[Step] = []
+    if redis_socket is not None:
+        found.append(Step("Redis answers", "redis", lambda: redis_answers(redis_socket)))
+    dashboard, proxy = options.dashboard_url, options.proxy_url
+    admin = f"http://127.0.0.1:{options.admin_port}"
+    found.append(Step("dashboard and API answer", "web", lambda: status_of(dashboard + "/readyz") == 200))
+    found.append(Step("proxy has its routing table", "proxy", lambda: status_of(admin + "/readyz") == 200))
+    if options.examples:
+        answers = {"tiny-llm": lambda: chat_answers(proxy), "digits": lambda: digits_answers(proxy)}
+        for fleet, answer in answers.items():
+            words = f"{fleet} answers through the proxy"
+            found.append(Step(words, "proxy", answer, EXAMPLES_LIMIT_S, is_needed=False))
+    return found
+
+
+def redis_answers(path: str) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(1)
+            connection.connect(path)
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def chat_answers(proxy: str) -> bool:
+    body = {"model": "tiny-llm", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
+    return status_of(proxy + "/v1/chat/completions", body) == 200
+
+
+def digits_answers(proxy: str) -> bool:
+    tensor = {"name": "pixels", "shape": [1, 64], "datatype": "FP64", "data": [0.0] * 64}
+    return status_of(proxy + "/v2/models/digits/infer", {"inputs": [tensor]}) == 200
+
+
+def status_of(url: str, body: object = None) -> int | None:
+    """Status of a GET, or of a POST of ``body`` as JSON; ``None`` while nothing answers."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    try:
+        if body is None:
+            connection.request("GET", parts.path)
+        else:
+            content = json.dumps(body).encode()
+            connection.request("POST", parts.path, content, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

