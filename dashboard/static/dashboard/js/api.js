@@ -1,0 +1,72 @@
+/** The REST API, asked exactly as a `curl` would ask it, with this page's session instead of a token. */
+
+export const API = "/api/v1";
+const TIME_LIMIT_MS = 10_000;
+
+/** What went wrong, in words: the `detail` of an `application/problem+json` and of each field. */
+export class ApiProblem extends Error {
+  /** @param {number} status 0: no answer at all @param {string} message */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * @param {string} method @param {string} path below /api/v1
+ * @param {{body?: unknown, etag?: string | null}} [options] `etag`: refuse when somebody else wrote meanwhile
+ * @returns {Promise<{data: any, etag: string | null}>} Throws ApiProblem.
+ */
+export async function api(method, path, { body, etag } = {}) {
+  /** @type {Record<string, string>} */
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
+  if (etag) headers["If-Match"] = etag;
+  const response = await ask(API + path, {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal: AbortSignal.timeout(TIME_LIMIT_MS),
+  });
+  if (!response.ok) throw new ApiProblem(response.status, await words(response));
+  const data = response.status === 204 ? null : await response.json();
+  return { data, etag: response.headers.get("ETag") };
+}
+
+/** @param {string} url @param {RequestInit} options */
+async function ask(url, options) {
+  try {
+    return await fetch(url, options);
+  } catch (error) {
+    const late = /** @type {Error} */ (error).name === "TimeoutError";
+    throw new ApiProblem(0, late ? `No answer within ${TIME_LIMIT_MS / 1000} s.` : "The server cannot be reached.");
+  }
+}
+
+/** @param {Response} response */
+async function words(response) {
+  if (response.status === 412) return "Somebody else changed this meanwhile. Reload to see it, then try again.";
+  try {
+    const { title, detail, errors = [] } = await response.json();
+    const fields = errors.map((/** @type {any} */ error) => error.detail).filter((/** @type {any} */ one) => one !== detail);
+    return [detail || title, ...fields].join(" ");
+  } catch {
+    return `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  }
+}
+
+function csrfToken() {
+  return /(?:^|; )csrftoken=([^;]*)/.exec(document.cookie)?.[1] ?? "";
+}
+
+/** The same request as a line for a terminal. @param {string} method @param {string} path @param {unknown} [body] */
+export function curl(method, path, body) {
+  const json = body === undefined ? "" : ` \\\n  -H "Content-Type: application/json" -d ${quoted(JSON.stringify(body))}`;
+  return `curl -X ${method} -H "Authorization: Token $TOKEN"${json} \\\n  ${location.origin}${API}${path}`;
+}
+
+/** @param {string} value */
+export function quoted(value) {
+  return `'${value.replaceAll("'", "'\\''")}'`;
+}

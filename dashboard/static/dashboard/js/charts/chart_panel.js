@@ -1,0 +1,78 @@
+/** A chart with its heading: what it shows, its newest value (or the one under the cursor), its lines. */
+import { html, useEffect, useRef, useState } from "../html.js";
+import { Quantity } from "../parts/quantity.js";
+import { clockTime, TimeChart } from "./time_chart.js";
+import { onThemeChange } from "./palette.js";
+
+/**
+ * @typedef {{title: string, lines: (import("./time_chart.js").Line & {column: "rps" | "p50" | "p99" | "inFlight"})[],
+ *   quantity: (value: any) => import("../format.js").Quantity, floor: number, note?: string}} ChartKind
+ */
+
+/**
+ * @param {{kind: ChartKind, series: import("../live/series.js").Series, seconds: number,
+ *   markers: import("./markers.js").Marker[], markersVersion: number}} props
+ */
+export function ChartPanel({ kind, series, seconds, markers, markersVersion }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const chart = useRef(/** @type {TimeChart | null} */ (null));
+  const now = useRef(markers);
+  const [hovered, hover] = useState(/** @type {number | null} */ (null));
+  now.current = markers;
+
+  useEffect(() => {
+    const made = new TimeChart(/** @type {HTMLElement} */ (place.current), {
+      lines: kind.lines,
+      floor: kind.floor,
+      format: (value) => kind.quantity(value).join(" ").trim(),
+      markers: () => now.current,
+      hover,
+    });
+    chart.current = made;
+    const forget = onThemeChange(() => made.recolor());
+    return () => {
+      forget();
+      made.destroy();
+    };
+  }, []);
+  useEffect(() => {
+    chart.current?.show(columns(kind, series), seconds, `${series.version}.${markersVersion}`);
+  });
+
+  const at = hovered === null || hovered >= series.at.length ? null : hovered;
+  return html`<section class="panel" aria-label=${`${kind.title}, chart`}>
+    <div class="chart-head">
+      <h2>${kind.title}</h2>
+      ${kind.lines.map((line) => html`<${Reading} key=${line.column} line=${line} kind=${kind} series=${series} at=${at} />`)}
+      <span class="legend">${at !== null ? clockTime(series.at[at]) : legend(kind)}</span>
+    </div>
+    <div class="plot" ref=${place} role="img" aria-label=${summary(kind, series)}></div>
+  </section>`;
+}
+
+/** @param {any} props */
+function Reading({ line, kind, series, at }) {
+  const value = at === null ? series[line.column].at(-1) : series[line.column][at];
+  return html`<span><span class="big"><${Quantity} of=${kind.quantity(value ?? null)} /></span
+    >${kind.lines.length > 1 && html` <span class="muted">${line.label}</span>`}</span>`;
+}
+
+/** @param {ChartKind} kind */
+function legend(kind) {
+  if (kind.lines.length < 2) return kind.note ?? "";
+  return kind.lines.map((line) => html`<span class=${line.column}><i></i>${line.label}</span>`);
+}
+
+/** @param {ChartKind} kind @param {import("../live/series.js").Series} series */
+function columns(kind, series) {
+  return [series.at, ...kind.lines.map((line) => series[line.column])];
+}
+
+/** For those who do not see the lines. @param {ChartKind} kind @param {import("../live/series.js").Series} series */
+function summary(kind, series) {
+  const parts = kind.lines.map((line) => {
+    const peak = series.peak(line.column);
+    return `${line.label}: ${peak === null ? "no values" : `at most ${kind.quantity(peak).join(" ")}`}`;
+  });
+  return `${kind.title}, last 15 minutes. ${parts.join("; ")}`;
+}

@@ -1,0 +1,29 @@
+/** The charts that both pages show. */
+import { count, digits, duration, rate } from "../format.js";
+
+/** @type {import("./chart_panel.js").ChartKind} */
+export const REQUESTS = {
+  title: "Requests",
+  lines: [{ label: "requests", token: "--accent", column: "rps", fill: true }],
+  quantity: (value) => (value === null ? duration(null) : rate(value)),
+  floor: 1,
+};
+
+/** @type {import("./chart_panel.js").ChartKind} */
+export const LATENCY = {
+  title: "Latency",
+  lines: [
+    { label: "p50", token: "--p50", column: "p50" },
+    { label: "p99", token: "--p99", column: "p99" },
+  ],
+  quantity: duration,
+  floor: 0.001,
+};
+
+/** @type {import("./chart_panel.js").ChartKind} */
+export const IN_FLIGHT = {
+  title: "In flight",
+  lines: [{ label: "in flight", token: "--flow", column: "inFlight", fill: true }],
+  quantity: (value) => (value === null ? duration(null) : [Number.isInteger(value) ? count(value) : digits(value), ""]),
+  floor: 4,
+};

@@ -1,0 +1,57 @@
+/** Events as dashed lines over a chart: what explains its bends. */
+import { color } from "./palette.js";
+
+/** Labels closer than this would be written over each other. */
+const LABEL_ROOM_PX = 96;
+const LONGEST_LABEL = 22;
+/** Events that explain a bend; the rest is for the timeline. */
+const WORTH_A_LINE = new Set(["ejected", "down", "unready", "draining", "maintenance"]);
+
+/** @typedef {{at: number, label: string, state: string}} Marker */
+
+/** @param {import("../live/events.js").Event[]} events @returns {Marker[]} oldest first */
+export function markersOf(events) {
+  return events
+    .filter((event) => event.kind === "policy" || WORTH_A_LINE.has(event.state))
+    .map((event) => ({ at: Date.parse(event.at) / 1000, label: label(event), state: event.state }))
+    .reverse();
+}
+
+/** @param {import("../live/events.js").Event} event */
+function label({ kind, replica, state, text }) {
+  const words = replica ? `${replica} ${state || kind}` : text;
+  return words.length > LONGEST_LABEL ? `${words.slice(0, LONGEST_LABEL - 1)}…` : words;
+}
+
+/** uPlot plugin. @param {() => Marker[]} markers */
+export function markerLines(markers) {
+  return { hooks: { draw: [(/** @type {any} */ plot) => drawMarkers(plot, markers())] } };
+}
+
+/** @param {any} plot @param {Marker[]} markers */
+function drawMarkers(plot, markers) {
+  const { ctx, bbox } = plot;
+  const scale = devicePixelRatio;
+  let lastLabel = Infinity;
+  ctx.save();
+  ctx.font = `${10.5 * scale}px Inter, system-ui, sans-serif`;
+  ctx.textBaseline = "top";
+  ctx.setLineDash([3 * scale, 3 * scale]);
+  ctx.lineWidth = scale;
+  // Newest first: of two labels that would collide, the newer one is written.
+  for (const marker of markers.toReversed()) {
+    const x = plot.valToPos(marker.at, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.strokeStyle = ctx.fillStyle = color(marker.state ? `--${marker.state}` : "--ink-3");
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    if (lastLabel - x < LABEL_ROOM_PX * scale) continue;
+    const room = bbox.left + bbox.width - x > ctx.measureText(marker.label).width + 8 * scale;
+    ctx.textAlign = room ? "left" : "right";
+    ctx.fillText(marker.label, x + (room ? 4 : -4) * scale, bbox.top);
+    lastLabel = x;
+  }
+  ctx.restore();
+}

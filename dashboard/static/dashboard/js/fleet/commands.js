@@ -1,0 +1,35 @@
+/** Requests to this fleet and changes to it, as lines for a terminal. */
+import { curl, quoted } from "../api.js";
+import { html } from "../html.js";
+import { Copyable } from "../parts/copyable.js";
+
+/** @param {{fleet: string, protocol: string, proxyUrl: string}} props */
+export function SendRequest({ fleet, protocol, proxyUrl }) {
+  return html`<section class="panel" aria-labelledby="send-title"><h2 id="send-title">Send it a request</h2>
+    <${Copyable} label="A request through the proxy" text=${request(fleet, protocol, proxyUrl)} /></section>`;
+}
+
+/** @param {string} fleet @param {string} protocol @param {string} proxyUrl */
+function request(fleet, protocol, proxyUrl) {
+  if (protocol === "openai") {
+    const body = { model: fleet, messages: [{ role: "user", content: "Hello" }], max_tokens: 16 };
+    return `curl ${proxyUrl}/v1/chat/completions \\\n  -H "Content-Type: application/json" \\\n  -d ${quoted(JSON.stringify(body))}`;
+  }
+  if (protocol === "open-inference") return `curl ${proxyUrl}/v2/models/${fleet}`;
+  return `curl ${proxyUrl}/fleets/${fleet}/`;
+}
+
+/** The newest action of a row, or the one that would drain the first. @param {{actions: import("./row_actions.js").RowActions, first: string}} props */
+export function LastAction({ actions, first }) {
+  const { path, body } = actions.last ?? { path: `/fleets/${actions.fleet}/replicas/${first}`, body: { admin_state: "draining" } };
+  return html`<section class="panel stack" aria-labelledby="command-title">
+    <h2 id="command-title">${actions.last ? "The last change as a command" : `Draining ${first} as a command`}</h2>
+    <${Copyable} label="Command" text=${curl("PATCH", path, body)} /></section>`;
+}
+
+/** @param {{fleet: string}} props */
+export function NoReplicas({ fleet }) {
+  return html`<section class="panel empty"><h2>No replicas yet</h2>
+    <p>Register each replica by its base URL. It takes requests after its first passed probe.</p>
+    <${Copyable} label="Register a replica" text=${curl("POST", `/fleets/${fleet}/replicas`, { name: "a", url: "http://10.0.0.1:8000" })} /></section>`;
+}

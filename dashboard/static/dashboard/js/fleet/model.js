@@ -1,0 +1,60 @@
+/** What a fleet's page knows: last frame, history, each replica's p99, and what the API says of its settings. */
+import { api } from "../api.js";
+import { Series } from "../live/series.js";
+import { Trail } from "../live/trail.js";
+
+/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null}} ReplicaSettings */
+
+export class FleetModel {
+  /** @param {string} name @param {() => void} changed */
+  constructor(name, changed) {
+    this.name = name;
+    this.changed = changed;
+    /** @type {import("../frames.js").FleetFrame | null} */
+    this.frame = null;
+    this.series = new Series();
+    this.slow = new Trail();
+    /** Replica name → what operators set. @type {Map<string, ReplicaSettings>} */
+    this.settings = new Map();
+    this.known = "";
+  }
+
+  /** @param {import("../frames.js").Hello} hello */
+  hello({ history, frame }) {
+    this.series.reset(history);
+    if (frame) this.take(frame);
+  }
+
+  /** @param {import("../frames.js").FleetFrame} next */
+  take(next) {
+    this.frame = next;
+    this.series.push(next.point);
+    for (const replica of next.replicas) this.slow.push(replica.name, replica.p99_s);
+    const known = JSON.stringify([next.table, next.summary.revision, next.replicas.map((replica) => replica.name)]);
+    if (known === this.known) return;
+    this.known = known;
+    this.readSettings();
+  }
+
+  /** URL, hardware and own weight are in no frame. Pages of a long list are all read. */
+  async readSettings() {
+    try {
+      let path = /** @type {string | null} */ (`/fleets/${this.name}/replicas?page_size=500`);
+      const all = new Map();
+      while (path) {
+        const { data } = await api("GET", path);
+        for (const replica of data.results) all.set(replica.name, replica);
+        path = data.next ? new URL(data.next, location.href).href.split("/api/v1")[1] : null;
+      }
+      this.settings = all;
+      this.changed();
+    } catch {
+      this.known = ""; // asked again with the next frame
+    }
+  }
+
+  /** Changes whenever an event is to be expected. */
+  signature() {
+    return JSON.stringify([this.frame?.summary.revision, this.frame?.replicas.map((replica) => [replica.name, replica.state])]);
+  }
+}

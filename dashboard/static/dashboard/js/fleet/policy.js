@@ -1,0 +1,146 @@
+/** The policy as stored, the strategies there are, and the draft of a change to it. */
+import { api } from "../api.js";
+import { applied } from "./applied.js";
+
+/**
+ * @typedef {{name: string, type: "number" | "integer" | "boolean" | "string", default: any, minimum: number | null,
+ *   maximum: number | null, words: string}} Parameter
+ * @typedef {{name: string, sentence: string, parameters: Parameter[]}} Strategy
+ */
+
+export class Policy {
+  /** @param {string} fleet @param {() => void} changed */
+  constructor(fleet, changed) {
+    this.path = `/fleets/${fleet}/policy`;
+    this.fleet = fleet;
+    this.changed = changed;
+    /** @type {Strategy[]} */
+    this.strategies = [];
+    /** @type {any} */
+    this.stored = null;
+    this.revision = 0;
+    /** @type {string | null} */
+    this.etag = null;
+    /** Chosen strategy and what was typed for its parameters; empty while nothing differs. */
+    this.strategy = "";
+    /** @type {Record<string, string>} */
+    this.typed = {};
+    this.busy = false;
+    this.result = "";
+    this.problem = "";
+    /** The revision to go back to after a change made here. */
+    this.previous = 0;
+  }
+
+  /** Reads both; keeps a draft that was begun. */
+  async read() {
+    try {
+      const [strategies, policy] = await Promise.all([api("GET", "/strategies"), api("GET", this.path)]);
+      this.strategies = strategies.data.results ?? strategies.data;
+      this.#store(policy);
+      this.problem = "";
+    } catch (error) {
+      this.problem = /** @type {Error} */ (error).message;
+    }
+    this.changed();
+  }
+
+  /** A frame says which revision is in force: read again when it is a newer one than ours. @param {number} revision */
+  hint(revision) {
+    if (this.stored && revision > this.revision && !this.busy) this.read();
+  }
+
+  /** @param {{data: any, etag: string | null}} answer */
+  #store({ data, etag }) {
+    this.stored = data.policy;
+    this.revision = data.revision;
+    this.etag = etag;
+  }
+
+  /** The strategy whose form is shown. @returns {Strategy | undefined} */
+  shown() {
+    return this.strategies.find((one) => one.name === (this.strategy || this.stored?.strategy));
+  }
+
+  /** What a field shows. @param {Parameter} parameter */
+  value(parameter) {
+    if (parameter.name in this.typed) return this.typed[parameter.name];
+    const kept = this.strategy && this.strategy !== this.stored?.strategy ? {} : this.stored?.parameters;
+    return String(kept?.[parameter.name] ?? parameter.default);
+  }
+
+  /** @param {string} name */
+  choose(name) {
+    this.strategy = name === this.stored.strategy ? "" : name;
+    this.typed = {};
+    this.#touched();
+  }
+
+  /** @param {string} name @param {string} value */
+  type(name, value) {
+    this.typed = { ...this.typed, [name]: value };
+    this.#touched();
+  }
+
+  reset() {
+    this.strategy = "";
+    this.typed = {};
+    this.#touched();
+  }
+
+  #touched() {
+    this.result = "";
+    this.problem = "";
+    this.changed();
+  }
+
+  dirty() {
+    return Boolean(this.strategy) || Object.keys(this.typed).length > 0;
+  }
+
+  /** The change as the API takes it; with nothing chosen, the present strategy. @returns {{strategy: string, parameters?: Record<string, unknown>}} */
+  body() {
+    const strategy = this.shown();
+    const name = strategy?.name ?? "";
+    if (!strategy?.parameters.length) return { strategy: name };
+    const parameters = strategy.parameters.map((one) => [one.name, converted(one, this.value(one))]);
+    return { strategy: name, parameters: Object.fromEntries(parameters) };
+  }
+
+  apply() {
+    const before = this.revision;
+    return this.#write(() => api("PATCH", this.path, { body: this.body(), etag: this.etag }), before);
+  }
+
+  /** Back to how it was before the last change made here. */
+  goBack() {
+    return this.#write(() => api("POST", `/fleets/${this.fleet}/revisions/${this.previous}/restore`), 0);
+  }
+
+  /** @param {() => Promise<{data: any, etag: string | null}>} request @param {number} previous */
+  async #write(request, previous) {
+    this.busy = true;
+    this.#touched();
+    try {
+      const { data } = await request();
+      this.previous = data.revision > previous ? previous : 0;
+      this.strategy = "";
+      this.typed = {};
+      const result = applied(data);
+      await this.read();
+      this.result = result;
+    } catch (error) {
+      this.problem = /** @type {Error} */ (error).message;
+    }
+    this.busy = false;
+    this.changed();
+  }
+}
+
+/** As its type when it is of that type; else as typed, for the API to say what is wrong. @param {Parameter} parameter @param {string} text */
+function converted({ type }, text) {
+  if (type === "boolean") return text === "true";
+  if (type === "string") return text;
+  const number = Number(text.trim().replace(",", "."));
+  return text.trim() === "" || Number.isNaN(number) ? text : number;
+}

@@ -1,0 +1,64 @@
+/** How this fleet picks a replica: strategy, its parameters, and what surrounds the pick. */
+import { curl } from "../api.js";
+import { html } from "../html.js";
+import { Copyable } from "../parts/copyable.js";
+import { ParameterField } from "./parameter_field.js";
+
+/** @param {{policy: import("./policy.js").Policy}} props */
+export function PolicyPanel({ policy }) {
+  const heading = html`<h2 id="policy-title">Policy${policy.revision > 0 && ` · revision ${policy.revision}`}</h2>`;
+  if (!policy.stored) {
+    const state = policy.problem ? html`<p class="problem">The policy could not be read: ${policy.problem}</p>` : html`<p class="muted">Reading the policy …</p>`;
+    return html`<section class="panel" aria-labelledby="policy-title">${heading}${state}</section>`;
+  }
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    policy.apply();
+  };
+  return html`<section class="panel" aria-labelledby="policy-title">
+    ${heading}
+    <form class="stack" onSubmit=${submit}>
+      <div class="fields">
+        <div class="field"><label for="strategy">Strategy</label>
+          <select id="strategy" aria-describedby="strategy-help" value=${policy.shown()?.name} disabled=${policy.busy}
+            onChange=${(/** @type {any} */ event) => policy.choose(event.target.value)}>
+            ${policy.strategies.map((one) => html`<option value=${one.name} selected=${one.name === policy.shown()?.name}>${one.name.replaceAll("_", " ")}</option>`)}
+          </select></div>
+        <p class="help" id="strategy-help">${policy.shown()?.sentence}</p>
+        ${policy.shown()?.parameters.map((one) => html`<${ParameterField} key=${`${policy.shown()?.name}.${one.name}`} parameter=${one} policy=${policy} />`)}
+      </div>
+      <div class="row">
+        <span class="result" role="status">${outcome(policy)}</span>
+        ${policy.dirty() && html`<button type="button" disabled=${policy.busy} onClick=${() => policy.reset()}>Discard</button>`}
+        <button class="primary" disabled=${policy.busy || !policy.dirty()} aria-busy=${policy.busy}>Apply</button>
+      </div>
+    </form>
+    <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
+    <${Surroundings} stored=${policy.stored} />
+  </section>`;
+}
+
+/** @param {import("./policy.js").Policy} policy */
+function outcome(policy) {
+  if (policy.busy) return html`<span class="muted">Applying …</span>`;
+  if (policy.problem) return html`<span class="problem">${policy.problem}</span>`;
+  if (!policy.result) return policy.dirty() && html`<span class="muted">Not applied yet</span>`;
+  return html`<span class="applied">${policy.result}</span>${policy.previous > 0 &&
+    html` <button type="button" class="plain" onClick=${() => policy.goBack()}>back to revision ${policy.previous}</button>`}`;
+}
+
+/** The rest of the policy, to be read; changed through the API. @param {{stored: any}} props */
+function Surroundings({ stored: { max_concurrency: limit, slow_start_s, ejection, timeouts, retries } }) {
+  return html`<dl class="fields">
+    <${Fact} name="Concurrency per replica">${limit ?? "not limited"}</${Fact}>
+    <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
+    <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
+    <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
+    <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
+  </dl>`;
+}
+
+/** @param {{name: string, children?: any}} props */
+function Fact({ name, children }) {
+  return html`<div class="field"><dt>${name}</dt><dd>${children}</dd></div>`;
+}

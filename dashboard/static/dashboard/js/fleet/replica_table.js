@@ -1,0 +1,87 @@
+/** One row a replica: what it is, whether it takes requests and why, how it does, and what can be done. */
+import { duration, share } from "../format.js";
+import { html } from "../html.js";
+import { Meter } from "../parts/meter.js";
+import { Quantity } from "../parts/quantity.js";
+import { Rows } from "../parts/rows.js";
+import { matches } from "../parts/search.js";
+import { Spark } from "../parts/spark.js";
+import { State } from "../parts/state.js";
+import { ActionCell } from "./action_cell.js";
+import { WeightField } from "./weight_field.js";
+
+const ROW_PX = 51;
+const COLUMNS = 10;
+/** Busy, and at least this much slower than the middle replica: said in colour. */
+const SLOW_FACTOR = 3;
+
+/** @typedef {import("../frames.js").ReplicaLive} ReplicaLive */
+/** @typedef {{model: import("./model.js").FleetModel, actions: import("./row_actions.js").RowActions}} Shared */
+
+/** @param {Shared & {search: string}} props */
+export function ReplicaTable({ model, actions, search }) {
+  const frame = /** @type {import("../frames.js").FleetFrame} */ (model.frame);
+  const found = frame.replicas.filter((replica) => matches(search, words(replica, model)));
+  const middle = median(frame.replicas.map((replica) => replica.p99_s));
+  return html`<section class="panel table-panel data">
+    <div class="scroll" tabindex="0" role="region" aria-label="Replicas">
+      <table class="cards">
+        <thead><tr>
+          <th scope="col">Replica</th><th scope="col">State</th><th scope="col">Hardware</th><th scope="col" class="num">Weight</th>
+          <th scope="col" class="num">Share</th><th scope="col">In flight</th><th scope="col" class="num">p50</th><th scope="col" class="num">p99</th>
+          <th><span class="visually-hidden">p99, since this page was opened</span></th><th><span class="visually-hidden">Actions</span></th>
+        </tr></thead>
+        ${found.length
+          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ReplicaLive} */ replica) =>
+              html`<${ReplicaRow} key=${replica.name} replica=${replica} middle=${middle} model=${model} actions=${actions} />`} />`
+          : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No replica matches “${search}”.</td></tr></tbody>`}
+      </table>
+    </div>
+  </section>`;
+}
+
+/** @param {Shared & {replica: ReplicaLive, middle: number | null}} props */
+function ReplicaRow({ replica, middle, model, actions }) {
+  const settings = model.settings.get(replica.name);
+  const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
+  return html`<tr data-replica=${replica.name}>
+    <td class="half"><b>${replica.name}</b><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
+    <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
+    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
+    <td class="num" data-label="Weight"><${WeightField} replica=${replica} own=${settings?.weight} actions=${actions} /></td>
+    <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
+    <td data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /></td>
+    <td class="num" data-label="p50"><${Quantity} of=${duration(replica.p50_s)} /></td>
+    <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /></td>
+    <td class="sparkline"><${Spark} values=${model.slow.of(replica.name)} tone="slow" /></td>
+    <td class="actions full"><${ActionCell} replica=${replica} frame=${model.frame} actions=${actions} /></td>
+  </tr>`;
+}
+
+/** @param {{replica: ReplicaLive, actions: import("./row_actions.js").RowActions}} props */
+function StateCell({ replica, actions }) {
+  const intent = actions.adminState(replica);
+  // Confirmed by the API, and not yet in a frame.
+  if (intent !== replica.admin_state) {
+    const ahead = intent === "active" ? replica.health : intent;
+    return html`<${State} state=${ahead} /><span class="sub">confirmed just now</span>`;
+  }
+  return html`<${State} state=${replica.state} /><span class="sub">${replica.why}</span>`;
+}
+
+/** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */
+function words(replica, model) {
+  const settings = model.settings.get(replica.name);
+  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? ""];
+}
+
+/** @param {string} url */
+function hostOf(url) {
+  return url.replace(/^https?:\/\//, "");
+}
+
+/** @param {(number | null)[]} values */
+function median(values) {
+  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
+  return known.length > 2 ? known[known.length >> 1] : null;
+}

@@ -1,0 +1,29 @@
+/**
+ * What the server sends, as controlplane/telemetry/frames.py and dashboard/hello.py define it. Types only.
+ *
+ * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
+ *   in_flight: number}} Point
+ *
+ * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
+ *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
+ *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
+ *   seconds_per_work: number | null}} ReplicaLive
+ *
+ * @typedef {{name: string, protocol: string, aliases: string[], strategy: string, revision: number, rps: number,
+ *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
+ *   capacity: number | null, replicas: number, eligible: number, states: Record<string, number>}} FleetSummary
+ *
+ * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
+ *   cpu_percent: number, clients: number}} WorkerLive
+ *
+ * @typedef {{sequence: number, at: number, table: string, total: Point, replicas: number, eligible: number,
+ *   error_percent: number, fleets: FleetSummary[], workers: WorkerLive[]}} OverviewFrame
+ *
+ * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
+ *   replicas: ReplicaLive[], workers: number, workers_current: number}} FleetFrame
+ *
+ * @typedef {{at: number, rps: number[], p99_s: (number | null)[]}} Spark
+ *
+ * @typedef {{type: "hello", history: Point[], frame: any, age_s: number | null, sparks: Record<string, Spark>}} Hello
+ */
+export {};

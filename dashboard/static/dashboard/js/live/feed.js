@@ -1,0 +1,130 @@
+/**
+ * One WebSocket that is always there again: hello, then a frame a second. When it drops it comes back with
+ * growing, jittered pauses; what was missed comes with the next hello, so nothing is shown twice or left out.
+ */
+
+const FIRST_PAUSE_MS = 400;
+const LONGEST_PAUSE_MS = 10_000;
+const STALE_AFTER_MS = 3_000;
+/** A socket that is open but says nothing may be half dead: nobody told us that the other end went. */
+const SILENT_AFTER_MS = 15_000;
+/** Frames are a second apart. More than this between two means that some were dropped for us: ask for history. */
+const GAP_S = 5;
+const WATCH_MS = 250;
+
+const ENDED = /** @type {Record<number, string>} */ ({ 4401: "signed out", 4404: "removed" });
+
+/**
+ * `connecting`: nothing came yet. `waiting`: connected, nothing measured yet. `live`. `stale`: old, and how old
+ * is in `ageMs()`. @typedef {"connecting" | "waiting" | "live" | "stale"} Liveness
+ */
+
+export class Feed {
+  /**
+   * @param {string} path
+   * @param {{hello: (hello: import("../frames.js").Hello) => void, frame: (frame: any) => void,
+   *   change: () => void}} listener `change`: liveness or `reason` is another one now.
+   */
+  constructor(path, listener) {
+    this.url = new URL(path, location.href.replace(/^http/, "ws")).href;
+    this.listener = listener;
+    /** @type {Liveness} */
+    this.liveness = "connecting";
+    /** Why it is stale, in words. */
+    this.reason = "";
+    /** Why it will not come back by itself: "signed out" or "removed". */
+    this.ended = "";
+    this.failures = 0;
+    this.seenAt = 0; // performance.now() at which the newest frame was fresh; 0: none yet
+    this.frameAt = 0; // the newest frame's own time
+    this.heardAt = 0;
+    this.timer = 0;
+    /** @type {WebSocket | null} */
+    this.socket = null;
+  }
+
+  start() {
+    this.#open();
+    setInterval(() => this.#watch(), WATCH_MS);
+    addEventListener("online", () => this.#now());
+    document.addEventListener("visibilitychange", () => document.hidden || this.#now());
+  }
+
+  /** Age of what is shown; null before the first frame. */
+  ageMs() {
+    return this.seenAt ? performance.now() - this.seenAt : null;
+  }
+
+  #now() {
+    if (!this.socket && !this.ended) this.#open();
+  }
+
+  #open() {
+    clearTimeout(this.timer);
+    const socket = new WebSocket(this.url);
+    this.socket = socket;
+    this.heardAt = performance.now();
+    socket.onmessage = (event) => socket === this.socket && this.#message(JSON.parse(event.data));
+    socket.onclose = (event) => socket === this.socket && this.#closed(event.code);
+  }
+
+  /** @param {number} code */
+  #closed(code) {
+    this.socket = null;
+    this.ended = ENDED[code] ?? "";
+    if (!this.ended) {
+      const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures++);
+      this.timer = setTimeout(() => this.#open(), pause * (0.5 + Math.random() / 2));
+    }
+    this.#watch();
+  }
+
+  #reconnect() {
+    const socket = this.socket;
+    this.socket = null;
+    socket?.close();
+    this.#open();
+  }
+
+  /** @param {any} message */
+  #message(message) {
+    this.heardAt = performance.now();
+    if (message.type === "hello") {
+      this.failures = 0;
+      if (message.frame) this.#fresh(message.frame.at, (message.age_s ?? 0) * 1000);
+      this.listener.hello(message);
+    } else if (message.type === "frame" && message.frame.at > this.frameAt) {
+      const gap = this.frameAt ? message.frame.at - this.frameAt : 0;
+      this.#fresh(message.frame.at, 0);
+      this.listener.frame(message.frame);
+      if (gap > GAP_S) this.#reconnect();
+    }
+    this.#watch();
+  }
+
+  /** @param {number} at @param {number} ageMs */
+  #fresh(at, ageMs) {
+    this.frameAt = at;
+    this.seenAt = performance.now() - ageMs;
+  }
+
+  #watch() {
+    if (this.socket && performance.now() - this.heardAt > SILENT_AFTER_MS) this.#reconnect();
+    const [liveness, reason] = this.#judge();
+    if (liveness === this.liveness && reason === this.reason) return;
+    this.liveness = liveness;
+    this.reason = reason;
+    this.listener.change();
+  }
+
+  /** @returns {[Liveness, string]} */
+  #judge() {
+    const open = this.socket?.readyState === WebSocket.OPEN;
+    const age = this.ageMs();
+    if (this.ended) return ["stale", this.ended];
+    if (age === null) return [open ? "waiting" : "connecting", ""];
+    if (!this.socket || this.failures) return ["stale", "reconnecting"];
+    if (age <= STALE_AFTER_MS) return ["live", ""];
+    return ["stale", open ? "connected, but nothing new is measured" : "reconnecting"];
+  }
+}

@@ -1,0 +1,41 @@
+/** Six figures of all fleets together. */
+import { count, duration, percent, rate, text } from "../format.js";
+import { html } from "../html.js";
+import { Quantity } from "../parts/quantity.js";
+import { exceptions } from "../parts/state.js";
+
+/** @param {{model: import("./model.js").OverviewModel, frame: import("../frames.js").OverviewFrame}} props */
+export function Figures({ model: { series }, frame }) {
+  const { total } = frame;
+  const capacity = sumOrNull(frame.fleets.map((fleet) => fleet.capacity));
+  return html`<section class="kpis data" aria-label="All fleets">
+    <${Figure} title="Requests" quantity=${rate(total.rps)} sub=${`peak ${text(rate(series.peak("rps") ?? 0))} in 15 min`} />
+    <${Figure} title="p50" quantity=${duration(total.p50_s)} sub="all fleets, last 10 s" />
+    <${Figure} title="p99" quantity=${duration(total.p99_s)} sub=${`worst ${text(duration(series.peak("p99")))} in 15 min`} />
+    <${Figure} title="Errors" quantity=${percent(frame.error_percent)} sub=${`${text(rate(total.errors_per_s))} in the last second`} />
+    <${Figure} title="In flight" quantity=${[count(total.in_flight), capacity ? `of ${count(capacity)}` : ""]}
+      sub=${`peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
+    <${Figure} title="Replicas" quantity=${[count(frame.eligible), `of ${count(frame.replicas)} eligible`]}
+      sub=${exceptions(allStates(frame.fleets)) || "all ready"} />
+  </section>`;
+}
+
+/** @param {{title: string, quantity: import("../format.js").Quantity, sub: string}} props */
+function Figure({ title, quantity, sub }) {
+  return html`<div class="panel kpi"><h2>${title}</h2><div class="n"><${Quantity} of=${quantity} /></div><div class="sub">${sub}</div></div>`;
+}
+
+/** @param {(number | null)[]} values */
+function sumOrNull(values) {
+  return values.reduce((sum, value) => (sum === null || value === null ? null : sum + value), /** @type {number | null} */ (0));
+}
+
+/** @param {import("../frames.js").FleetSummary[]} fleets */
+function allStates(fleets) {
+  /** @type {Record<string, number>} */
+  const all = {};
+  for (const { states } of fleets) {
+    for (const [state, number] of Object.entries(states)) all[state] = (all[state] ?? 0) + number;
+  }
+  return all;
+}

@@ -1,0 +1,69 @@
+/** One row a fleet. */
+import { duration, percent, rate } from "../format.js";
+import { html } from "../html.js";
+import { Meter } from "../parts/meter.js";
+import { Quantity } from "../parts/quantity.js";
+import { Rows } from "../parts/rows.js";
+import { matches } from "../parts/search.js";
+import { Spark } from "../parts/spark.js";
+import { exceptions, Shape, STATES } from "../parts/state.js";
+
+const ROW_PX = 51;
+const COLUMNS = 10;
+/** More replicas than this are counted by state instead of drawn one by one. */
+const MOST_DOTS = 12;
+const PROTOCOLS = /** @type {Record<string, string>} */ ({ openai: "OpenAI", "open-inference": "V2", generic: "generic" });
+
+/** @typedef {import("../frames.js").FleetSummary} FleetSummary */
+
+/** @param {FleetSummary[]} fleets @param {string} words */
+export function foundFleets(fleets, words) {
+  return fleets.filter((fleet) => matches(words, [fleet.name, ...fleet.aliases, PROTOCOLS[fleet.protocol] ?? "", fleet.strategy]));
+}
+
+/** @param {{model: import("./model.js").OverviewModel, fleets: FleetSummary[], search: string}} props */
+export function FleetTable({ model, fleets, search }) {
+  const found = foundFleets(fleets, search);
+  return html`<section class="panel table-panel data">
+    <div class="scroll" tabindex="0" role="region" aria-label="Fleets">
+      <table class="cards">
+        <thead><tr>
+          <th scope="col">Fleet</th><th scope="col">Strategy</th><th scope="col" class="num">Requests</th><th><span class="visually-hidden">Requests, 2 min</span></th>
+          <th scope="col" class="num">p50</th><th scope="col" class="num">p99</th><th><span class="visually-hidden">p99, 2 min</span></th>
+          <th scope="col" class="num">Errors</th><th scope="col">In flight</th><th scope="col">Replicas</th>
+        </tr></thead>
+        ${found.length
+          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {FleetSummary} */ fleet) =>
+              html`<${FleetRow} key=${fleet.name} fleet=${fleet} model=${model} />`} />`
+          : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No fleet is called “${search}”.</td></tr></tbody>`}
+      </table>
+    </div>
+  </section>`;
+}
+
+/** @param {{fleet: FleetSummary, model: import("./model.js").OverviewModel}} props */
+function FleetRow({ fleet, model }) {
+  return html`<tr data-fleet=${fleet.name}>
+    <td class="half"><a class="name" href=${`/fleets/${fleet.name}`}>${fleet.name}</a><span class="sub">${[PROTOCOLS[fleet.protocol] ?? fleet.protocol, fleet.aliases.join(", ")].filter(Boolean).join(" · ")}</span></td>
+    <td class="half">${fleet.strategy.replaceAll("_", " ")}<span class="sub">revision ${fleet.revision}</span></td>
+    <td class="num" data-label="Requests" data-cell="rps"><${Quantity} of=${rate(fleet.rps)} /></td>
+    <td class="sparkline"><${Spark} values=${model.flow.of(fleet.name)} tone="flow" /></td>
+    <td class="num" data-label="p50"><${Quantity} of=${duration(fleet.p50_s)} /></td>
+    <td class="num" data-label="p99"><${Quantity} of=${duration(fleet.p99_s)} /></td>
+    <td class="sparkline"><${Spark} values=${model.slow.of(fleet.name)} tone="slow" /></td>
+    <td class=${`num${fleet.error_percent >= 1 ? " is-down" : ""}`} data-label="Errors"><${Quantity} of=${percent(fleet.error_percent)} /></td>
+    <td class="half" data-label="In flight"><${Meter} value=${fleet.in_flight} capacity=${fleet.capacity} /></td>
+    <td class="half" data-label="Replicas"><${Replicas} fleet=${fleet} /></td>
+  </tr>`;
+}
+
+/** @param {{fleet: FleetSummary}} props */
+function Replicas({ fleet: { states, replicas, eligible } }) {
+  const present = STATES.filter((state) => states[state]);
+  const shapes =
+    replicas <= MOST_DOTS
+      ? present.map((state) => Array.from({ length: states[state] }, () => html`<${Shape} state=${state} />`))
+      : present.map((state) => html`<span class="count"><${Shape} state=${state} />${states[state]}</span>`);
+  return html`<span class="dots" aria-hidden="true">${shapes}</span> ${eligible} <span class="unit">of ${replicas}</span>
+    ${eligible < replicas && html`<span class="sub">${exceptions(states)}</span>`}`;
+}

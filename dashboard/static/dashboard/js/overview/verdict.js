@@ -1,0 +1,144 @@
+/** Is anything wrong, where, since when, what to do: one sentence out of one frame. */
+import { age, moment, percent, plural, text } from "../format.js";
+import { html } from "../html.js";
+
+const ERRORS_THAT_MATTER_PERCENT = 1;
+/** A worker reports each second. */
+const WORKER_LATE_S = 4;
+/** States that nobody chose: something happened. */
+const OUT = ["down", "ejected", "unready"];
+
+/** @typedef {import("../parts/banner.js").Verdict} Verdict */
+/** @typedef {import("../frames.js").OverviewFrame} OverviewFrame */
+/** @typedef {import("../frames.js").FleetSummary} FleetSummary */
+
+/** @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict} */
+export function verdict(frame, events) {
+  return (
+    noWorker(frame) ?? unreachable(frame, events) ?? failing(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? calm(frame)
+  );
+}
+
+/** @param {OverviewFrame} frame @returns {Verdict | null} */
+function noWorker({ workers }) {
+  if (workers.length) return null;
+  return {
+    level: "bad",
+    title: "No proxy reports",
+    text: "No proxy worker has been heard of for 5 s: either none runs, or none reaches Redis. Look at the proxy's own log and its admin listener.",
+  };
+}
+
+/** A fleet without any eligible replica. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict | null} */
+function unreachable({ fleets }, events) {
+  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.eligible);
+  if (!dark.length) return null;
+  const [fleet] = dark;
+  const more = dark.length > 1 ? ` So do ${dark.slice(1).map((one) => one.name).join(", ")}.` : "";
+  return {
+    level: "bad",
+    title: `${fleet.name} has no eligible replica`,
+    text: html`Its requests are answered with 503${since(events, fleet.name, Object.keys(fleet.states))}. ${counted(fleet)}.${more}`,
+    href: page(fleet),
+    action: `Open ${fleet.name}`,
+  };
+}
+
+/** @param {OverviewFrame} frame @returns {Verdict | null} */
+function failing({ fleets }) {
+  const failing = fleets.filter((fleet) => fleet.error_percent >= ERRORS_THAT_MATTER_PERCENT);
+  if (!failing.length) return null;
+  const worst = failing.reduce((a, b) => (b.error_percent > a.error_percent ? b : a));
+  return {
+    level: "bad",
+    title: `Requests to ${worst.name} fail`,
+    text: html`<b>${text(percent(worst.error_percent))}</b> of its requests are answered with an error. ${counted(worst)}.`,
+    href: page(worst),
+    action: `Open ${worst.name}`,
+  };
+}
+
+/** @param {OverviewFrame} frame @returns {Verdict | null} */
+function troubledWorker({ workers }) {
+  for (const worker of workers) {
+    const trouble = workerTrouble(worker);
+    if (trouble) return { level: "warn", title: "A proxy worker is in trouble", text: html`<b>${worker.name}</b> ${trouble}` };
+  }
+  return null;
+}
+
+/** What is wrong with one worker, or "". @param {import("../frames.js").WorkerLive} worker */
+export function workerTrouble(worker) {
+  if (worker.age_s > WORKER_LATE_S) return `has not reported for ${age(worker.age_s)}.`;
+  if (worker.refused) return `refused a newer routing table and keeps its last good one: ${worker.refused}`;
+  if (!worker.redis_ok) return "cannot reach Redis; it routes on from the table it has.";
+  if (worker.behind) return "has not yet applied the newest routing table.";
+  return "";
+}
+
+/** Replicas that went out by themselves. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict | null} */
+function out({ fleets }, events) {
+  const hit = fleets.filter((fleet) => OUT.some((state) => fleet.states[state]));
+  if (!hit.length) return null;
+  const total = hit.reduce((sum, fleet) => sum + OUT.reduce((one, state) => one + (fleet.states[state] ?? 0), 0), 0);
+  const [fleet] = hit;
+  const event = latest(events, fleet.name, OUT);
+  const rest = hit.slice(1).map((one) => one.name).join(", ");
+  return {
+    level: "warn",
+    title: `${plural(total, "replica")} out`,
+    text: html`<b>${fleet.name}</b>: ${counted(fleet)}${event && html` since ${when(event)}: ${event.replica && html`<b>${event.replica}</b> `}${event.text}`}.
+      ${" "}The other ${fleet.eligible === 1 ? "one takes" : `${fleet.eligible} take`} its requests.${rest && ` Also: ${rest}.`}`,
+    href: page(fleet),
+    action: `Open ${fleet.name}`,
+  };
+}
+
+/** @param {OverviewFrame} frame @returns {Verdict} */
+function calm({ fleets, replicas, eligible, workers }) {
+  const empty = fleets.filter((fleet) => !fleet.replicas);
+  if (empty.length) {
+    return {
+      level: "notice",
+      title: `${empty[0].name} has no replicas yet`,
+      text: "Register one, and it takes requests after its first passed probe.",
+      href: page(empty[0]),
+      action: `Open ${empty[0].name}`,
+    };
+  }
+  const waiting = replicas - eligible;
+  return {
+    level: "calm",
+    title: waiting ? "Nothing is wrong" : "All is well",
+    text: waiting
+      ? `${eligible} of ${plural(replicas, "replica")} take requests; ${fleets.filter((fleet) => fleet.eligible < fleet.replicas).map((fleet) => `${fleet.name}: ${counted(fleet)}`).join("; ")}. Nobody needs to act.`
+      : `All ${plural(replicas, "replica")} of ${plural(fleets.length, "fleet")} take requests, through ${plural(workers.length, "proxy worker")}.`,
+  };
+}
+
+/** "1 down, 1 draining". @param {FleetSummary} fleet */
+function counted({ states }) {
+  const parts = Object.entries(states).filter(([state, number]) => number && state !== "ready");
+  return parts.map(([state, number]) => `${number} ${state}`).join(", ") || "All replicas are ready";
+}
+
+/** @param {import("../live/events.js").Event[]} events @param {string} fleet @param {string[]} states */
+function latest(events, fleet, states) {
+  return events.find((event) => event.fleet === fleet && states.includes(event.state));
+}
+
+/** @param {import("../live/events.js").Event[]} events @param {string} fleet @param {string[]} states */
+function since(events, fleet, states) {
+  const event = latest(events, fleet, states);
+  return event ? html` since ${when(event)}` : "";
+}
+
+/** @param {import("../live/events.js").Event} event */
+function when(event) {
+  return moment(new Date(event.at));
+}
+
+/** @param {FleetSummary} fleet */
+function page(fleet) {
+  return `/fleets/${fleet.name}`;
+}

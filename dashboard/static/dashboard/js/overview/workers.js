@@ -1,0 +1,20 @@
+/** The proxy workers behind all numbers: which table each routes from, and how it is. */
+import { age, plural } from "../format.js";
+import { html } from "../html.js";
+import { Shape } from "../parts/state.js";
+import { workerTrouble } from "./verdict.js";
+
+/** @param {{frame: import("../frames.js").OverviewFrame}} props */
+export function Workers({ frame: { workers, table } }) {
+  return html`<footer class="panel workers data" aria-label="Proxy workers">
+    <span><b>${plural(workers.length, "proxy worker")}</b> · routing table ${table}</span>
+    ${workers.map((worker) => html`<${Worker} key=${worker.name} worker=${worker} />`)}
+  </footer>`;
+}
+
+/** @param {{worker: import("../frames.js").WorkerLive}} props */
+function Worker({ worker }) {
+  const trouble = workerTrouble(worker);
+  return html`<span><${Shape} state=${trouble ? "unready" : "ready"} /><span class="mono">${worker.name}</span> ·
+    ${" "}${trouble || `table ${worker.applied}`} · ${worker.cpu_percent.toFixed(0)} % CPU · ${plural(worker.clients, "client")} · heard ${age(worker.age_s)} ago</span>`;
+}
