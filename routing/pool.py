@@ -28,9 +28,6 @@ from routing.verdicts import Verdicts
 __all__ = ["Attempt", "Explanation", "Pool", "Refusal"]
 
 REFRESH_S = 0.1
-LARGE_POOL = 64
-SAMPLE = 16
-"""Of a pool with more eligible replicas than LARGE_POOL, so many are drawn for the strategy."""
 RETRY_AFTER_S = 1.0
 
 
@@ -57,7 +54,6 @@ class Pool:
     ) -> None:
         """Raises ValueError in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
-        self._random = self._rng.random
         self._sees_peers = shared is not None and shared.workers > 1
         self._closed = False
 
@@ -150,9 +146,6 @@ class Pool:
                 return attempt
         size = len(candidates)
         if size > 1:
-            if size > LARGE_POOL:
-                draw = self._random
-                candidates = [candidates[int(draw() * size)] for _ in range(SAMPLE)]
             replica = self._pick(candidates, work, now, self._rng)
         elif size:
             replica = candidates[0]

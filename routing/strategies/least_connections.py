@@ -17,6 +17,7 @@ import msgspec
 
 from routing.replica import Replica
 from routing.strategies.base import NoParameters
+from routing.strategies.sampling import sample
 
 
 class LeastConnections:
@@ -33,7 +34,7 @@ class LeastConnections:
         best = candidates[0]
         least = float("inf")
         ties = 1
-        for replica in candidates:
+        for replica in sample(candidates, rng):
             score = (replica.load + 1) / replica.share
             if score < least:
                 least, best, ties = score, replica, 1

@@ -37,6 +37,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.replica import Replica
+from routing.strategies.sampling import sample
 
 
 class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +69,7 @@ class LeastExpectedWork:
         best = candidates[0]
         least = float("inf")
         ties = 1
-        for replica in candidates:
+        for replica in sample(candidates, rng):
             slots = replica.concurrency
             load = replica.load
             if slots is None:

@@ -10,6 +10,10 @@ Source: nginx, ``ngx_http_upstream_round_robin`` (smooth weighted balancing, 201
 Weakness: blind to load, to the size of requests and to a replica that has become slow.
 
 Among equal credits the choice is random, so that independent proxies do not move in step.
+
+In a large pool only a sample earns and is compared. What the winner pays is then the
+*mean* sum of a sample: the sum of the sample it won in would charge heavy replicas more, since a
+sample with them in it is heavier.
 """
 
 from collections.abc import Sequence
@@ -20,6 +24,7 @@ import msgspec
 
 from routing.replica import Replica
 from routing.strategies.base import NoParameters
+from routing.strategies.sampling import LARGE_POOL, SAMPLE, sample
 
 
 class RoundRobin:
@@ -32,14 +37,15 @@ class RoundRobin:
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
 
     def __init__(self, parameters: msgspec.Struct) -> None:
-        pass
+        self._averaged: Sequence[Replica] = ()
+        self._mean_share = 0.0
 
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
         best = candidates[0]
         most = float("-inf")
         total = 0.0
         ties = 1
-        for replica in candidates:
+        for replica in sample(candidates, rng):
             share = replica.share
             total += share
             replica.turn = turn = replica.turn + share
@@ -49,5 +55,12 @@ class RoundRobin:
                 ties += 1
                 if rng.random() * ties < 1.0:
                     best = replica
-        best.turn -= total
+        best.turn -= total if len(candidates) <= LARGE_POOL else SAMPLE * self._mean(candidates)
         return best
+
+    def _mean(self, candidates: Sequence[Replica]) -> float:
+        """Mean weight, computed once for each list: lists are replaced, never edited."""
+        if candidates is not self._averaged:
+            self._averaged = candidates
+            self._mean_share = sum(replica.share for replica in candidates) / len(candidates)
+        return self._mean_share

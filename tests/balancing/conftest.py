@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from routing.attempt import Attempt
@@ -35,7 +36,7 @@ def make_spec() -> Callable[..., ReplicaSpec]:
 
 @pytest.fixture
 def make_snapshot() -> MakeSnapshot:
-    """``make_snapshot([{"weight": 2.0}, {}], strategy="round_robin")``: one dict a replica, or their number."""
+    """``make_snapshot([{"weight": 2.0}, {}], strategy="round_robin")``: one dict a replica, or how many."""
 
     def make(
         replicas: int | list[dict[str, Any]] = 2, version: int = 1, epoch: int = 1, **policy: Any
@@ -47,7 +48,7 @@ def make_snapshot() -> MakeSnapshot:
             revision=1,
             name="digits",
             protocol="generic",
-            policy=Policy(**policy),
+            policy=msgspec.convert(policy, Policy),
             replicas=[spec_of(number, **changes) for number, changes in enumerate(given)],
         )
 
