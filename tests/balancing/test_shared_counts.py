@@ -1,0 +1,301 @@
+"""The shared block: between views in one process, and between real processes, one of them killed."""
+
+import os
+import signal
+import time
+import traceback
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from routing.outcome import Outcome
+from routing.policies import host_view
+from routing.pool import Pool
+from routing.replica import Replica
+from routing.shared_counts import IN_FLIGHT, WORK, CapacityExhausted, SharedCounts
+
+
+@pytest.fixture
+def block():
+    parent = SharedCounts.create(workers=3, replicas=4)
+    yield parent
+    parent.close()
+    os.close(parent.fd)
+
+
+def two_pools(block, make_snapshot, replicas, **policy):
+    """The same fleet in two workers of a host."""
+    snapshot = make_snapshot(replicas, **policy)
+    return [Pool(snapshot, SharedCounts.attach(block.fd, worker), Random(worker)) for worker in (0, 1)]
+
+
+# --- the block -----------------------------------------------------------------------------------
+
+
+def test_the_same_key_is_the_same_slot_in_every_worker(block):
+    first, second = (SharedCounts.attach(block.fd, worker) for worker in (0, 1))
+    mine, other = first.claim("a"), second.claim("a")
+    assert mine.slot == other.slot
+    mine.write_counts(3, 4.5)
+    assert other.peers_max(IN_FLIGHT) == 3
+    assert other.peers_max(WORK) == 4.5
+    assert mine.peers_max(IN_FLIGHT) == 0
+
+
+def test_a_slot_is_free_when_its_last_holder_has_left(block):
+    first, second = (SharedCounts.attach(block.fd, worker) for worker in (0, 1))
+    mine, other = first.claim("a"), second.claim("a")
+    first.release(mine)
+    assert block.used() == 1
+    second.release(other)
+    assert block.used() == 0
+    again = first.claim("b")
+    assert again.slot == mine.slot
+    assert again.generation == mine.generation + 1
+
+
+def test_releasing_empties_the_cells(block):
+    first, second = (SharedCounts.attach(block.fd, worker) for worker in (0, 1))
+    mine, other = first.claim("a"), second.claim("a")
+    mine.write_counts(3, 4.5)
+    first.release(mine)
+    assert other.peers_max(IN_FLIGHT) == other.peers_max(WORK) == 0
+    with pytest.raises(RuntimeError, match="not held"):
+        first.release(mine)
+
+
+def test_a_full_block_says_so(block):
+    worker = SharedCounts.attach(block.fd, 0)
+    for key in "abcd":
+        worker.claim(key)
+    with pytest.raises(CapacityExhausted, match="all 4 slots"):
+        worker.claim("e")
+
+
+def test_claiming_twice_is_an_error(block):
+    worker = SharedCounts.attach(block.fd, 0)
+    worker.claim("a")
+    with pytest.raises(RuntimeError, match="already holds"):
+        worker.claim("a")
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="65 workers"):
+        SharedCounts.create(workers=65)
+    with pytest.raises(ValueError, match="room for at least one"):
+        SharedCounts.create(workers=1, replicas=0)
+
+
+def test_another_file_is_not_taken_for_a_block(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(4096))
+    with path.open("r+b") as file, pytest.raises(ValueError, match="does not hold a block"):
+        SharedCounts.attach(file.fileno(), 0)
+
+
+# --- what pools do with it -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["least_connections", "least_expected_work"])
+def test_workers_see_each_others_load(block, make_snapshot, strategy):
+    one, two = two_pools(block, make_snapshot, 2, strategy=strategy)
+    held = [one.begin(1.0, 1.0) for _ in range(10)]
+    busy = held[0].replica.name
+    for attempt in held[1:]:
+        attempt.settle(Outcome.CANCELLED, 1.1)
+    assert two.begin(1.0, 1.2).replica.name != busy
+
+
+def test_a_full_block_means_own_counts_and_no_lost_request(block, make_snapshot, send):
+    one, two = two_pools(block, make_snapshot, 6)
+    assert [replica.cells is not None for replica in one.replicas] == [True] * 4 + [False] * 2
+    assert len({send(pool, 1.0 + i * 0.01) for i in range(200) for pool in (one, two)}) == 6
+
+
+def test_an_ejection_holds_in_every_worker(block, make_snapshot, fail, send):
+    one, two = two_pools(block, make_snapshot, 3, strategy="round_robin")
+    fail(one, "r0", 5, 1.0)
+    assert "r0" not in {send(two, 1.2 + i * 0.001) for i in range(50)}
+    assert "another worker" in two.explain(1.3)[0].reasons[0]
+
+
+def test_one_probe_request_a_host_decides_for_all(block, make_snapshot, fail, send):
+    one, two = two_pools(block, make_snapshot, 3, strategy="round_robin")
+    fail(one, "r0", 5, 1.0)
+    two.refresh(1.1)
+    ends = one.replicas[0].ejection.until
+    probe = two.begin(1.0, ends)
+    assert probe.replica.name == "r0"
+    assert "r0" not in {send(one, ends + 0.01 * i) for i in range(30)}
+    probe.settle(Outcome.SUCCESS, ends + 0.5)
+    assert "r0" in {send(one, ends + 0.7) for _ in range(3)}
+    assert "r0" in {send(two, ends + 0.7) for _ in range(3)}
+
+
+def test_a_failed_probe_ejects_for_all_and_longer(block, make_snapshot, fail, send):
+    one, two = two_pools(block, make_snapshot, 3, strategy="round_robin")
+    fail(one, "r0", 5, 1.0)
+    two.refresh(1.1)
+    ends = one.replicas[0].ejection.until
+    two.begin(1.0, ends).settle(Outcome.FAILED, ends)
+    assert 8.0 <= two.replicas[0].ejection.lasted_s <= 12.0
+    assert "r0" not in {send(one, ends + 0.2 + 0.01 * i) for i in range(50)}
+
+
+def test_the_limit_on_ejections_is_the_hosts(block, make_snapshot, fail):
+    one, two = two_pools(block, make_snapshot, 4, strategy="round_robin")
+    fail(one, "r0", 5, 1.0)
+    fail(two, "r1", 5, 1.0)
+    fail(two, "r2", 5, 1.01)
+    fail(one, "r3", 5, 1.01)
+    for pool in (one, two):
+        pool.refresh(1.2)
+        out = [replica.name for replica in pool.replicas if replica.ejection.until]
+        assert out == ["r0", "r1"]
+
+
+def test_what_one_worker_learns_the_other_knows(block, make_snapshot):
+    one, two = two_pools(block, make_snapshot, 2, strategy="round_robin")
+    for i in range(100):
+        now = 1.0 + i * 0.05
+        attempt = one.begin(1.0, now)
+        attempt.settle(Outcome.SUCCESS, now + (0.4 if attempt.replica.name == "r0" else 0.1))
+    one.refresh(6.2)
+    two.refresh(6.3)
+    slow, fast = (replica.seconds_per_work for replica in two.replicas)
+    assert slow > 3 * fast
+
+
+def test_cells_cleared_by_mistake_are_claimed_again(block, make_snapshot):
+    one, two = two_pools(block, make_snapshot, 1)
+    attempt = one.begin(1.0, 1.0)
+    block.clear_worker(0)
+    one.refresh(1.2)
+    two.refresh(1.3)
+    assert two.replicas[0].load == 1
+    attempt.settle(Outcome.SUCCESS, 1.4)
+    two.refresh(1.5)
+    assert two.replicas[0].load == 0
+
+
+# --- real processes ------------------------------------------------------------------------------
+
+
+def fork(child):
+    """Start ``child()`` in a process of its own, which exits with 0 if it returned; its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        child()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+@contextmanager
+def forked(child):
+    """A process that is killed at the end of the block."""
+    pid = fork(child)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def in_processes(*children):
+    """Run all at the same time; their exit codes."""
+    pids = [fork(child) for child in children]
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def wait_for(condition, limit_s=20.0):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+
+
+def test_a_killed_workers_load_is_seen_then_cleared(block, make_snapshot):
+    snapshot = make_snapshot(2)
+
+    def worker():
+        pool = Pool(snapshot, SharedCounts.attach(block.fd, 1), Random(1))
+        held = [pool.begin(1.0, 1.0) for _ in range(6)]
+        signal.pause()
+        held.clear()
+
+    survivor = Pool(snapshot, SharedCounts.attach(block.fd, 0), Random(0))
+
+    def load():
+        survivor.refresh(time.monotonic())
+        return sum(replica.load for replica in survivor.replicas)
+
+    with forked(worker):
+        wait_for(lambda: load() == 6)
+    assert load() == 6
+    block.clear_worker(1)
+    assert load() == 0
+    assert block.used() == 2
+
+
+def test_a_worker_killed_while_it_holds_the_lock_blocks_nobody(block):
+    def worker():
+        counts = SharedCounts.attach(block.fd, 1)
+        counts.claim("a")
+        with counts._locked():
+            counts._view[0] = 42.0
+            signal.pause()
+
+    with forked(worker):
+        wait_for(lambda: block._view[0] == 42.0)
+    other = SharedCounts.attach(block.fd, 0)
+    assert other.claim("b").slot == 1
+
+
+def test_claims_of_racing_processes_agree(block):
+    """Two processes claim and release the same keys at once; slots never mix and none is left over."""
+    keys = ["a", "b", "c", "d"]
+
+    def churn(worker):
+        def run():
+            counts, rng = SharedCounts.attach(block.fd, worker), Random(worker)
+            for _ in range(300):
+                held = [counts.claim(key) for key in rng.sample(keys, 4)]
+                assert len({cells.slot for cells in held}) == 4
+                for cells in held:
+                    cells.write_counts(worker, 1.0)
+                    counts.release(cells)
+
+        return run
+
+    assert in_processes(churn(0), churn(1), churn(2)) == [0, 0, 0]
+    assert block.used() == 0
+    assert not any(block._view)
+
+
+def test_never_two_probe_requests_at_once(block, make_spec):
+    """Two processes claim the probe as fast as they can; while one has it the other never does."""
+
+    def claimer(worker):
+        def run():
+            replica = Replica(make_spec(0))
+            replica.cells = cells = SharedCounts.attach(block.fd, worker).claim("a")
+            granted, end = 0, time.monotonic() + 20
+            while granted < 500 and time.monotonic() < end:
+                if host_view.claim_probe(replica, 1.0):
+                    granted += 1
+                    cells.write(IN_FLIGHT, 1)
+                    assert not cells.peers_max(IN_FLIGHT)
+                    cells.write(IN_FLIGHT, 0)
+                    host_view.release_probe(replica)
+            assert granted == 500
+
+        return run
+
+    assert in_processes(claimer(0), claimer(1)) == [0, 0]
