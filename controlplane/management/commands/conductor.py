@@ -1,0 +1,24 @@
+"""``manage.py conductor``: merges telemetry, sends frames, reconciles the table, writes events.
+
+Start as many as you like; one leads, and another takes over within 5 s.
+"""
+
+import os
+import socket
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from controlplane import redis
+from controlplane.telemetry.conductor import Conductor
+from controlplane.telemetry.running import run
+
+
+class Command(BaseCommand):
+    help = "Merges telemetry once a second, sends it to open pages, and keeps Redis as the database says."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name = f"{socket.gethostname()}/{os.getpid()}"
+        self.stderr.write(f"conductor {name} started")
+        run(Conductor(redis.client(), name))
+        self.stderr.write(f"conductor {name} ended")

@@ -1,0 +1,198 @@
+"""Probes many replicas at once and yields each result as it comes.
+
+A probe is a request of its own on a fresh connection, with a time limit of its own; redirects are not
+followed and at most MAX_BODY_BYTES of an answer are read.
+
+The event loop runs in a thread of its own, so that whoever takes the results may block (on a database,
+say) without the clock of a single probe running on meanwhile.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from routing.contract.addresses import forbidden_address, parse_base_url
+from routing.contract.presets import Checks, Kind, conclude
+from routing.contract.verdict import MAX_BODY_BYTES, Verdict, verdict_of_error
+
+MOST_AT_ONCE = 50
+
+_Info = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One round of probes of one replica."""
+
+    uid: str
+    url: str
+    checks: Checks
+    has_passed: bool
+    wait_s: float = 0.0
+    """Until it is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a round found. ``took_s``: of the request that decided it, connecting included."""
+
+    uid: str
+    verdict: Verdict
+    took_s: float
+
+
+class _Crashed:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def probe(questions: Sequence[Question]) -> Iterator[Finding]:
+    """Ask all of them, at most MOST_AT_ONCE at a time; exactly one finding each, in order of arrival."""
+    results: SimpleQueue[Finding | _Crashed] = SimpleQueue()
+    # A thread left in a name lookup that never ends must not keep the process from exiting.
+    Thread(target=_run, args=(questions, results), name="probes", daemon=True).start()
+    for _ in questions:
+        result = results.get()
+        if isinstance(result, _Crashed):
+            raise result.error
+        yield result
+
+
+def _run(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
+    try:
+        asyncio.run(_probe_all(questions, results))
+    except BaseException as error:
+        results.put(_Crashed(error))
+
+
+async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
+    slots = asyncio.Semaphore(MOST_AT_ONCE)
+    connector = aiohttp.TCPConnector(force_close=True, limit=0, resolver=_Resolver())
+    async with aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=None),
+        auto_decompress=False,
+        trust_env=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("Accept-Encoding", "Content-Type"),
+    ) as session:
+
+        async def ask(question: Question) -> None:
+            await asyncio.sleep(question.wait_s)
+            async with slots:
+                results.put(await _round(session, question))
+
+        async with asyncio.TaskGroup() as tasks:
+            for question in questions:
+                tasks.create_task(ask(question))
+
+
+async def _round(session: aiohttp.ClientSession, question: Question) -> Finding:
+    checks = question.checks
+    kind = checks.first(question.has_passed)
+    finding = await _ask(session, question, kind)
+    if checks.needs_liveness(kind, finding.verdict):
+        alive = await _ask(session, question, "liveness")
+        return Finding(question.uid, conclude(finding.verdict, alive.verdict), finding.took_s)
+    return finding
+
+
+async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -> Finding:
+    checks = question.checks
+    began = time.perf_counter()
+    try:
+        async with asyncio.timeout(checks.timeout_s):
+            status, body = await _exchange(session, question, kind)
+        verdict = checks.judge(kind, status, body)
+    except aiohttp.ServerDisconnectedError:
+        verdict = verdict_of_error(EOFError(), checks.timeout_s)
+    except (OSError, TimeoutError, aiohttp.ClientError) as error:
+        verdict = verdict_of_error(error, checks.timeout_s)
+    return Finding(question.uid, verdict, time.perf_counter() - began)
+
+
+async def _exchange(session: aiohttp.ClientSession, question: Question, kind: Kind) -> tuple[int, bytes]:
+    request = question.checks.requests[kind]
+    # encoded=True: the target goes out as it was written.
+    url = URL(f"http://{parse_base_url(question.url).authority}{request.path}", encoded=True)
+    async with session.request(
+        request.method, url, headers=request.headers, data=request.body or None, allow_redirects=False
+    ) as response:
+        body = bytearray()
+        while len(body) < MAX_BODY_BYTES:
+            piece = await response.content.read(MAX_BODY_BYTES - len(body))
+            if not piece:
+                break
+            body += piece
+        return response.status, bytes(body)
+
+
+class _Resolver(AbstractResolver):
+    """Looks names up, and drops the addresses at which no replica can be."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        words = None
+        results = []
+        for found_family, _, protocol, _, address in await _look_up(host, port, family):
+            text = str(address[0])
+            words = forbidden_address(text)
+            if words is None:
+                results.append(
+                    ResolveResult(
+                        hostname=host,
+                        host=text,
+                        port=port,
+                        family=found_family,
+                        proto=protocol,
+                        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+                    )
+                )
+        if not results:
+            raise OSError(words or f"{host} has no address")
+        return results
+
+    async def close(self) -> None:
+        return None
+
+
+def _look_up(host: str, port: int, family: int) -> "asyncio.Future[Sequence[_Info]]":
+    """``getaddrinfo`` in a thread of its own.
+
+    Not in a pool: names that hang would fill it and hold up others, and a pool's threads are waited
+    for when the process exits.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Sequence[_Info]] = loop.create_future()
+
+    def deliver(infos: Sequence[_Info], error: OSError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(infos)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        infos: Sequence[_Info] = ()
+        failure = None
+        try:
+            infos = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+        except OSError as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(deliver, infos, failure)
+
+    Thread(target=run, name="lookup", daemon=True).start()
+    return future

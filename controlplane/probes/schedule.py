@@ -1,0 +1,139 @@
+"""Who is probed when: due times in Redis, rebuilt from the database whenever they are missing.
+
+All times here are seconds or milliseconds from now; the clock is Redis's own, so it does not matter on
+which host a tick or a batch runs. Every function raises redis.RedisError when Redis is away.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple, cast
+
+import redis
+
+from controlplane.probes import keys
+
+JITTER = 0.2
+TICK_S = 1.0
+FASTEST_S = 0.2
+"""A result that came late is followed by the next probe this much later, not at once."""
+STARTUP_PERIOD_S = 1.0
+"""A replica that never passed is asked this often, or as often as its fleet says if that is more often."""
+QUEUE_LEASE_MS = 5000
+"""How long a claimed batch may wait for a worker before its replicas are due again."""
+MOST_AT_ONCE = 2000
+"""Replicas claimed by one tick. A backlog is worked off by the ticks that follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What the schedule must know of a replica."""
+
+    period_s: float
+    never_passed: bool
+    longest_s: float
+    """The longest one round of probes may take."""
+
+
+class Claim(NamedTuple):
+    """A replica that a tick handed out. Travels as a JSON list inside a task message."""
+
+    uid: str
+    lease: int
+    """Its score in the schedule while the claim holds, ms."""
+    wait_ms: int
+    """Until it is due; a tick claims what is due before the next tick."""
+
+
+def reconcile(client: "redis.Redis", timings: Mapping[str, Timing], rng: Random) -> None:
+    """Make the schedule hold exactly these replicas.
+
+    One that never passed is due at once. Others that are missing (Redis was flushed) are spread over
+    their period. A due time further away than the period allows (it was shortened) is brought nearer.
+    """
+    stored = cast(list[tuple[bytes, float]], client.zrange(keys.DUE, 0, -1, withscores=True))
+    now_ms = _now_ms(client)
+    scores = {uid.decode(): score - now_ms for uid, score in stored}
+    new: list[str | int] = []
+    late: list[str | int] = []
+    for uid, timing in timings.items():
+        left_ms = scores.get(uid)
+        if left_ms is None:
+            new += (uid, 0 if timing.never_passed else int(rng.uniform(0, timing.period_s) * 1000))
+        elif left_ms > (latest_ms := _latest_ms(timing)):
+            late += (uid, latest_ms)
+    gone = [uid for uid in scores if uid not in timings]
+    if new or late or gone:
+        arguments = [len(new) // 2, *new, len(late) // 2, *late, len(gone), *gone]
+        _eval(client, keys.RECONCILE, (keys.DUE, keys.COUNTERS, keys.LAST), arguments)
+
+
+def claim(client: "redis.Redis") -> list[Claim]:
+    """Take what is due before the next tick. No other tick gets the same until the lease has run out."""
+    arguments = (int(TICK_S * 1000), QUEUE_LEASE_MS, MOST_AT_ONCE)
+    lease, claimed = _eval(client, keys.CLAIM, (keys.DUE,), arguments)
+    return [Claim(uid.decode(), int(lease), int(wait_ms)) for uid, wait_ms in claimed]
+
+
+class Hold(NamedTuple):
+    """A claim whose probes may begin."""
+
+    lease: int
+    """To settle it under."""
+    wait_s: float
+    """Until it is due."""
+
+
+def begin(client: "redis.Redis", claims: Sequence[Claim], longest_s: Mapping[str, float]) -> dict[str, Hold]:
+    """Which of a batch's replicas are still its own, by uid; their leases now last for their probes."""
+    arguments: list[str | int] = []
+    due_ms = {}
+    for each in claims:
+        if each.uid in longest_s:
+            due_ms[each.uid] = each.lease - QUEUE_LEASE_MS + each.wait_ms
+            lease_ms = each.wait_ms + int((longest_s[each.uid] + TICK_S) * 1000)
+            arguments += (each.uid, each.lease, lease_ms)
+    if not arguments:
+        return {}
+    now, *begun = _eval(client, keys.BEGIN, (keys.DUE,), arguments)
+    return {
+        uid.decode(): Hold(int(lease), max(due_ms[uid.decode()] - int(now), 0) / 1000) for uid, lease in begun
+    }
+
+
+def settle(
+    client: "redis.Redis", uid: str, lease: int, *, due_in_s: float, counters: str, result: str
+) -> bool:
+    """Record a result and when to ask again. False, and nothing changed, when the claim was lost."""
+    arguments = (uid, lease, int(due_in_s * 1000), counters, result)
+    return bool(_eval(client, keys.SETTLE, (keys.DUE, keys.COUNTERS, keys.LAST), arguments))
+
+
+def make_due(client: "redis.Redis", uids: Sequence[str]) -> None:
+    """Have these replicas probed by the next tick."""
+    now_ms = _now_ms(client)
+    client.zadd(keys.DUE, dict.fromkeys(uids, now_ms))
+
+
+def period(timing: Timing) -> float:
+    """Seconds from one probe to the next, before jitter."""
+    return min(timing.period_s, STARTUP_PERIOD_S) if timing.never_passed else timing.period_s
+
+
+def next_due_s(timing: Timing, took_s: float, rng: Random) -> float:
+    """Seconds from the end of a probe that took ``took_s`` to the start of the next, ±20 % of the period."""
+    return max(period(timing) * rng.uniform(1 - JITTER, 1 + JITTER) - took_s, FASTEST_S)
+
+
+def _latest_ms(timing: Timing) -> int:
+    busy_ms = int((timing.longest_s + 2 * TICK_S) * 1000)
+    return max(int(period(timing) * (1 + JITTER) * 1000), busy_ms, QUEUE_LEASE_MS)
+
+
+def _now_ms(client: "redis.Redis") -> int:
+    seconds, microseconds = client.time()
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def _eval(client: "redis.Redis", script: str, names: Sequence[str], arguments: Sequence[str | int]) -> Any:
+    return client.eval(script, len(names), *names, *arguments)

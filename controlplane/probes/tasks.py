@@ -1,0 +1,95 @@
+"""The Celery tasks. Thin: fetch, call, return.
+
+Both are safe to lose and to repeat: what a task may do hangs on the claim it holds in Redis
+(:mod:`controlplane.probes.keys`), never on the message having been delivered once.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import redis
+from celery import shared_task
+from django.db import DatabaseError
+from kombu.exceptions import OperationalError
+
+from controlplane.probes import prober, schedule, settlement, targets
+from controlplane.redis import client as redis_client
+from controlplane.telemetry.outages import Outages
+
+BATCH = 50
+"""Replicas that one task probes."""
+EXPIRES_S = 60
+"""A batch nobody took by then is dropped unread. Its claims ran out long before, by the clock of Redis;
+this limit is judged by the hosts' own clocks and therefore wide."""
+
+logger = logging.getLogger(__name__)
+outages = Outages(logger)
+rng = Random()
+
+
+@shared_task(
+    name="controlplane.probes.tasks.tick",
+    ignore_result=True,
+    acks_late=True,
+    soft_time_limit=10,
+    time_limit=15,
+)
+def tick() -> None:
+    """Hand replicas that are due before the next tick to workers, in batches."""
+    with outages_told():
+        client = redis_client()
+        schedule.reconcile(client, targets.timings(), rng)
+        claims = schedule.claim(client)
+        for first in range(0, len(claims), BATCH):
+            batch = claims[first : first + BATCH]
+            probe_batch.apply_async((batch,), expires=EXPIRES_S, retry=False)
+        for what in ("Redis", "the database", "the task queue"):
+            outages.back(what)
+
+
+@shared_task(
+    name="controlplane.probes.tasks.probe_batch",
+    ignore_result=True,
+    acks_late=True,
+    soft_time_limit=90,
+    time_limit=100,
+)
+def probe_batch(claims: list[tuple[str, int, int]]) -> None:
+    """Probe the replicas of these claims (uid, lease, ms until due) and settle each as it answers."""
+    with outages_told():
+        _probe([schedule.Claim(*claim) for claim in claims])
+
+
+def _probe(claims: list[schedule.Claim]) -> None:
+    client = redis_client()
+    found = targets.load([claim.uid for claim in claims])
+    longest_s = {uid: target.timing.longest_s for uid, target in found.items()}
+    holds = schedule.begin(client, claims, longest_s)
+    counters = settlement.read_counters(client, list(holds))
+    questions = [
+        prober.Question(uid, found[uid].url, found[uid].checks, found[uid].has_passed, hold.wait_s)
+        for uid, hold in holds.items()
+    ]
+    for finding in prober.probe(questions):
+        uid = finding.uid
+        try:
+            with outages_told():
+                settlement.settle(client, found[uid], holds[uid].lease, counters[uid], finding, rng)
+        except Exception:
+            # One replica's trouble must not cost the others of its batch their results.
+            logger.exception("the probe of %s could not be settled", found[uid].name)
+
+
+@contextmanager
+def outages_told() -> Iterator[None]:
+    """What is away ends the work quietly: claims run out, and a later tick does it again."""
+    try:
+        yield
+    except redis.RedisError as error:
+        outages.away("Redis", error)
+    except DatabaseError as error:
+        outages.away("the database", error)
+    except OperationalError as error:
+        outages.away("the task queue", error)

@@ -1,0 +1,173 @@
+"""One conductor: a beat a second, of which the elected leader's does the work.
+
+A conductor that does not lead merges reports all the same, so that it can take over without a gap in
+rates and percentiles. Nothing here is lost when Redis or the database is away: the beat goes on with
+what it can reach, and says once what it cannot.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import redis
+from django.db import DatabaseError, close_old_connections
+
+from controlplane import publisher
+from controlplane.probes import last
+from controlplane.telemetry import (
+    answering,
+    ejections,
+    events,
+    frame_builder,
+    heartbeat,
+    inbox,
+    outbox,
+    rows,
+)
+from controlplane.telemetry.ejections import EjectionState
+from controlplane.telemetry.inbox import Inbox
+from controlplane.telemetry.leader import LEASE_MS, Leadership
+from controlplane.telemetry.merge import Merged, MergeState, merge
+from controlplane.telemetry.outages import Outages
+from controlplane.telemetry.outbox import OutboxState
+from controlplane.telemetry.rows import Rows
+
+Messages = list[tuple[str, str]]
+"""(channel group, frame as JSON)."""
+
+logger = logging.getLogger(__name__)
+
+
+class Conductor:
+    """Everything one conductor remembers from beat to beat. Used by one thread."""
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        name: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
+        self.leads = False
+        self._client = client
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._leadership = Leadership(client)
+        self._outages = Outages(logger)
+        self._started = clock()
+        self._merging = MergeState()
+        self._sequence = 0
+        self._rows: Rows | None = None
+        self._outbox = OutboxState()
+        self._ejections: EjectionState | None = None
+        self._answered_ms: dict[str, int] = {}
+
+    def beat(self) -> Messages:
+        """One second's work; the frames to send to open pages. Never raises for what is merely away."""
+        began = self._clock()
+        close_old_connections()
+        messages: Messages = []
+        with self._told("Redis", redis.RedisError):
+            self._elect()
+            if self.leads:
+                self._reconcile()
+            received = inbox.read(self._client)
+            merged = merge(self._merging, received.heard, self._clock())
+            self._note_answers(received, merged)
+            if self.leads:
+                messages = self._lead(received, merged, began)
+            self._send_heartbeat(began)
+        if "Redis" in self._outages.current:
+            self.leads = False
+        return messages
+
+    def end(self) -> None:
+        """Leave, so that another conductor leads at once."""
+        with self._told("Redis", redis.RedisError):
+            heartbeat.remove(self._client, self.name)
+            self._leadership.release()
+
+    def _elect(self) -> None:
+        leads = self._leadership.hold()
+        if leads and not self.leads:
+            logger.info("this conductor leads")
+            self._ejections = None
+            self._outbox = OutboxState()
+        elif self.leads and not leads:
+            logger.info("another conductor leads")
+        self.leads = leads
+
+    def _reconcile(self) -> None:
+        with self._told("the database", DatabaseError):
+            stored = publisher.publish_all()
+            if stored:
+                logger.info("%d table messages were missing from Redis and are stored again", stored)
+
+    def _lead(self, received: Inbox, merged: Merged, began: float) -> Messages:
+        with self._told("the database", DatabaseError):
+            self._rows = rows.read()
+        if self._clock() - began > LEASE_MS / 2000 and not self._leadership.hold():
+            return []  # so slow that another one may lead by now
+        self._tell_ejections(merged)
+        return self._send_frames(received, merged)
+
+    def _tell_ejections(self, merged: Merged) -> None:
+        with self._told("the database", DatabaseError):
+            if self._ejections is None:
+                self._ejections = events.told_so_far()
+            now = self._clock()
+            for item in ejections.news(self._ejections, merged, now):
+                events.record(item)
+                ejections.confirm(self._ejections, item, now)
+
+    def _send_frames(self, received: Inbox, merged: Merged) -> Messages:
+        pipeline = self._client.pipeline(transaction=True)
+        answering.store(pipeline, self._answered_ms)
+        messages: Messages = []
+        if self._rows is not None:
+            at = self._wall_clock()
+            # Begun at the time of day, so that a later leader's numbers go on from a former one's.
+            self._sequence = max(self._sequence + 1, int(at))
+            frames = frame_builder.build(
+                self._rows, merged, last.read(self._client), sequence=self._sequence, at=at
+            )
+            messages = outbox.store(pipeline, self._outbox, frames)
+            inbox.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
+        pipeline.execute()
+        return messages
+
+    def _note_answers(self, received: Inbox, merged: Merged) -> None:
+        oldest = received.now_ms - answering.ANSWERING_S * 1000
+        self._answered_ms = {uid: at for uid, at in self._answered_ms.items() if at >= oldest}
+        for fleet in merged.fleets.values():
+            for uid, numbers in fleet.replicas.items():
+                if numbers.answers:
+                    self._answered_ms[uid] = received.now_ms
+
+    def _send_heartbeat(self, began: float) -> None:
+        now = self._clock()
+        heartbeat.send(
+            self._client,
+            heartbeat.Beat(
+                name=self.name,
+                leads=self.leads,
+                beat_ms=round((now - began) * 1000, 1),
+                away=self._outages.current,
+                uptime_s=round(now - self._started, 1),
+            ),
+        )
+        if self.leads:
+            heartbeat.forget_old(self._client)
+
+    @contextmanager
+    def _told(self, what: str, *errors: type[Exception]) -> Iterator[None]:
+        """An error of these kinds ends the block; the log says it once, and once when it is over."""
+        try:
+            yield
+        except errors as error:
+            self._outages.away(what, error)
+        else:
+            self._outages.back(what)

@@ -1,0 +1,82 @@
+"""What happened at one worker between two of its reports. Pure.
+
+Counters in a report only grow while the worker's incarnation stays the same, so the difference of any
+two reports is exact however many between them were lost. Where a counter has shrunk, whatever counted
+it began again at zero, and all of the newer reading happened since.
+"""
+
+from dataclasses import dataclass, field
+
+from routing.contract import sketch
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, SparseSketch, WorkerReport
+
+SHORTEST_S = 0.05
+"""Two reports closer than this are taken as this far apart, so that no rate explodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDelta:
+    """One replica as one worker used it between two reports: counts, and seconds from pick to last byte."""
+
+    picked: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    latency: SparseSketch = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDelta:
+    """One fleet at one worker between two reports. Replicas by uid."""
+
+    requests: int = 0
+    errors: int = 0
+    latency: SparseSketch = field(default_factory=dict)
+    replicas: dict[str, ReplicaDelta] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDelta:
+    """One worker between two reports; ``elapsed_s`` by the worker's own monotonic clock."""
+
+    elapsed_s: float
+    cpu_s: float
+    fleets: dict[str, FleetDelta]
+
+
+def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
+    """What ``newer`` counts beyond ``older``; without an older one, or after a restart, all of it."""
+    if older is not None and older.incarnation != newer.incarnation:
+        older = None
+    fleets = {fleet.name: fleet for fleet in older.fleets} if older else {}
+    return WorkerDelta(
+        elapsed_s=max(newer.uptime_s - (older.uptime_s if older else 0.0), SHORTEST_S),
+        cpu_s=max(newer.cpu_s - (older.cpu_s if older else 0.0), 0.0),
+        fleets={fleet.name: _fleet(fleets.get(fleet.name), fleet) for fleet in newer.fleets},
+    )
+
+
+def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
+    if older is not None and older.requests > newer.requests:
+        older = None
+    replicas = {replica.uid: replica for replica in older.replicas} if older else {}
+    return FleetDelta(
+        requests=newer.requests - (older.requests if older else 0),
+        errors=_grown(older.errors if older else 0, newer.errors),
+        latency=sketch.subtract(newer.latency, older.latency if older else {}),
+        replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
+    )
+
+
+def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDelta:
+    if older is not None and older.picked > newer.picked:
+        older = None
+    return ReplicaDelta(
+        picked=newer.picked - (older.picked if older else 0),
+        succeeded=_grown(older.succeeded if older else 0, newer.succeeded),
+        failed=_grown(older.failed if older else 0, newer.failed),
+        latency=sketch.subtract(newer.latency, older.latency if older else {}),
+    )
+
+
+def _grown(older: int, newer: int) -> int:
+    return newer - older if newer >= older else newer

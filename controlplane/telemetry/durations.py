@@ -1,0 +1,19 @@
+"""How long, in words a person reads at a glance."""
+
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
+
+
+def words(seconds: float) -> str:
+    """``"41 s"``, ``"12 min"``, ``"2 h 10 min"``, ``"6 d 3 h"``: at most two units, rounded down."""
+    whole = max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    for position, (size, unit) in enumerate(_UNITS):
+        if whole >= size:
+            text = f"{whole // size} {unit}"
+            if unit == "min":
+                return text
+            smaller, smaller_unit = _UNITS[position + 1]
+            rest = whole % size // smaller
+            return f"{text} {rest} {smaller_unit}" if rest else text
+    raise AssertionError("60 seconds and more are at least one minute")

@@ -1,0 +1,149 @@
+"""Rows and merged numbers → the frames that pages show. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.probes.last import LastProbe
+from controlplane.telemetry import wording
+from controlplane.telemetry.frames import (
+    FleetFrame,
+    FleetSummary,
+    OverviewFrame,
+    Point,
+    ReplicaLive,
+    WorkerLive,
+)
+from controlplane.telemetry.merge import FleetNumbers, Merged, ReplicaNumbers
+from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
+from routing.contract.table import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """One second's frames; fleets by name."""
+
+    overview: OverviewFrame
+    fleets: dict[str, FleetFrame]
+
+
+def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequence: int, at: float) -> Frames:
+    """``probes``: last probe by replica uid. ``at``: Unix seconds, shown to people and never subtracted."""
+    fleets = {row.name: _fleet_frame(row, merged, probes, sequence=sequence, at=at) for row in rows.fleets}
+    newest = {row.name: row.version for row in rows.fleets}
+    overview = OverviewFrame(
+        sequence=sequence,
+        at=at,
+        table=rows.manifest,
+        total=_point(merged.total, at),
+        replicas=sum(frame.summary.replicas for frame in fleets.values()),
+        eligible=sum(frame.summary.eligible for frame in fleets.values()),
+        error_percent=merged.total.error_percent,
+        fleets=[frame.summary for frame in fleets.values()],
+        workers=_workers(rows, merged, newest),
+    )
+    return Frames(overview, fleets)
+
+
+def _fleet_frame(
+    row: FleetRow, merged: Merged, probes: Mapping[str, LastProbe], *, sequence: int, at: float
+) -> FleetFrame:
+    numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
+    replicas = [_replica(replica, numbers, probes.get(replica.uid)) for replica in row.replicas]
+    return FleetFrame(
+        sequence=sequence,
+        at=at,
+        table=row.version,
+        summary=_summary(row, numbers, replicas),
+        point=_point(numbers, at),
+        replicas=replicas,
+        workers=len(merged.workers),
+        workers_current=sum(not _older(applied, row.version) for applied in numbers.applied.values()),
+    )
+
+
+def _replica(row: ReplicaRow, fleet: FleetNumbers, probe: LastProbe | None) -> ReplicaLive:
+    numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
+    picks = sum(replica.window_requests for replica in fleet.replicas.values())
+    return ReplicaLive(
+        name=row.name,
+        eligible=wording.eligible(row, numbers),
+        state=wording.state(row, numbers),
+        why=wording.why(row, numbers, probe),
+        admin_state=row.admin_state,
+        health=row.health,
+        ejected=numbers.ejected_by > 0,
+        weight=row.weight,
+        rps=numbers.rps,
+        share_percent=100 * numbers.window_requests / picks if picks else 0.0,
+        in_flight=numbers.in_flight,
+        max_concurrency=row.max_concurrency,
+        p50_s=numbers.p50_s,
+        p99_s=numbers.p99_s,
+        errors_per_s=numbers.errors_per_s,
+        seconds_per_work=numbers.seconds_per_work,
+    )
+
+
+def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) -> FleetSummary:
+    limits = [replica.max_concurrency for replica in replicas if replica.eligible]
+    known = [limit for limit in limits if limit is not None]
+    return FleetSummary(
+        name=row.name,
+        protocol=row.protocol,
+        aliases=row.aliases,
+        strategy=row.strategy,
+        revision=row.revision,
+        rps=numbers.rps,
+        p50_s=numbers.p50_s,
+        p99_s=numbers.p99_s,
+        error_percent=numbers.error_percent,
+        in_flight=numbers.in_flight,
+        capacity=sum(known) if len(known) == len(limits) else None,
+        replicas=len(replicas),
+        eligible=sum(replica.eligible for replica in replicas),
+        states=dict(Counter(replica.state for replica in replicas)),
+    )
+
+
+def _point(numbers: FleetNumbers, at: float) -> Point:
+    return Point(
+        at=at,
+        rps=numbers.rps,
+        p50_s=numbers.p50_s,
+        p99_s=numbers.p99_s,
+        errors_per_s=numbers.errors_per_s,
+        in_flight=numbers.in_flight,
+    )
+
+
+def _workers(rows: Rows, merged: Merged, newest: Mapping[str, str]) -> list[WorkerLive]:
+    found = []
+    for name, worker in sorted(merged.workers.items()):
+        report = worker.report
+        applied = {fleet.name: fleet.applied for fleet in report.fleets}
+        refused = [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
+        behind = _older(report.manifest, rows.manifest) or any(
+            _older(applied.get(fleet, "0:0"), version) for fleet, version in newest.items()
+        )
+        found.append(
+            WorkerLive(
+                name=name,
+                age_s=worker.age_s,
+                applied=report.manifest,
+                behind=behind,
+                refused="; ".join(refused),
+                redis_ok=report.redis_ok,
+                cpu_percent=worker.cpu_percent,
+                clients=report.clients,
+            )
+        )
+    return found
+
+
+def _older(applied: str, newest: str) -> bool:
+    """A worker may also be *newer* than the rows read a moment ago. What cannot be read is old."""
+    try:
+        return Version.parse(applied) < Version.parse(newest)
+    except ValueError:
+        return True

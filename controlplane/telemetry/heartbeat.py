@@ -1,0 +1,68 @@
+"""Each conductor's sign of life, for the system page: who leads, how long its beats take, what is away."""
+
+import msgspec
+import redis
+
+from routing.contract.redis_keys import REPORT
+
+CONDUCTORS = "sy:conductors"
+"""Sorted set: conductor name → Redis time of its last beat."""
+
+STATES = "sy:conductors:state"
+"""Hash: conductor name → JSON of its Beat."""
+
+LIVE_S = 5.0
+FORGET_S = 3600.0
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a conductor says of itself."""
+
+    name: str
+    """``host/pid``."""
+    leads: bool
+    beat_ms: float
+    """How long its last beat's work took."""
+    away: list[str]
+    """What it cannot reach just now."""
+    uptime_s: float
+
+
+class ConductorLive(msgspec.Struct, frozen=True, kw_only=True):
+    beat: Beat
+    age_s: float
+    """Since that beat; older than LIVE_S: it is gone or stuck."""
+
+
+def send(client: "redis.Redis", beat: Beat) -> None:
+    """Raises redis.RedisError."""
+    client.eval(REPORT, 2, CONDUCTORS, STATES, beat.name, msgspec.json.encode(beat).decode())
+
+
+def read(client: "redis.Redis") -> list[ConductorLive]:
+    """All conductors heard within FORGET_S, the youngest beat first. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.zrevrange(CONDUCTORS, 0, -1, withscores=True)
+    pipeline.hgetall(STATES)
+    (seconds, microseconds), names, states = pipeline.execute()
+    now = seconds + microseconds / 1_000_000
+    found = []
+    for name, at in names:
+        if now - at <= FORGET_S and (body := states.get(name)):
+            beat = msgspec.json.decode(body, type=Beat)
+            found.append(ConductorLive(beat=beat, age_s=max(now - at, 0.0)))
+    return found
+
+
+def remove(client: "redis.Redis", name: str) -> None:
+    """A conductor that ends says so."""
+    client.zrem(CONDUCTORS, name)
+    client.hdel(STATES, name)
+
+
+def forget_old(client: "redis.Redis") -> None:
+    """Delete what conductors that died without a word have left."""
+    oldest = client.time()[0] - FORGET_S
+    for name in client.zrangebyscore(CONDUCTORS, "-inf", oldest):
+        remove(client, name.decode() if isinstance(name, bytes) else str(name))

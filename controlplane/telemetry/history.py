@@ -1,0 +1,72 @@
+"""The charts' past: lists of points in Redis, one a second for 15 min and one each 10 s for 24 h."""
+
+import msgspec
+import redis
+import redis.asyncio
+
+from controlplane.telemetry.frames import WINDOW_S, Point, coarse_history_key, history_key
+
+ALL = "*"
+"""History of all fleets together."""
+
+FINE_POINTS = 900
+COARSE_POINTS = 8640
+COARSE_S = 10
+assert COARSE_S == WINDOW_S, "a coarse point's percentiles are those of one whole window"
+
+
+def append(pipeline: "redis.client.Pipeline", name: str, point: Point, coarse: Point | None) -> None:
+    """Queue one second's point, and the point of the last 10 s when it is time for one.
+
+    The lists go by themselves when nobody has appended for as long as they reach back.
+    """
+    _append(pipeline, history_key(name), point, FINE_POINTS, FINE_POINTS)
+    if coarse is not None:
+        _append(pipeline, coarse_history_key(name), coarse, COARSE_POINTS, COARSE_POINTS * COARSE_S)
+
+
+def _append(pipeline: "redis.client.Pipeline", key: str, point: Point, length: int, lifetime_s: int) -> None:
+    pipeline.rpush(key, msgspec.json.encode(point))
+    pipeline.ltrim(key, -length, -1)
+    pipeline.expire(key, lifetime_s)
+
+
+def coarsen(points: list[Point]) -> Point:
+    """The points of the last 10 s as one: rates and in-flight averaged.
+
+    Percentiles are the last point's: its window is just these 10 s, merged, not averaged.
+    Raises IndexError without points.
+    """
+    last, count = points[-1], len(points)
+    return Point(
+        at=last.at,
+        rps=sum(point.rps for point in points) / count,
+        p50_s=last.p50_s,
+        p99_s=last.p99_s,
+        errors_per_s=sum(point.errors_per_s for point in points) / count,
+        in_flight=round(sum(point.in_flight for point in points) / count),
+    )
+
+
+def read(client: "redis.Redis", name: str = ALL, *, coarse: bool = False) -> list[Point]:
+    """A fleet's points, oldest first; empty when there are none. Raises redis.RedisError."""
+    return _decode(client.lrange(_key(name, coarse), 0, -1))
+
+
+async def aread(client: "redis.asyncio.Redis", name: str = ALL, *, coarse: bool = False) -> list[Point]:
+    """As :func:`read`, on an event loop."""
+    return _decode(await client.lrange(_key(name, coarse), 0, -1))
+
+
+def _key(name: str, coarse: bool) -> str:
+    return coarse_history_key(name) if coarse else history_key(name)
+
+
+def _decode(stored: list[bytes] | list[bytes | str]) -> list[Point]:
+    points = []
+    for text in stored:
+        try:
+            points.append(msgspec.json.decode(text, type=Point))
+        except msgspec.MsgspecError:  # another version wrote it
+            continue
+    return points

@@ -1,0 +1,248 @@
+"""All workers' reports → what each fleet and replica does now. Pure: explicit state, ``now`` an argument.
+
+Rates are each worker's own: what it counted between its last two reports, over the seconds between them
+by its own clock, so that reports and merges may beat at different phases without the sum flickering.
+A worker that was not heard for WORKER_TTL_S is gone, and its requests in flight with it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
+from controlplane.telemetry.frames import WINDOW_S
+from controlplane.telemetry.window import Window
+from routing.contract.redis_keys import WORKER_TTL_S
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+
+REMEMBERED_S = 600.0
+"""How long a silent worker's last report is kept, so that its return is counted as a difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A worker's last report and its age in seconds by the clock of Redis, which stored it."""
+
+    report: WorkerReport
+    age_s: float
+
+
+@dataclass(slots=True)
+class ReplicaNumbers:
+    """One replica over all live workers. Rates per second, latencies in seconds."""
+
+    uid: str
+    name: str
+    rps: float = 0.0
+    errors_per_s: float = 0.0
+    answers: int = 0
+    """Successful answers that this merge learned of."""
+    in_flight: int = 0
+    speeds: list[float] = field(default_factory=list)
+    """Seconds per unit of work, as each worker has learned it."""
+    p50_s: float | None = None
+    p99_s: float | None = None
+    window_requests: int = 0
+    workers: int = 0
+    """Live workers that route to it."""
+    ejected_by: int = 0
+    """How many of those have it ejected or on probation."""
+    ejected_for_s: float = 0.0
+    """Longest time until one of them gives it probation; 0: on probation."""
+    ejection_reason: str = ""
+    """Of the worker that saw most; others of its host merely follow it."""
+    ejections: dict[tuple[str, int], int] = field(default_factory=dict)
+    """(worker, incarnation) → ejections since it started."""
+
+    @property
+    def seconds_per_work(self) -> float | None:
+        """Mean over the workers that have learned it."""
+        return fmean(self.speeds) if self.speeds else None
+
+
+@dataclass(slots=True)
+class FleetNumbers:
+    """One fleet over all live workers."""
+
+    name: str
+    rps: float = 0.0
+    errors_per_s: float = 0.0
+    in_flight: int = 0
+    p50_s: float | None = None
+    p99_s: float | None = None
+    error_percent: float = 0.0
+    window_requests: int = 0
+    applied: dict[str, str] = field(default_factory=dict)
+    """Worker → ``epoch:version`` of the snapshot it routes from."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Worker → why it did not take a newer snapshot."""
+    replicas: dict[str, ReplicaNumbers] = field(default_factory=dict)
+    """By uid."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNumbers:
+    report: WorkerReport
+    age_s: float
+    cpu_percent: float
+
+
+@dataclass(slots=True)
+class Merged:
+    """One second of everything."""
+
+    fleets: dict[str, FleetNumbers] = field(default_factory=dict)
+    total: FleetNumbers = field(default_factory=lambda: FleetNumbers("*"))
+    workers: dict[str, WorkerNumbers] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    report: WorkerReport
+    delta: WorkerDelta | None
+    """Between its last two reports; ``None`` while only one is known."""
+    seen_at: float
+    """When its last report was merged."""
+
+
+@dataclass(slots=True)
+class MergeState:
+    """What must be remembered from one merge to the next."""
+
+    merged_at: float | None = None
+    known: dict[str, _Known] = field(default_factory=dict)
+    fleets: dict[str, Window] = field(default_factory=dict)
+    replicas: dict[str, Window] = field(default_factory=dict)
+    total: Window = field(default_factory=Window)
+
+
+def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
+    """Take in all workers' last reports; answer what goes on now. ``now``: monotonic seconds.
+
+    The same report may be given again (it counts once) and reports may be missing (the next one
+    carries the sum).
+    """
+    live = {each.report.worker: each for each in heard if each.age_s <= WORKER_TTL_S}
+    fresh = [(each, _take_in(state, each.report, now)) for each in live.values()]
+    for name in [name for name, known in state.known.items() if now - known.seen_at > REMEMBERED_S]:
+        del state.known[name]
+    merged = Merged()
+    answers: dict[str, int] = {}
+    for each, delta in fresh:
+        report = each.report
+        if delta is not None:
+            _count(state, delta, answers, now)
+        held = state.known[report.worker].delta
+        cpu = 100 * held.cpu_s / held.elapsed_s if held else 0.0
+        merged.workers[report.worker] = WorkerNumbers(report, each.age_s, cpu)
+        for counters in report.fleets:
+            fleet = merged.fleets.setdefault(counters.name, FleetNumbers(counters.name))
+            _add_fleet(fleet, report, counters, held)
+    _read_windows(state, merged, answers, now)
+    state.merged_at = now
+    return merged
+
+
+def _take_in(state: MergeState, report: WorkerReport, now: float) -> WorkerDelta | None:
+    """Remember a report; what it newly counts, or ``None`` when it is known or the first of its worker."""
+    known = state.known.get(report.worker)
+    if known is not None and (known.report.incarnation, known.report.sequence) == (
+        report.incarnation,
+        report.sequence,
+    ):
+        return None
+    if known is None and not _began_since(state, report, now):
+        # Its counters hold hours that nobody watched: a baseline, not a burst.
+        state.known[report.worker] = _Known(report, None, now)
+        return None
+    delta = between(known.report if known else None, report)
+    state.known[report.worker] = _Known(report, delta, now)
+    return delta
+
+
+def _began_since(state: MergeState, report: WorkerReport, now: float) -> bool:
+    return state.merged_at is not None and report.uptime_s <= now - state.merged_at + WORKER_TTL_S / 2
+
+
+def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: float) -> None:
+    if delta.elapsed_s > WINDOW_S:  # mostly older than the window: a rate, but no latencies of now
+        return
+    for name, fleet in delta.fleets.items():
+        state.fleets.setdefault(name, Window()).add(now, fleet.requests, fleet.errors, fleet.latency)
+        state.total.add(now, fleet.requests, fleet.errors, fleet.latency)
+        for uid, replica in fleet.replicas.items():
+            state.replicas.setdefault(uid, Window()).add(now, replica.picked, replica.failed, replica.latency)
+            answers[uid] = answers.get(uid, 0) + replica.succeeded
+
+
+def _add_fleet(
+    fleet: FleetNumbers, report: WorkerReport, counters: FleetCounters, held: WorkerDelta | None
+) -> None:
+    fleet.in_flight += counters.in_flight
+    fleet.applied[report.worker] = counters.applied
+    if counters.refused:
+        fleet.refused[report.worker] = counters.refused
+    delta = held.fleets.get(counters.name) if held else None
+    if held is not None and delta is not None:
+        fleet.rps += delta.requests / held.elapsed_s
+        fleet.errors_per_s += delta.errors / held.elapsed_s
+    for replica in counters.replicas:
+        numbers = fleet.replicas.setdefault(replica.uid, ReplicaNumbers(replica.uid, replica.name))
+        _add_replica(numbers, report, replica, delta, held.elapsed_s if held else 1.0)
+
+
+def _add_replica(
+    numbers: ReplicaNumbers,
+    report: WorkerReport,
+    counters: ReplicaCounters,
+    fleet: FleetDelta | None,
+    elapsed_s: float,
+) -> None:
+    numbers.in_flight += counters.in_flight
+    delta = fleet.replicas.get(counters.uid) if fleet else None
+    if delta is not None:
+        numbers.rps += delta.picked / elapsed_s
+        numbers.errors_per_s += delta.failed / elapsed_s
+    if counters.seconds_per_work is not None:
+        numbers.speeds.append(counters.seconds_per_work)
+    numbers.workers += 1
+    if counters.ejected_for_s is not None:
+        numbers.ejected_by += 1
+        numbers.ejected_for_s = max(numbers.ejected_for_s, counters.ejected_for_s)
+        if counters.ejections > max(numbers.ejections.values(), default=-1):
+            numbers.ejection_reason = counters.ejection_reason
+    numbers.ejections[(report.worker, report.incarnation)] = counters.ejections
+
+
+def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], now: float) -> None:
+    reported = {uid for fleet in merged.fleets.values() for uid in fleet.replicas}
+    _expire(state.fleets, merged.fleets.keys(), now)
+    _expire(state.replicas, reported, now)
+    state.total.expire(now)
+    total = merged.total
+    for fleet in merged.fleets.values():
+        total.rps += fleet.rps
+        total.errors_per_s += fleet.errors_per_s
+        total.in_flight += fleet.in_flight
+        if window := state.fleets.get(fleet.name):
+            _read_window(fleet, window)
+        for uid, replica in fleet.replicas.items():
+            replica.answers = answers.get(uid, 0)
+            if recent := state.replicas.get(uid):
+                replica.p50_s, replica.p99_s = recent.quantile(0.5), recent.quantile(0.99)
+                replica.window_requests = recent.requests
+    _read_window(total, state.total)
+
+
+def _read_window(fleet: FleetNumbers, window: Window) -> None:
+    fleet.p50_s, fleet.p99_s = window.quantile(0.5), window.quantile(0.99)
+    fleet.error_percent = window.error_percent
+    fleet.window_requests = window.requests
+
+
+def _expire(windows: dict[str, Window], reported: Iterable[str], now: float) -> None:
+    """Move windows on, and drop the empty ones of fleets and replicas that no worker reports any more."""
+    for window in windows.values():
+        window.expire(now)
+    for name in [name for name in windows.keys() - set(reported) if not windows[name]]:
+        del windows[name]

@@ -1,0 +1,36 @@
+"""Says once that something is away and once that it is back, however often it is tried in between."""
+
+import logging
+import threading
+
+
+class Outages:
+    """What is away just now. Safe in threads."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._away: set[str] = set()
+        self._lock = threading.Lock()
+
+    def away(self, what: str, error: BaseException) -> None:
+        """``what`` ("Redis", "the database") failed just now."""
+        with self._lock:
+            if what in self._away:
+                return
+            self._away.add(what)
+        self._logger.warning("%s is away, trying on: %s", what, str(error) or type(error).__name__)
+
+    def back(self, what: str) -> None:
+        """``what`` worked just now."""
+        if what not in self._away:  # the common case needs no lock
+            return
+        with self._lock:
+            if what not in self._away:
+                return
+            self._away.remove(what)
+        self._logger.warning("%s is back", what)
+
+    @property
+    def current(self) -> list[str]:
+        """What is away, for the system page."""
+        return sorted(self._away)

@@ -1,0 +1,59 @@
+"""Frames into Redis, for pages that open later, and as messages for the pages that are open."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+import redis
+
+from controlplane.telemetry import history
+from controlplane.telemetry.frame_builder import Frames
+from controlplane.telemetry.frames import (
+    OVERVIEW_GROUP,
+    OVERVIEW_KEY,
+    Point,
+    coarse_history_key,
+    fleet_group,
+    fleet_key,
+    history_key,
+)
+
+KEPT_S = 3600
+"""Without a conductor its last frames stay this long: shown as old, with their age."""
+
+
+@dataclass(slots=True)
+class OutboxState:
+    """What must be remembered from one beat to the next."""
+
+    recent: dict[str, list[Point]] = field(default_factory=dict)
+    """Points of each history since its last coarse one."""
+    names: set[str] = field(default_factory=set)
+    """Fleets of the last frames."""
+
+
+def store(pipeline: "redis.client.Pipeline", state: OutboxState, frames: Frames) -> list[tuple[str, str]]:
+    """Queue everything; returns (channel group, message) for the open pages."""
+    overview = msgspec.json.encode(frames.overview).decode()
+    messages = [(OVERVIEW_GROUP, overview)]
+    pipeline.set(OVERVIEW_KEY, overview, ex=KEPT_S)
+    _append(pipeline, state, history.ALL, frames.overview.total)
+    for name, frame in frames.fleets.items():
+        body = msgspec.json.encode(frame).decode()
+        messages.append((fleet_group(name), body))
+        pipeline.set(fleet_key(name), body, ex=KEPT_S)
+        _append(pipeline, state, name, frame.point)
+    for name in state.names - frames.fleets.keys():
+        pipeline.delete(fleet_key(name), history_key(name), coarse_history_key(name))
+        state.recent.pop(name, None)
+    state.names = set(frames.fleets)
+    return messages
+
+
+def _append(pipeline: "redis.client.Pipeline", state: OutboxState, name: str, point: Point) -> None:
+    recent = state.recent.setdefault(name, [])
+    recent.append(point)
+    coarse = None
+    if len(recent) >= history.COARSE_S:
+        coarse = history.coarsen(recent)
+        recent.clear()
+    history.append(pipeline, name, point, coarse)

@@ -1,0 +1,114 @@
+"""What should be true, read from the database once a second for the frames."""
+
+import time
+from dataclasses import dataclass, field, replace
+
+from controlplane.models import Fleet, Replica, TableState
+from routing.contract.defaults import with_defaults
+from routing.contract.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    """One replica as operators and probes left it."""
+
+    id: int
+    uid: str
+    name: str
+    weight: float
+    max_concurrency: int | None
+    """The replica's own, else the policy's."""
+    admin_state: str
+    health: str
+    health_reason: str
+    health_for_s: float
+    """Since it entered this health."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    id: int
+    name: str
+    protocol: str
+    aliases: list[str]
+    strategy: str
+    revision: int
+    version: str
+    """``epoch:version`` of the newest snapshot."""
+    replicas: list[ReplicaRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    manifest: str
+    """``epoch:version``."""
+    fleets: list[FleetRow]
+    """By name; replicas by name within."""
+
+
+def read() -> Rows:
+    """Three queries, whatever the number of fleets. Raises django.db.DatabaseError."""
+    table = TableState.objects.order_by("id").values_list("epoch", "manifest_version").first()
+    epoch, manifest_version = table or (1, 1)
+    now = time.time()
+    fleets: dict[int, tuple[FleetRow, Policy]] = {}
+    for fleet in Fleet.objects.order_by("name"):
+        policy = with_defaults(fleet.policy, Policy)
+        row = FleetRow(
+            id=fleet.pk,
+            name=fleet.name,
+            protocol=fleet.protocol,
+            aliases=list(fleet.aliases),
+            strategy=policy.strategy,
+            revision=fleet.revision,
+            version=f"{epoch}:{fleet.table_version}",
+        )
+        fleets[fleet.pk] = (row, policy)
+    for fleet_id, replica in _replicas(now):
+        if fleet_id in fleets:  # else created between the two queries
+            row, policy = fleets[fleet_id]
+            limit = replica.max_concurrency
+            row.replicas.append(
+                replica if limit is not None else _with_limit(replica, policy.max_concurrency)
+            )
+    return Rows(f"{epoch}:{manifest_version}", [row for row, _ in fleets.values()])
+
+
+def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
+    values = Replica.objects.order_by("fleet_id", "name").values_list(
+        "fleet_id",
+        "id",
+        "uid",
+        "name",
+        "weight",
+        "hardware__weight",
+        "max_concurrency",
+        "admin_state",
+        "health__state",
+        "health__reason",
+        "health__since",
+    )
+    found = []
+    for fleet_id, pk, uid, name, own, hardware, limit, admin_state, health, reason, since in values:
+        weight = own if own is not None else hardware if hardware is not None else 1.0
+        found.append(
+            (
+                fleet_id,
+                ReplicaRow(
+                    id=pk,
+                    uid=str(uid),
+                    name=name,
+                    weight=weight,
+                    max_concurrency=limit,
+                    admin_state=admin_state,
+                    health=health or "checking",
+                    health_reason=reason or "",
+                    health_for_s=now - since.timestamp() if since else 0.0,
+                ),
+            )
+        )
+    return found
+
+
+def _with_limit(replica: ReplicaRow, limit: int | None) -> ReplicaRow:
+    return replace(replica, max_concurrency=limit) if limit is not None else replica

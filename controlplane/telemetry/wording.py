@@ -1,0 +1,81 @@
+"""One replica's three facts — admin state, health, ejection — as one word and the reason under it. Pure.
+
+The facts stay three separate fields of the frame; only what is *shown first* is folded, in the order in
+which an operator would act: what he decided, then what probes saw, then what live traffic showed.
+"""
+
+from controlplane.probes.last import LastProbe
+from controlplane.telemetry import durations
+from controlplane.telemetry.merge import ReplicaNumbers
+from controlplane.telemetry.rows import ReplicaRow
+
+
+def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
+    """Whether admin state, health and ejection all allow it."""
+    return row.admin_state == "active" and row.health == "ready" and not numbers.ejected_by
+
+
+def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
+    """``draining``, ``maintenance``, ``checking``, ``unready``, ``down``, ``ejected`` or ``ready``."""
+    if row.admin_state != "active":
+        return row.admin_state
+    if row.health != "ready":
+        return row.health
+    return "ejected" if numbers.ejected_by else "ready"
+
+
+def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None) -> str:
+    """What keeps the replica out, or since when it is in; all facts that keep it out are named."""
+    parts = [
+        part
+        for part in (_admin(row, numbers), _health(row), _ejection(row, numbers), _weight(row))
+        if part is not None
+    ]
+    if not parts:
+        parts = [f"for {durations.words(row.health_for_s)}"]
+    if probe is not None and _tells_more(row, numbers, probe):
+        parts.append(f"probe: {probe.words}")
+    return "; ".join(parts)
+
+
+def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
+    if row.admin_state == "active":
+        return None
+    if numbers.in_flight:
+        requests = "1 request" if numbers.in_flight == 1 else f"{numbers.in_flight} requests"
+        text = f"{requests} left"
+    else:
+        text = "no requests left"
+    return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
+
+
+def _health(row: ReplicaRow) -> str | None:
+    if row.health == "ready":
+        return None
+    # The word itself is shown when nothing stands before it.
+    prefix = f"{row.health}: " if row.admin_state != "active" else ""
+    reason = row.health_reason or "no reason recorded"
+    return f"{prefix}{reason}, for {durations.words(row.health_for_s)}"
+
+
+def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
+    if not numbers.ejected_by:
+        return None
+    prefix = "" if row.admin_state == "active" and row.health == "ready" else "ejected: "
+    text = f"{prefix}{numbers.ejection_reason or 'failures'}"
+    if numbers.ejected_by < numbers.workers:
+        text += f" at {numbers.ejected_by} of {numbers.workers} workers"
+    if numbers.ejected_for_s <= 0:
+        return f"{text}; on probation, its next answer decides"
+    return f"{text}; probation in {durations.words(numbers.ejected_for_s + 0.5)}"
+
+
+def _weight(row: ReplicaRow) -> str | None:
+    return "weight 0 receives nothing new" if row.weight == 0 else None
+
+
+def _tells_more(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe) -> bool:
+    """Shown when probes and the shown state disagree: failing though ready, passing though ejected."""
+    if numbers.ejected_by:
+        return True
+    return row.health == "ready" and not probe.passed

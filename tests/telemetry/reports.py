@@ -1,0 +1,66 @@
+"""Short ways to write a worker's report."""
+
+from collections.abc import Iterable, Mapping
+
+from routing.contract.sketch import Sketch
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+
+
+def sketch_of(seconds: Iterable[float]) -> dict[int, int]:
+    sketch = Sketch()
+    for each in seconds:
+        sketch.observe(each)
+    return sketch.counts
+
+
+def report(
+    worker: str = "host/1/0",
+    *,
+    sequence: int = 1,
+    uptime_s: float | None = None,
+    incarnation: int = 1,
+    fleets: Iterable[FleetCounters] = (),
+    **fields: object,
+) -> WorkerReport:
+    """A report of a worker that reports once a second since it started."""
+    return WorkerReport(
+        worker=worker,
+        incarnation=incarnation,
+        sequence=sequence,
+        uptime_s=float(sequence) if uptime_s is None else uptime_s,
+        fleets=list(fleets),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def fleet(
+    requests: int = 0,
+    *,
+    name: str = "digits",
+    latencies: Iterable[float] = (),
+    replicas: Iterable[ReplicaCounters] = (),
+    **fields: object,
+) -> FleetCounters:
+    return FleetCounters(
+        name=name,
+        requests=requests,
+        latency=sketch_of(latencies),
+        replicas=list(replicas),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def replica(
+    picked: int = 0, *, uid: str = "u1", name: str = "a", latencies: Iterable[float] = (), **fields: object
+) -> ReplicaCounters:
+    return ReplicaCounters(
+        uid=uid,
+        name=name,
+        picked=picked,
+        latency=sketch_of(latencies),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def applied(versions: Mapping[str, str]) -> list[FleetCounters]:
+    return [FleetCounters(name=name, applied=version) for name, version in versions.items()]

@@ -1,0 +1,192 @@
+"""Rows and numbers → what a page shows, with the reason in words."""
+
+import pytest
+
+from controlplane.probes.last import LastProbe
+from controlplane.telemetry import durations, frame_builder, wording
+from controlplane.telemetry.frame_builder import Frames
+from controlplane.telemetry.frames import ReplicaLive
+from controlplane.telemetry.merge import Heard, MergeState, ReplicaNumbers, merge
+from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
+from tests.telemetry.reports import applied, fleet, replica, report
+
+
+def row(name: str = "a", **changes: object) -> ReplicaRow:
+    values: dict[str, object] = {
+        "id": 1,
+        "uid": f"uid-{name}",
+        "name": name,
+        "weight": 1.0,
+        "max_concurrency": None,
+        "admin_state": "active",
+        "health": "ready",
+        "health_reason": "200 OK",
+        "health_for_s": 7800.0,
+    }
+    return ReplicaRow(**(values | changes))  # type: ignore[arg-type]
+
+
+def numbers(**changes: object) -> ReplicaNumbers:
+    return ReplicaNumbers("uid-a", "a", workers=2, **changes)  # type: ignore[arg-type]
+
+
+PASSING = LastProbe(age_s=1.0, latency_ms=31.2, passed=True, answer="200 OK")
+FAILING = LastProbe(age_s=1.0, latency_ms=1000.4, passed=False, answer="no answer in 1.0 s")
+EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures in a row"}
+
+
+@pytest.mark.parametrize(
+    ("replica_row", "live", "probe", "state", "why", "eligible"),
+    [
+        (row(), numbers(), PASSING, "ready", "for 2 h 10 min", True),
+        (row(), numbers(), FAILING, "ready", "for 2 h 10 min; probe: no answer in 1.0 s", True),
+        (row(weight=0.0), numbers(), None, "ready", "weight 0 receives nothing new", True),
+        (
+            row(health="checking", health_reason="503 Loading model", health_for_s=41.0),
+            numbers(),
+            FAILING,
+            "checking",
+            "503 Loading model, for 41 s",
+            False,
+        ),
+        (
+            row(),
+            numbers(**EJECTED),
+            PASSING,
+            "ejected",
+            "5 failures in a row; probation in 6 s; probe: 200 OK in 31 ms",
+            False,
+        ),
+        (
+            row(),
+            numbers(**EJECTED | {"ejected_by": 1, "ejected_for_s": 0.0}),
+            None,
+            "ejected",
+            "5 failures in a row at 1 of 2 workers; on probation, its next answer decides",
+            False,
+        ),
+        (row(admin_state="draining"), numbers(in_flight=3), None, "draining", "3 requests left", False),
+        (
+            row(admin_state="draining", health="down", health_reason="connection refused", health_for_s=60),
+            numbers(**EJECTED),
+            None,
+            "draining",
+            "no requests left; down: connection refused, for 1 min; "
+            "ejected: 5 failures in a row; probation in 6 s",
+            False,
+        ),
+        (
+            row(admin_state="maintenance"),
+            numbers(in_flight=1),
+            None,
+            "maintenance",
+            "in maintenance by an operator, 1 request left",
+            False,
+        ),
+    ],
+)
+def test_three_facts_give_one_word_and_all_reasons(
+    replica_row: ReplicaRow,
+    live: ReplicaNumbers,
+    probe: LastProbe | None,
+    state: str,
+    why: str,
+    eligible: bool,
+) -> None:
+    assert wording.state(replica_row, live) == state
+    assert wording.why(replica_row, live, probe) == why
+    assert wording.eligible(replica_row, live) is eligible
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (3600, "1 h"),
+        (7800, "2 h 10 min"),
+        (86_400, "1 d"),
+        (529_200, "6 d 3 h"),
+    ],
+)
+def test_durations_read_at_a_glance(seconds: float, text: str) -> None:
+    assert durations.words(seconds) == text
+
+
+def fleet_row(*replicas: ReplicaRow, name: str = "digits", version: str = "1:7") -> FleetRow:
+    return FleetRow(1, name, "open-inference", ["d"], "round_robin", 3, version, list(replicas))
+
+
+def frames_of(rows: Rows, *second: object) -> Frames:
+    """Frames of one worker's two reports, the second with these fleets."""
+    state = MergeState()
+    merge(state, [Heard(report(sequence=5, manifest="1:4"), 0.1)], 0.0)
+    latest = report(sequence=6, manifest="1:4", fleets=second)  # type: ignore[arg-type]
+    merged = merge(state, [Heard(latest, 0.3)], 1.0)
+    return frame_builder.build(rows, merged, {}, sequence=9, at=1000.0)
+
+
+def by_name(frames: Frames) -> dict[str, ReplicaLive]:
+    return {live.name: live for live in frames.fleets["digits"].replicas}
+
+
+def test_a_fleet_frame_keeps_the_three_facts_apart() -> None:
+    rows = Rows("1:4", [fleet_row(row("a"), row("b", admin_state="draining"), row("c", health="unready"))])
+    frames = frames_of(
+        rows,
+        fleet(
+            40,
+            errors=2,
+            in_flight=5,
+            latencies=[0.1] * 30,
+            replicas=[
+                replica(30, uid="uid-a", in_flight=2, ejected_for_s=4.0, ejections=1),
+                replica(10, uid="uid-b", in_flight=3),
+            ],
+        ),
+    )
+    live = by_name(frames)
+    facts = {name: (each.admin_state, each.health, each.ejected) for name, each in live.items()}
+    assert facts == {
+        "a": ("active", "ready", True),
+        "b": ("draining", "ready", False),
+        "c": ("active", "unready", False),
+    }
+    assert (live["a"].rps, live["a"].share_percent, live["b"].share_percent) == (30.0, 75.0, 25.0)
+    summary = frames.fleets["digits"].summary
+    assert summary.states == {"ejected": 1, "draining": 1, "unready": 1}
+    assert (summary.replicas, summary.eligible) == (3, 0)
+    assert (summary.rps, summary.in_flight, summary.error_percent) == (40.0, 5, 5.0)
+    assert frames.overview.total.rps == 40.0
+    assert frames.fleets["digits"].point.p50_s == pytest.approx(0.1, rel=0.02)
+
+
+def test_capacity_is_known_only_when_every_eligible_replica_has_a_limit() -> None:
+    known = Rows("1:4", [fleet_row(row("a", max_concurrency=4), row("b", max_concurrency=2))])
+    open_ended = Rows("1:4", [fleet_row(row("a", max_concurrency=4), row("b"))])
+    drained = fleet_row(row("a", max_concurrency=4), row("b", admin_state="draining"))
+    assert frames_of(known).fleets["digits"].summary.capacity == 6
+    assert frames_of(open_ended).fleets["digits"].summary.capacity is None
+    assert frames_of(Rows("1:4", [drained])).fleets["digits"].summary.capacity == 4
+
+
+@pytest.mark.parametrize(
+    ("manifest", "version", "behind", "current"),
+    [("1:4", "1:7", False, 1), ("1:5", "1:7", True, 1), ("1:4", "1:8", True, 0), ("2:1", "2:1", True, 0)],
+)
+def test_a_worker_is_behind_while_something_newer_is_not_applied(
+    manifest: str, version: str, behind: bool, current: int
+) -> None:
+    frames = frames_of(Rows(manifest, [fleet_row(version=version)]), *applied({"digits": "1:7"}))
+    assert [worker.behind for worker in frames.overview.workers] == [behind]
+    assert frames.fleets["digits"].workers_current == current
+
+
+def test_a_fleet_that_nobody_reports_has_a_frame_all_the_same() -> None:
+    frames = frames_of(Rows("1:4", [fleet_row(row("a"))]))
+    frame = frames.fleets["digits"]
+    assert (frame.point.rps, frame.point.p50_s, frame.workers, frame.workers_current) == (0.0, None, 1, 0)
+    assert frames.overview.replicas == 1

@@ -1,0 +1,227 @@
+"""Reports in, numbers out: nothing counted twice, nothing negative, percentiles merged."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.telemetry.frames import WINDOW_S
+from controlplane.telemetry.merge import Heard, Merged, MergeState, merge
+from routing.contract import sketch
+from routing.contract.redis_keys import WORKER_TTL_S
+from routing.contract.telemetry import WorkerReport
+from tests.telemetry.reports import fleet, replica, report, sketch_of
+
+
+def heard(*reports: WorkerReport, age_s: float = 0.2) -> list[Heard]:
+    return [Heard(each, age_s) for each in reports]
+
+
+def after_first(first: WorkerReport, *later: WorkerReport) -> tuple[MergeState, Merged]:
+    """The last merge of a worker's reports, one a second."""
+    state = MergeState()
+    merged = merge(state, heard(first), 0.0)
+    for second, each in enumerate(later, 1):
+        merged = merge(state, heard(each), float(second))
+    return state, merged
+
+
+def test_rates_are_what_was_counted_between_two_reports() -> None:
+    _, merged = after_first(
+        report(sequence=100, fleets=[fleet(5000, errors=7)]),
+        report(sequence=101, fleets=[fleet(5040, errors=9, in_flight=3)]),
+    )
+    numbers = merged.fleets["digits"]
+    assert (numbers.rps, numbers.errors_per_s, numbers.in_flight) == (40.0, 2.0, 3)
+
+
+def test_the_first_sight_of_an_old_worker_is_a_baseline_not_a_burst() -> None:
+    _, merged = after_first(report(sequence=3600, fleets=[fleet(1_000_000, latencies=[0.1] * 50)]))
+    numbers = merged.fleets["digits"]
+    assert (numbers.rps, numbers.p50_s) == (0.0, None)
+
+
+def test_a_worker_that_started_while_we_watched_is_counted_from_its_first_report() -> None:
+    state = MergeState()
+    merge(state, [], 0.0)
+    merged = merge(state, heard(report(sequence=1, fleets=[fleet(25)])), 1.0)
+    assert merged.fleets["digits"].rps == 25.0
+
+
+def test_a_restarted_worker_begins_again_at_zero() -> None:
+    _, merged = after_first(
+        report(sequence=500, incarnation=1, fleets=[fleet(10_000)]),
+        report(sequence=1, incarnation=2, fleets=[fleet(30)]),
+    )
+    assert merged.fleets["digits"].rps == 30.0
+
+
+def test_a_replica_whose_counters_began_again_is_never_negative() -> None:
+    _, merged = after_first(
+        report(sequence=10, fleets=[fleet(100, replicas=[replica(100, failed=4)])]),
+        report(sequence=11, fleets=[fleet(106, replicas=[replica(6, failed=1)])]),
+    )
+    numbers = merged.fleets["digits"].replicas["u1"]
+    assert (numbers.rps, numbers.errors_per_s) == (6.0, 1.0)
+
+
+def test_the_same_report_read_twice_counts_once_and_keeps_its_rate() -> None:
+    second = report(sequence=11, fleets=[fleet(140, latencies=[0.2] * 10)])
+    state, merged = after_first(report(sequence=10, fleets=[fleet(100)]), second, second)
+    assert merged.fleets["digits"].rps == 40.0
+    assert state.total.requests == 40
+
+
+def test_two_reports_between_two_merges_do_not_double_the_rate() -> None:
+    _, merged = after_first(
+        report(sequence=10, fleets=[fleet(100)]), report(sequence=12, fleets=[fleet(180)])
+    )
+    assert merged.fleets["digits"].rps == 40.0
+
+
+def test_workers_add_up() -> None:
+    state = MergeState()
+    one, two = "host/1/0", "host/1/1"
+    merge(state, heard(report(one, sequence=5), report(two, sequence=5)), 0.0)
+    merged = merge(
+        state,
+        heard(
+            report(one, sequence=6, fleets=[fleet(10, in_flight=1, replicas=[replica(10, in_flight=1)])]),
+            report(two, sequence=6, fleets=[fleet(30, in_flight=2, replicas=[replica(30, in_flight=2)])]),
+        ),
+        1.0,
+    )
+    numbers = merged.fleets["digits"]
+    assert (numbers.rps, numbers.in_flight) == (40.0, 3)
+    assert (numbers.replicas["u1"].rps, numbers.replicas["u1"].in_flight) == (40.0, 3)
+    assert (merged.total.rps, merged.total.in_flight) == (40.0, 3)
+
+
+def test_a_worker_not_heard_for_its_time_to_live_is_gone_with_its_requests() -> None:
+    state = MergeState()
+    last = report(sequence=2, fleets=[fleet(50, in_flight=9)])
+    merge(state, heard(report(sequence=1)), 0.0)
+    assert merge(state, heard(last), 1.0).total.in_flight == 9
+    merged = merge(state, heard(last, age_s=WORKER_TTL_S + 0.1), 7.0)
+    assert (merged.workers, merged.total.in_flight, merged.total.rps) == ({}, 0, 0.0)
+
+
+def test_a_worker_that_was_silent_for_a_while_loses_nothing() -> None:
+    state = MergeState()
+    merge(state, heard(report(sequence=10, fleets=[fleet(100)])), 0.0)
+    merge(state, [], 6.0)
+    merged = merge(state, heard(report(sequence=18, fleets=[fleet(180, latencies=[0.1] * 80)])), 8.0)
+    assert merged.fleets["digits"].rps == 10.0
+    assert state.fleets["digits"].requests == 80
+
+
+def test_what_is_older_than_the_window_is_no_latency_of_now() -> None:
+    _, merged = after_first(
+        report(sequence=10, fleets=[fleet(0)]), report(sequence=130, fleets=[fleet(1200, latencies=[9.0])])
+    )
+    assert merged.fleets["digits"].rps == 10.0
+    assert merged.fleets["digits"].p99_s is None
+
+
+def test_percentiles_look_back_over_the_window_and_then_forget() -> None:
+    state, merged = after_first(
+        report(sequence=10), report(sequence=11, fleets=[fleet(100, latencies=[1.0] * 100)])
+    )
+    assert merged.fleets["digits"].p50_s == pytest.approx(1.0, rel=0.02)
+    same = report(sequence=12, fleets=[fleet(100, latencies=[1.0] * 100)])
+    assert merge(state, heard(same), WINDOW_S + 0.5).fleets["digits"].p50_s is not None
+    assert merge(state, heard(same), WINDOW_S + 1.0).fleets["digits"].p50_s is None
+
+
+def test_percentiles_are_merged_and_never_averaged() -> None:
+    """A slow worker with few requests: the average of the two p50 would be 0.505 s."""
+    state = MergeState()
+    one, two = "host/1/0", "host/1/1"
+    merge(state, heard(report(one, sequence=5), report(two, sequence=5)), 0.0)
+    merged = merge(
+        state,
+        heard(
+            report(one, sequence=6, fleets=[fleet(990, latencies=[0.01] * 990)]),
+            report(two, sequence=6, fleets=[fleet(10, latencies=[1.0] * 10)]),
+        ),
+        1.0,
+    )
+    assert merged.total.p50_s == pytest.approx(0.01, rel=0.02)
+    assert merged.total.p99_s == pytest.approx(0.01, rel=0.02)
+
+
+def test_an_ejection_is_known_with_the_reason_of_the_worker_that_saw_it() -> None:
+    one, two = "host/1/0", "host/1/1"
+    seen = replica(1, ejected_for_s=4.0, ejections=1, ejection_reason="5 failures in a row")
+    followed = replica(1, ejected_for_s=3.5, ejections=0, ejection_reason="another worker saw it")
+    merged = merge(
+        MergeState(),
+        heard(report(one, fleets=[fleet(replicas=[followed])]), report(two, fleets=[fleet(replicas=[seen])])),
+        0.0,
+    )
+    numbers = merged.fleets["digits"].replicas["u1"]
+    assert (numbers.ejected_by, numbers.workers) == (2, 2)
+    assert (numbers.ejection_reason, numbers.ejected_for_s) == ("5 failures in a row", 4.0)
+
+
+def test_fleets_and_replicas_that_nobody_reports_any_more_are_forgotten() -> None:
+    state, _ = after_first(
+        report(sequence=10), report(sequence=11, fleets=[fleet(4, replicas=[replica(4, latencies=[0.1])])])
+    )
+    merge(state, heard(report(sequence=40)), 30.0)
+    assert (state.fleets, state.replicas) == ({}, {})
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.booleans(), st.booleans()), min_size=1, max_size=30),
+)
+def test_whatever_is_lost_or_restarted_every_request_is_counted_once(
+    seconds: list[tuple[int, bool, bool]],
+) -> None:
+    """Each second: new requests, whether the report arrives, whether the worker restarts after it.
+
+    What a worker counted after its last report that arrived dies with it; all else must be counted.
+    """
+    state = MergeState()
+    merge(state, heard(report(sequence=0, uptime_s=0.0, fleets=[fleet(0)])), 0.0)
+    requests, incarnation, uptime, counted, delivered = 0, 1, 0.0, 0.0, 0
+    told = 0
+    for second, (new, arrives, restarts) in enumerate(seconds, 1):
+        requests += new
+        uptime += 1.0
+        if arrives:
+            sent = report(
+                sequence=int(uptime), uptime_s=uptime, incarnation=incarnation, fleets=[fleet(requests)]
+            )
+            merged = merge(state, heard(sent), float(second))
+            delta = state.known["host/1/0"].delta
+            assert delta is not None
+            counted += delta.fleets["digits"].requests
+            assert merged.fleets["digits"].rps >= 0
+            told = requests
+        if restarts:
+            delivered += told
+            requests, incarnation, uptime, told = 0, incarnation + 1, 0.0, 0
+    assert counted == delivered + told
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(1e-5, 100.0), min_size=1, max_size=200), st.integers(1, 5), st.integers(0, 99))
+def test_however_latencies_are_split_over_workers_the_percentile_is_that_of_all(
+    latencies: list[float], workers: int, seed: int
+) -> None:
+    rng = Random(seed)
+    parts: list[list[float]] = [[] for _ in range(workers)]
+    for each in latencies:
+        rng.choice(parts).append(each)
+    names = [f"host/1/{index}" for index in range(workers)]
+    state = MergeState()
+    merge(state, heard(*(report(name, sequence=1) for name in names)), 0.0)
+    reports = [
+        report(name, sequence=2, fleets=[fleet(len(part), latencies=part)])
+        for name, part in zip(names, parts, strict=True)
+    ]
+    merged = merge(state, heard(*reports), 1.0)
+    assert merged.fleets["digits"].p99_s == sketch.quantile(sketch_of(latencies), 0.99)
