@@ -16,6 +16,7 @@ MAX_DEPTH = 32
 MAX_ALIASED_VALUES = 100_000
 """Values that aliases may add to those written out: a small file must not become a large one."""
 
+_TOO_DEEP = f"values are nested more than {MAX_DEPTH} deep: is a bracket not closed?"
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE"})
 _FALSE = frozenset({"false", "False", "FALSE"})
@@ -144,8 +145,7 @@ def _too_deep(text: str) -> Flaw | None:
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    message = f"values are nested more than {MAX_DEPTH} deep: is a bracket not closed?"
-                    return Flaw(_place(event.start_mark), "", message)
+                    return Flaw(_place(event.start_mark), "", _TOO_DEEP)
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
         return None
@@ -180,8 +180,9 @@ class _Conversion:
             if self._aliased > MAX_ALIASED_VALUES:
                 message = f"aliases expand to more than {MAX_ALIASED_VALUES} values: write fewer of them"
                 raise _Stop(Flaw(_place(node.start_mark), pointer, message))
-        if identity in self._open or len(self._open) > 2 * MAX_DEPTH:
-            message = "an alias leads back into itself: write the value out"
+        if identity in self._open or len(self._open) > MAX_DEPTH:
+            itself = identity in self._open
+            message = "an alias leads back into itself: write the value out" if itself else _TOO_DEEP
             raise _Stop(Flaw(_place(node.start_mark), pointer, message))
         self._seen.add(identity)
         self._open.add(identity)

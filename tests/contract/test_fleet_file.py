@@ -153,6 +153,12 @@ fleets:
     assert dump(FleetFile()) == "version: 1\nfleets: []\n"
 
 
+@pytest.mark.parametrize("word", ["1e3", "12", "-.5", ".inf", "true", "null", "~", "yes", "<<", "a: b", "#x"])
+def test_text_that_looks_like_something_else_is_written_in_quotes(word: str) -> None:
+    file = FleetFile(fleets=[FleetEntry(name="a", protocol="openai", aliases=[word])])
+    assert loads(dump(file)) == file
+
+
 slugs = st.from_regex(r"\A[a-z0-9]([a-z0-9._-]{0,8}[a-z0-9])?\Z")
 aliases = st.text(min_size=1, max_size=12).filter(lambda text: text.isprintable() and text == text.strip())
 seconds = st.floats(0.1, 60)

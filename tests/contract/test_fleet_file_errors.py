@@ -361,6 +361,13 @@ def test_nesting_is_limited(deep: str) -> None:
     assert "values are nested more than 32 deep: is a bracket not closed?" in problem
 
 
+def test_aliases_cannot_nest_deeper_than_what_is_written_out() -> None:
+    lines = ["a0: &a0 " + "[" * 30 + "]" * 30]
+    lines += [f"a{i}: &a{i} " + "[" * 30 + f"*a{i - 1}" + "]" * 30 for i in range(1, 100)]
+    (problem,) = problems_of("\n".join(lines))
+    assert problem.endswith("values are nested more than 32 deep: is a bracket not closed?")
+
+
 def test_a_file_too_large_to_mean_it_is_refused() -> None:
     (problem,) = problems_of("#" * (8 * 1024 * 1024 + 1))
     assert problem == "1:1 : the file is 8388609 characters long; at most 8388608 are read"
