@@ -16,6 +16,7 @@ COLLECTING = re.compile(
 )
 NOT_FOR_HERE = re.compile(r"^Ignoring \S+: markers ")
 MISSING = re.compile(r"No matching distribution found for (\S+)")
+UNKNOWN = re.compile(r"requirement (\S+) .*\(from versions: none\)")
 UNREACHABLE = (
     "Failed to establish a new connection",
     "NameResolutionError",
@@ -123,6 +124,9 @@ def cause(output: str) -> str:
         return f"The disk is full: make about 1 GB free, {again}"
     if "CERTIFICATE_VERIFY_FAILED" in output:
         return f"The package index's certificate is not trusted here: set PIP_CERT to your CA file, {again}"
+    if missing := UNKNOWN.search(output):
+        checks = "check the network and PIP_INDEX_URL or PIP_FIND_LINKS where they are set"
+        return f"The package index gave nothing at all for {missing[1]}: {checks}, {again}"
     if missing := MISSING.search(output):
         machine = f"{sys.platform} {os.uname().machine}, Python {sys.version_info[0]}.{sys.version_info[1]}"
         return f"The index has no ready-made package {missing[1]} for this machine ({machine})."
