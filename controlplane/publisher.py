@@ -127,7 +127,7 @@ def publish_all() -> int:
 
 def _raise_epoch(seen: Version) -> int:
     epochs.raise_beyond(seen)
-    messages = [*snapshots.snapshots_of(), snapshots.manifest()]
+    messages = _all_messages()
     _store(messages)
     return len(messages)
 
@@ -172,9 +172,13 @@ def _messages(keys: Sequence[str]) -> list[Manifest | FleetSnapshot]:
     return found
 
 
+def _all_messages() -> list[Manifest | FleetSnapshot]:
+    return [*snapshots.snapshots_of(), snapshots.manifest()]
+
+
 def _foreign(wanted: TableVersions) -> Version | None:
     """The version of a message in Redis that carries our version and another content."""
-    ours: list[Manifest | FleetSnapshot] = [*snapshots.snapshots_of(), snapshots.manifest()]
+    ours = _all_messages()
     pipeline = redis.client().pipeline(transaction=False)
     for message in ours:
         pipeline.hmget(_place(message)[0], "epoch", "version", "body")

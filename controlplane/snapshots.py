@@ -72,14 +72,12 @@ def _snapshot(fleet: Fleet, epoch: int, replicas: list[ReplicaSpec]) -> FleetSna
 
 def _replica_rows(fleet_ids: list[int]) -> Iterable[dict[str, Any]]:
     """Plain values: for 200 replicas a third of the time that model objects take."""
-    return (
-        Replica.objects.filter(fleet_id__in=fleet_ids)
-        .order_by("fleet_id", "name")
-        .values(
-            *("fleet_id", "uid", "name", "url", "weight", "max_concurrency", "admin_state"),
-            *("hardware__name", "hardware__weight", "health__state", "health__has_passed"),
-        )
+    rows = Replica.objects.filter(fleet_id__in=fleet_ids).order_by("fleet_id", "name")
+    found: Iterable[dict[str, Any]] = rows.values(
+        *("fleet_id", "uid", "name", "url", "weight", "max_concurrency", "admin_state"),
+        *("hardware__name", "hardware__weight", "health__state", "health__has_passed"),
     )
+    return found
 
 
 def _replica_spec(row: Mapping[str, Any]) -> ReplicaSpec:

@@ -1,5 +1,28 @@
 """Addresses under ``/api/v1/``. No trailing slashes."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from controlplane.api.docs import Docs, Schema
+from controlplane.api.fleets import FleetDetail, FleetList
+from controlplane.api.hardware import HardwareDetail, HardwareList
+from controlplane.api.policies import PolicyDetail, RevisionList, RevisionRestore
+from controlplane.api.reference import EventList, FleetLive, OverviewLive, StrategyList
+from controlplane.api.replicas import ReplicaDetail, ReplicaList
+
+urlpatterns = [
+    path("fleets", FleetList.as_view(), name="api-fleets"),
+    path("fleets/<str:fleet>", FleetDetail.as_view(), name="api-fleet"),
+    path("fleets/<str:fleet>/policy", PolicyDetail.as_view(), name="api-policy"),
+    path("fleets/<str:fleet>/revisions", RevisionList.as_view(), name="api-revisions"),
+    path("fleets/<str:fleet>/revisions/<int:number>/restore", RevisionRestore.as_view(), name="api-restore"),
+    path("fleets/<str:fleet>/replicas", ReplicaList.as_view(), name="api-replicas"),
+    path("fleets/<str:fleet>/replicas/<str:replica>", ReplicaDetail.as_view(), name="api-replica"),
+    path("fleets/<str:fleet>/live", FleetLive.as_view(), name="api-fleet-live"),
+    path("live", OverviewLive.as_view(), name="api-live"),
+    path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
+    path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
+    path("strategies", StrategyList.as_view(), name="api-strategies"),
+    path("events", EventList.as_view(), name="api-events"),
+    path("schema", Schema.as_view(), name="schema"),
+    path("docs", Docs.as_view(url_name="schema"), name="api-docs"),
+]

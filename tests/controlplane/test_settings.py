@@ -80,7 +80,7 @@ def test_a_random_secret_is_made_once_and_kept(tmp_path: Path) -> None:
 def test_one_redis_url_gives_all_three(tmp_path: Path, url: str, channels: str, celery: str) -> None:
     answer = load(
         tmp_path,
-        "(settings.CACHES['default']['LOCATION'], settings.CELERY_BROKER_URL)",
+        "(settings.CHANNEL_LAYERS['default']['CONFIG']['hosts'][0], settings.CELERY_BROKER_URL)",
         SWITCHYARD_REDIS_URL=url,
     )
     assert answer.stdout.strip() == str((channels, celery))

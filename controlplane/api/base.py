@@ -1,0 +1,67 @@
+"""What all views share: strict bodies and queries, versions by ETag, pages of rows."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.pagination import Pages
+from controlplane.services.errors import FieldError, Invalid, Stale
+from routing.contract.field_rules import did_you_mean, found
+
+_ETAG = re.compile(r'"([0-9]+)"')
+
+
+class ApiView(APIView):
+    query_parameters: ClassVar[tuple[str, ...]] = ()
+    """Those that the view reads; another is an error, never ignored."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        _refuse_unknown(request.query_params, self.query_parameters)
+
+    def paged(
+        self, request: Request, rows: QuerySet[Any], represent: Callable[[Iterable[Any]], list[Any]]
+    ) -> Response:
+        """One page of rows. ``represent`` gets a whole page, so that it can ask once for what it needs."""
+        pages = Pages()
+        page = pages.paginate_queryset(rows, request, view=self)
+        return pages.get_paginated_response(represent(page if page is not None else []))
+
+
+def _refuse_unknown(given: Iterable[str], known: tuple[str, ...]) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        listed = f"; there are: {', '.join(known)}" if known else "; there are none here"
+        raise exceptions.ParseError(
+            f'There is no query parameter "{unknown[0]}"{did_you_mean(unknown[0], known) or listed}.'
+        )
+
+
+def body_of(request: Request) -> Mapping[str, Any]:
+    """The body, which must be a JSON object."""
+    data = request.data
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise Invalid([FieldError("", f"The body must be a JSON object, not {found(data)}.")])
+    return data
+
+
+def expected_version(request: Request) -> int | None:
+    """The version in If-Match. None: there is no such header, or it says that any will do."""
+    header = request.headers.get("If-Match")
+    if header is None or header.strip() == "*":
+        return None
+    match = _ETAG.fullmatch(header.strip())
+    if match is None:
+        raise Stale(f"If-Match: {header} is no ETag that was ever given out here.")
+    return int(match.group(1))
+
+
+def versioned(data: Any, version: int, status: int = 200) -> Response:
+    """An answer with its ETag."""
+    return Response(data, status=status, headers={"ETag": f'"{version}"'})

@@ -1,0 +1,78 @@
+"""What OpenAPI says of every operation: its answer, its errors, its query and header parameters."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+
+from controlplane.api import serializers
+from controlplane.api.errors import CONTENT_TYPE
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+_ERRORS = {
+    400: "The body or a parameter is wrong; `errors` points at each field.",
+    401: "No token or session, or one that is not known.",
+    403: "The account may not do this, or the CSRF check failed.",
+    404: "There is nothing of that name.",
+    406: "Only JSON is given out.",
+    409: "It does not fit what is there.",
+    412: "It has been changed since the ETag in If-Match was given out.",
+    415: "Only JSON is taken.",
+    429: "Too many requests; Retry-After says when to come back.",
+    503: "Redis is away.",
+}
+_READING = (400, 401, 403, 404, 406, 429)
+_WRITING = (*_READING, 409, 412, 415)
+
+IF_MATCH = OpenApiParameter(
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    description='ETag of what was read, as in `"7"`: 412 when it is old.',
+)
+SEARCH = OpenApiParameter("search", str, description="Only rows that contain this text.")
+PAGING = (
+    OpenApiParameter("page", int, description="From 1."),
+    OpenApiParameter("page_size", int, description="At most 1000; 100 when not given."),
+)
+
+
+def _documented(
+    summary: str,
+    status: int,
+    answer: Any,
+    errors: Iterable[int],
+    parameters: Iterable[OpenApiParameter],
+    request: Any = None,
+    tag: str | None = None,
+) -> Callable[[View], View]:
+    problems: dict[Any, Any] = {
+        (number, CONTENT_TYPE): OpenApiResponse(serializers.Problem, description=_ERRORS[number])
+        for number in errors
+    }
+    answers: dict[Any, Any] = {**problems, status: answer}
+    return extend_schema(summary=summary, request=request, responses=answers, parameters=[*parameters])
+
+
+def reads(
+    summary: str, answer: Any, *parameters: OpenApiParameter, live: bool = False
+) -> Callable[[View], View]:
+    errors = (*_READING, 503) if live else _READING
+    return _documented(summary, 200, answer, errors, parameters)
+
+
+def lists(summary: str, rows: Any, *parameters: OpenApiParameter) -> Callable[[View], View]:
+    return _documented(summary, 200, rows(many=True), _READING, (*PAGING, *parameters))
+
+
+def creates(summary: str, request: Any, answer: Any) -> Callable[[View], View]:
+    return _documented(summary, 201, answer, _WRITING, (), request)
+
+
+def changes(summary: str, request: Any, answer: Any) -> Callable[[View], View]:
+    return _documented(summary, 200, answer, _WRITING, (IF_MATCH,), request)
+
+
+def deletes(summary: str) -> Callable[[View], View]:
+    return _documented(summary, 204, None, _WRITING, (IF_MATCH,))

@@ -1,0 +1,61 @@
+"""``/fleets`` and ``/fleets/{fleet}``."""
+
+from typing import Any
+
+from django.db.models import Q
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import represent, rule_schemas, serializers
+from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.models import Fleet
+from controlplane.services import fleets
+from controlplane.services.changes import Change
+from controlplane.services.lookup import fleet_named
+
+WAIT_S = 0.25
+"""A write waits this long for proxy workers to say that they have it."""
+
+
+def _answer(change: Change, status: int = 200) -> Response:
+    data: dict[str, Any] = {**represent.fleet(change.fleet), **represent.outcome(change, WAIT_S)}
+    return versioned(data, change.fleet.edit_version, status)
+
+
+class FleetList(ApiView):
+    query_parameters = ("search", "page", "page_size")
+
+    @lists("List fleets", serializers.Fleet, SEARCH)
+    def get(self, request: Request) -> Response:
+        rows = Fleet.objects.all()
+        if wanted := request.query_params.get("search"):
+            rows = rows.filter(Q(name__icontains=wanted) | Q(aliases__icontains=wanted))
+        return self.paged(request, rows, represent.fleets)
+
+    @creates("Create a fleet, with its replicas", rule_schemas.NEW_FLEET, serializers.FleetChanged)
+    def post(self, request: Request) -> Response:
+        return _answer(fleets.create(body_of(request), request.user.get_username()), 201)
+
+
+class FleetDetail(ApiView):
+    @reads("One fleet", serializers.Fleet)
+    def get(self, request: Request, fleet: str) -> Response:
+        row = fleet_named(fleet)
+        return versioned(represent.fleet(row), row.edit_version)
+
+    @changes(
+        "Change names, protocol or probe (JSON merge patch)",
+        rule_schemas.FLEET_CHANGES,
+        serializers.FleetChanged,
+    )
+    def patch(self, request: Request, fleet: str) -> Response:
+        change = fleets.update(
+            fleet, body_of(request), request.user.get_username(), if_version=expected_version(request)
+        )
+        return _answer(change)
+
+    @deletes("Delete a fleet with its replicas and revisions")
+    def delete(self, request: Request, fleet: str) -> Response:
+        fleets.delete(fleet, request.user.get_username(), if_version=expected_version(request))
+        return Response(status=204)

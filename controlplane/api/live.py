@@ -1,0 +1,52 @@
+"""The conductor's last frames, read from Redis as they lie there."""
+
+import time
+from typing import Any
+
+import msgspec
+import orjson
+from redis.exceptions import RedisError
+
+from controlplane import redis
+from controlplane.telemetry.frames import OVERVIEW_KEY, FleetFrame, ReplicaLive, fleet_key
+
+FRESH_S = 5.0
+"""An older frame says nothing about now."""
+
+
+class _Moment(msgspec.Struct):
+    at: float
+
+
+def overview() -> dict[str, Any]:
+    """``{"age_s", "frame"}``. Raises redis.RedisError."""
+    return _as_it_lies(OVERVIEW_KEY)
+
+
+def fleet(name: str) -> dict[str, Any]:
+    """As :func:`overview`, of one fleet."""
+    return _as_it_lies(fleet_key(name))
+
+
+def _as_it_lies(key: str) -> dict[str, Any]:
+    data = redis.client().get(key)
+    if data is None:
+        return {"age_s": None, "frame": None}
+    at = msgspec.json.decode(data, type=_Moment).at
+    return {"age_s": _age(at), "frame": orjson.Fragment(data)}
+
+
+def fresh_replicas(fleet_name: str) -> dict[str, ReplicaLive]:
+    """Replica name → what was seen of it within the last FRESH_S seconds; empty when nothing was."""
+    try:
+        data = redis.client().get(fleet_key(fleet_name))
+        frame = msgspec.json.decode(data, type=FleetFrame) if data else None
+    except (RedisError, msgspec.MsgspecError):
+        return {}
+    if frame is None or _age(frame.at) > FRESH_S:
+        return {}
+    return {replica.name: replica for replica in frame.replicas}
+
+
+def _age(at: float) -> float:
+    return round(max(0.0, time.time() - at), 3)

@@ -1,0 +1,60 @@
+"""``/fleets/{fleet}/policy`` and its revisions."""
+
+from django.db.models import Q
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import represent, rule_schemas, serializers
+from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.documented import SEARCH, changes, lists, reads
+from controlplane.api.fleets import WAIT_S
+from controlplane.models import PolicyRevision
+from controlplane.services import policies
+from controlplane.services.changes import Change
+from controlplane.services.errors import FieldError, Invalid
+from controlplane.services.lookup import fleet_named
+
+
+def _answer(change: Change) -> Response:
+    data = {**represent.policy(change.fleet), **represent.outcome(change, WAIT_S)}
+    return versioned(data, change.fleet.edit_version)
+
+
+class PolicyDetail(ApiView):
+    @reads("The policy in force", serializers.Policy)
+    def get(self, request: Request, fleet: str) -> Response:
+        row = fleet_named(fleet)
+        return versioned(represent.policy(row), row.edit_version)
+
+    @changes(
+        "Change the policy of live traffic (JSON merge patch)",
+        rule_schemas.POLICY_CHANGES,
+        serializers.PolicyChanged,
+    )
+    def patch(self, request: Request, fleet: str) -> Response:
+        change = policies.change(
+            fleet, body_of(request), request.user.get_username(), if_version=expected_version(request)
+        )
+        return _answer(change)
+
+
+class RevisionList(ApiView):
+    query_parameters = ("search", "page", "page_size")
+
+    @lists("Revisions of policy and weights, newest first", serializers.Revision, SEARCH)
+    def get(self, request: Request, fleet: str) -> Response:
+        rows = PolicyRevision.objects.filter(fleet=fleet_named(fleet)).order_by("-number")
+        if wanted := request.query_params.get("search"):
+            rows = rows.filter(Q(summary__icontains=wanted) | Q(actor__icontains=wanted))
+        return self.paged(request, rows, represent.revisions)
+
+
+class RevisionRestore(ApiView):
+    @changes("Go back to a revision, as a new one", None, serializers.PolicyChanged)
+    def post(self, request: Request, fleet: str, number: int) -> Response:
+        if request.data:
+            raise Invalid([FieldError("", "This takes no body.")])
+        change = policies.restore(
+            fleet, number, request.user.get_username(), if_version=expected_version(request)
+        )
+        return _answer(change)

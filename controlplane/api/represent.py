@@ -1,0 +1,155 @@
+"""Rows as the API answers them. The shapes are documented in ``serializers.py``; a test compares both."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db.models import Count
+
+from controlplane import publisher
+from controlplane.models import Event, Fleet, HardwareClass, PolicyRevision, Replica
+from controlplane.services import settings_values
+from controlplane.services.changes import Change
+from controlplane.snapshots import current_state
+from controlplane.telemetry.frames import ReplicaLive
+from routing.contract.table import Version
+
+
+def fleets(rows: Iterable[Fleet]) -> list[dict[str, Any]]:
+    """Two queries for all of them."""
+    rows = list(rows)
+    epoch = current_state().epoch
+    states = _health_states(rows)
+    return [_fleet(row, epoch, states.get(row.pk, {})) for row in rows]
+
+
+def fleet(row: Fleet) -> dict[str, Any]:
+    return fleets([row])[0]
+
+
+def _fleet(row: Fleet, epoch: int, states: Mapping[str, int]) -> dict[str, Any]:
+    policy = settings_values.policy_of(row.policy)
+    return {
+        "name": row.name,
+        "protocol": row.protocol,
+        "aliases": row.aliases,
+        "served_model": row.served_model,
+        "default": row.is_default,
+        "strategy": policy.strategy,
+        "probe": settings_values.effective(settings_values.probe_of(row.probe)),
+        "revision": row.revision,
+        "table_version": str(Version(epoch, row.table_version)),
+        "replicas": sum(states.values()),
+        "health": dict(states),
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+def _health_states(rows: list[Fleet]) -> dict[int, dict[str, int]]:
+    """Fleet → health → number of replicas."""
+    counted = (
+        Replica.objects.filter(fleet__in=rows)
+        .order_by()
+        .values_list("fleet_id", "health__state")
+        .annotate(number=Count("pk"))
+    )
+    states: dict[int, dict[str, int]] = {}
+    for fleet_id, state, number in counted:
+        states.setdefault(fleet_id, {})[state or "checking"] = number
+    return states
+
+
+def policy(row: Fleet) -> dict[str, Any]:
+    return {
+        "fleet": row.name,
+        "revision": row.revision,
+        "policy": settings_values.effective(settings_values.policy_of(row.policy)),
+        "set": row.policy,
+    }
+
+
+def revisions(rows: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": row.number,
+            "policy": settings_values.effective(settings_values.policy_of(row.policy)),
+            "weights": row.weights,
+            "actor": row.actor,
+            "summary": row.summary,
+            "created_at": row.created_at,
+        }
+        for row in rows
+    ]
+
+
+def replica(row: Replica, live: ReplicaLive | None) -> dict[str, Any]:
+    health = getattr(row, "health", None)
+    eligible, why = eligibility(row, live)
+    return {
+        "name": row.name,
+        "uid": str(row.uid),
+        "url": row.url,
+        "hardware": row.hardware.name if row.hardware else None,
+        "weight": row.weight,
+        "effective_weight": row.effective_weight,
+        "max_concurrency": row.max_concurrency,
+        "admin_state": row.admin_state,
+        "health": {
+            "state": health.state if health else "checking",
+            "reason": health.reason if health else "not probed yet",
+            "has_passed": health.has_passed if health else False,
+            "since": health.since if health else row.created_at,
+        },
+        "ejected": live.ejected if live else None,
+        "eligible": eligible,
+        "why": why,
+        "in_flight": live.in_flight if live else None,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+def eligibility(row: Replica, live: ReplicaLive | None) -> tuple[bool, str]:
+    """Whether admin state, health and ejection all allow it, and which of them does not."""
+    health = getattr(row, "health", None)
+    reasons = []
+    if row.admin_state != Replica.AdminState.ACTIVE:
+        reasons.append(f"admin state is {row.admin_state}")
+    if health is None or health.state != "ready":
+        reasons.append(f"health is {health.state}: {health.reason}" if health else "health is checking")
+    if live is not None and live.ejected:
+        reasons.append(f"ejected: {live.why}" if live.state == "ejected" else "ejected by live traffic")
+    eligible = not reasons
+    if row.effective_weight == 0:
+        reasons.append("weight 0 receives nothing new")
+    return eligible, "; ".join(reasons) or "admin state, health and live traffic allow it"
+
+
+def hardware(row: HardwareClass) -> dict[str, Any]:
+    return {"name": row.name, "weight": row.weight, "created_at": row.created_at}
+
+
+def event(row: Event) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "at": row.at,
+        "kind": row.kind,
+        "state": row.state,
+        "fleet": row.fleet.name if row.fleet else None,
+        "replica": row.replica.name if row.replica else None,
+        "text": row.text,
+        "actor": row.actor,
+    }
+
+
+def outcome(change: Change, wait_s: float) -> dict[str, Any]:
+    """What became of a write: which version carries it, and how many proxy workers have it."""
+    wait_s = wait_s if change.published and change.lines else 0.0
+    workers = publisher.acknowledged(change.fleet.name, change.version, wait_s)
+    return {
+        "changed": list(change.lines),
+        "revision": change.revision,
+        "table_version": str(change.version),
+        "published": change.published,
+        "workers": workers._asdict(),
+    }

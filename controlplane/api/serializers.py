@@ -1,0 +1,204 @@
+"""The shapes of answers, for the OpenAPI document. What may be *sent* is in ``rule_schemas.py``."""
+
+from rest_framework import serializers
+
+from routing.strategies import registry
+
+PROTOCOLS = ["openai", "open-inference", "generic"]
+ADMIN_STATES = ["active", "draining", "maintenance"]
+HEALTH = ["checking", "ready", "unready", "down"]
+
+
+class FieldProblem(serializers.Serializer[object]):
+    pointer = serializers.CharField(help_text="JSON pointer into the body; empty: the whole of it.")
+    detail = serializers.CharField()
+
+
+class Problem(serializers.Serializer[object]):
+    """RFC 9457."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    errors = FieldProblem(many=True)  # type: ignore[assignment]  # hides a property for one class
+
+
+class Workers(serializers.Serializer[object]):
+    """Proxy workers and the version that carries the change."""
+
+    live = serializers.IntegerField(help_text="Workers heard within the last 5 seconds.")
+    applied = serializers.IntegerField(help_text="Of these, how many route from this version.")
+    refused = serializers.IntegerField(help_text="Of these, how many said that they cannot.")
+    waited_ms = serializers.FloatField()
+
+
+class Outcome(serializers.Serializer[object]):
+    changed = serializers.ListField(
+        child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
+    )
+    revision = serializers.IntegerField(help_text="Policy revision in force.")
+    table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
+    published = serializers.BooleanField(
+        help_text="False: Redis is away; proxies get the change within seconds of its return."
+    )
+    workers = Workers()
+
+
+class StrategyParameters(serializers.DictField):
+    child = serializers.JSONField()
+
+
+class Timeouts(serializers.Serializer[object]):
+    connect_s = serializers.FloatField()
+    first_byte_s = serializers.FloatField()
+    idle_s = serializers.FloatField()
+    stall_s = serializers.FloatField()
+    total_s = serializers.FloatField()
+
+
+class Retries(serializers.Serializer[object]):
+    budget_percent = serializers.FloatField()
+    replay_safe = serializers.ChoiceField(choices=["auto", "always", "never"])
+
+
+class Ejection(serializers.Serializer[object]):
+    consecutive_failures = serializers.IntegerField()
+    base_s = serializers.FloatField()
+    max_ejected_percent = serializers.FloatField()
+
+
+class PolicyValues(serializers.Serializer[object]):
+    """Every value in force, defaults included."""
+
+    strategy = serializers.ChoiceField(choices=registry.names())
+    parameters = StrategyParameters()
+    max_concurrency = serializers.IntegerField(allow_null=True)
+    timeouts = Timeouts()
+    retries = Retries()
+    ejection = Ejection()
+    slow_start_s = serializers.FloatField()
+
+
+class Policy(serializers.Serializer[object]):
+    fleet = serializers.CharField()
+    revision = serializers.IntegerField()
+    policy = PolicyValues()
+    set = serializers.DictField(help_text="Only what differs from the defaults.")
+
+
+class PolicyChanged(Policy, Outcome):
+    pass
+
+
+class Probe(serializers.Serializer[object]):
+    preset = serializers.CharField()
+    period_s = serializers.FloatField()
+    timeout_s = serializers.FloatField(allow_null=True)
+    rise = serializers.IntegerField()
+    fall = serializers.IntegerField()
+    startup_budget_s = serializers.FloatField()
+    path = serializers.CharField(allow_null=True)
+    method = serializers.CharField(allow_null=True)
+    body = serializers.CharField(allow_null=True)
+    accepted_statuses = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
+    body_contains = serializers.CharField(allow_null=True)
+
+
+class HealthCounts(serializers.DictField):
+    child = serializers.IntegerField()
+
+
+class Fleet(serializers.Serializer[object]):
+    name = serializers.CharField()
+    protocol = serializers.ChoiceField(choices=PROTOCOLS)
+    aliases = serializers.ListField(child=serializers.CharField())
+    served_model = serializers.CharField(allow_blank=True)
+    default = serializers.BooleanField()
+    strategy = serializers.CharField()
+    probe = Probe()
+    revision = serializers.IntegerField()
+    table_version = serializers.CharField()
+    replicas = serializers.IntegerField(help_text="How many it has.")
+    health = HealthCounts(help_text="How many replicas are of each health.")
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class FleetChanged(Fleet, Outcome):
+    pass
+
+
+class Health(serializers.Serializer[object]):
+    state = serializers.ChoiceField(choices=HEALTH)
+    reason = serializers.CharField(allow_blank=True)
+    has_passed = serializers.BooleanField()
+    since = serializers.DateTimeField()
+
+
+class Replica(serializers.Serializer[object]):
+    name = serializers.CharField()
+    uid = serializers.CharField()
+    url = serializers.CharField()
+    hardware = serializers.CharField(allow_null=True)
+    weight = serializers.FloatField(allow_null=True, help_text="As set; null: the hardware class's.")
+    effective_weight = serializers.FloatField()
+    max_concurrency = serializers.IntegerField(allow_null=True)
+    admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
+    health = Health()
+    ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports at the moment.")
+    eligible = serializers.BooleanField(help_text="Whether admin state, health and ejection all allow it.")
+    why = serializers.CharField(help_text="Which of them does not, in plain words.")
+    in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports at the moment.")
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class ReplicaChanged(Replica, Outcome):
+    pass
+
+
+class Revision(serializers.Serializer[object]):
+    number = serializers.IntegerField()
+    policy = PolicyValues()
+    weights = serializers.DictField(child=serializers.FloatField(allow_null=True))
+    actor = serializers.CharField()
+    summary = serializers.CharField()
+    created_at = serializers.DateTimeField()
+
+
+class HardwareClass(serializers.Serializer[object]):
+    name = serializers.CharField()
+    weight = serializers.FloatField()
+    created_at = serializers.DateTimeField()
+
+
+class StrategyParameter(serializers.Serializer[object]):
+    name = serializers.CharField()
+    type = serializers.ChoiceField(choices=["number", "integer", "boolean", "string"])
+    default = serializers.JSONField()
+    minimum = serializers.FloatField(allow_null=True)
+    maximum = serializers.FloatField(allow_null=True)
+    words = serializers.CharField(allow_blank=True)
+
+
+class Strategy(serializers.Serializer[object]):
+    name = serializers.CharField()
+    sentence = serializers.CharField()
+    parameters = StrategyParameter(many=True)
+
+
+class Event(serializers.Serializer[object]):
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "system"])
+    state = serializers.CharField(allow_blank=True)
+    fleet = serializers.CharField(allow_null=True)
+    replica = serializers.CharField(allow_null=True)
+    text = serializers.CharField()
+    actor = serializers.CharField(allow_blank=True)
+
+
+class Live(serializers.Serializer[object]):
+    age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
+    frame = serializers.JSONField(allow_null=True, help_text="As pages get it once a second.")
