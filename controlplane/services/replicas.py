@@ -53,6 +53,7 @@ def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") 
         admin_state=kept.get("admin_state") or Replica.AdminState.ACTIVE,
     )
     ReplicaHealth.objects.create(replica=replica)
+    write.probe_soon(replica)
     write.audit("replicas.register", str(replica), after=described(replica))
     return replica
 
@@ -108,6 +109,7 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
     write.audit("replicas.update", str(replica), old, described(replica))
     if "url" in fields and fields["url"] != before["url"]:
         _begin_checking(replica)
+        write.probe_soon(replica)
     _tell(write, fleet, replica, before, fields)
     return lines
 

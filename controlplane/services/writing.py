@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from controlplane import publisher
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
+from controlplane.probes.soon import probe_soon
 from controlplane.services.errors import Conflict, Stale
 
 
@@ -27,6 +28,7 @@ class Writing:
         self.published: bool | None = None
         self._fleets: set[int] = set()
         self._removed: set[str] = set()
+        self._unprobed: list[str] = []
         self._manifest = False
 
     def audit(self, verb: str, target: str, before: Any = None, after: Any = None) -> None:
@@ -88,11 +90,17 @@ class Writing:
             TableState.objects.filter(pk=table_state().pk).update(manifest_version=F("manifest_version") + 1)
         self._manifest = True
 
+    def probe_soon(self, replica: Replica) -> None:
+        """Nothing is known of its health: its first probe need not wait for its turn."""
+        self._unprobed.append(str(replica.uid))
+
     def publish(self) -> None:
         if self._fleets or self._manifest:
             self.published = publisher.publish(
                 self._fleets, with_manifest=self._manifest, removed=self._removed
             )
+        if self._unprobed:
+            probe_soon(self._unprobed)
 
 
 _current: ContextVar[Writing | None] = ContextVar("current_writing", default=None)
