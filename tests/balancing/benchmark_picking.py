@@ -1,0 +1,92 @@
+"""What picking costs: ``python tests/balancing/benchmark_picking.py``, from the project's root.
+
+Prints, for each strategy and pool size, microseconds of CPU for the strategy's loop alone and for
+begin + settle together, with 8 requests in flight, with one worker and with a second one beside it
+in the shared counts. Figures are the least and the median of 7 rounds; compare runs of one machine only.
+"""
+
+import os
+import platform
+import sys
+import time
+from collections import deque
+from random import Random
+from statistics import median
+
+sys.path.insert(0, os.getcwd())
+
+from routing import strategies
+from routing.contract.policy import Policy
+from routing.contract.table import FleetSnapshot, ReplicaSpec
+from routing.outcome import Outcome
+from routing.pool import Pool
+from routing.shared_counts import SharedCounts
+
+ROUNDS, REQUESTS, IN_FLIGHT = 7, 20_000, 8
+
+
+def make_pool(strategy: str, size: int, slots: int | None, shared: SharedCounts | None) -> Pool:
+    replicas = [
+        ReplicaSpec(uid=f"uid-{n}", name=f"r{n}", url=f"http://10.0.{n // 250}.{n % 250 + 1}:8000")
+        for n in range(size)
+    ]
+    policy = Policy(strategy=strategy, max_concurrency=slots)
+    snapshot = FleetSnapshot(
+        epoch=1, version=1, revision=1, name="f", protocol="generic", policy=policy, replicas=replicas
+    )
+    return Pool(snapshot, shared, Random(1))
+
+
+def pick_alone(pool: Pool) -> float:
+    """Seconds a pick."""
+    pick, candidates, rng = pool.strategy.pick, pool.replicas, Random(1)
+    begin = time.process_time()
+    for _ in range(REQUESTS):
+        pick(candidates, 1.0, 1.0, rng)
+    return (time.process_time() - begin) / REQUESTS
+
+
+def begin_and_settle(pool: Pool) -> float:
+    """Seconds a request; 100 µs of pool time pass between two."""
+    rng = Random(2)
+    held = deque(pool.begin(1.0, 1.0) for _ in range(IN_FLIGHT))
+    delays = [0.01 * rng.random() for _ in range(REQUESTS)]
+    now, success = 1.0, Outcome.SUCCESS
+    begin = time.process_time()
+    for delay in delays:
+        now += 0.0001
+        held.append(pool.begin(1.0, now))
+        held.popleft().settle(success, now + delay)
+    spent = (time.process_time() - begin) / REQUESTS
+    for attempt in held:
+        attempt.settle(Outcome.CANCELLED, now)
+    return spent
+
+
+def least_and_median(measure, pool) -> str:
+    rounds = sorted(measure(pool) * 1e6 for _ in range(ROUNDS))
+    return f"{rounds[0]:6.2f} {median(rounds):6.2f}"
+
+
+def main() -> None:
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {platform.machine()}; µs: least, median"
+    )
+    print(f"{'strategy':22}{'slots':>6}{'replicas':>9}   {'pick':13}   {'begin+settle':13}   of 2 workers")
+    for strategy in strategies.names():
+        for slots in (None, 4) if strategy == "least_expected_work" else (None,):
+            for size in (4, 16, 64, 1000):
+                alone = make_pool(strategy, size, slots, None)
+                alone.refresh(1.0)
+                block = SharedCounts.create(workers=2, replicas=1024)
+                shared = make_pool(strategy, size, slots, SharedCounts.attach(block.fd, 0))
+                figures = [
+                    least_and_median(pick_alone, alone),
+                    least_and_median(begin_and_settle, alone),
+                    least_and_median(begin_and_settle, shared),
+                ]
+                print(f"{strategy:22}{slots or '-':>6}{size:>9}   {'   '.join(figures)}")
+
+
+if __name__ == "__main__":
+    main()
