@@ -1,0 +1,5 @@
+"""What a request says about itself, and how its caller wants to be told of errors.
+
+One file per protocol. Pure functions over bytes: no sockets, no fleets. A request's *work* is a rough
+cost in units that only need to be comparable within one fleet; 0 means that nothing can be said.
+"""

@@ -1,0 +1,112 @@
+"""Chunked bodies (RFC 9112 §7.1), read strictly; extensions and trailers are checked and dropped.
+
+Rules: a size is 1 to 16 hexadecimal digits; every line ends in CRLF; extensions are tokens and quoted
+strings; no line is longer than ``MAX_LINE``; trailers together are no longer than ``MAX_TRAILERS``.
+
+States: reading a size line, a chunk's data, the CRLF after it, or the trailer section.
+"""
+
+import re
+
+from routing.http.errors import BadChunk
+from routing.http.syntax import FIELD_LINE, TEXT, TOKEN
+
+MAX_LINE = 1024
+MAX_TRAILERS = 8192
+LAST_CHUNK = b"0\r\n\r\n"
+
+_QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\' + TEXT + rb')*+"'
+_SIZE_LINE = re.compile(
+    rb"([0-9A-Fa-f]{1,16}+)(?:[ \t]*+;[ \t]*+"
+    + TOKEN
+    + rb"++(?:[ \t]*+=[ \t]*+(?:"
+    + TOKEN
+    + rb"++|"
+    + _QUOTED
+    + rb"))?+)*+\Z"
+)
+_SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
+
+
+def frame(piece: bytes) -> bytes:
+    """One chunk that holds ``piece``, which must not be empty."""
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+class ChunkedDecoder:
+    """Feed bytes as they arrive; get the payload. After the end ``rest`` holds what came behind it."""
+
+    __slots__ = ("_line", "_remaining", "_state", "_trailer_bytes", "rest")
+
+    def __init__(self) -> None:
+        self._state = _SIZE
+        self._remaining = 0
+        self._line = b""
+        self._trailer_bytes = 0
+        self.rest = b""
+
+    @property
+    def done(self) -> bool:
+        return self._state == _DONE
+
+    def feed(self, data: bytes) -> bytes:
+        """Payload bytes in ``data``, maybe none. Raises :class:`BadChunk`."""
+        pieces = []
+        position = 0
+        length = len(data)
+        while position < length:
+            if self._state == _DATA:
+                piece = data[position : position + self._remaining]
+                pieces.append(piece)
+                position += len(piece)
+                self._remaining -= len(piece)
+                if not self._remaining:
+                    self._state = _DATA_END
+            elif self._state == _DONE:
+                self.rest = data[position:]
+                break
+            else:
+                position = self._read_line(data, position)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _read_line(self, data: bytes, position: int) -> int:
+        newline = data.find(b"\n", position, position + MAX_LINE)
+        if newline < 0:
+            self._line += data[position : position + MAX_LINE]
+            self._check_partial()
+            return len(data)
+        line = self._line + data[position : newline + 1]
+        self._line = b""
+        if len(line) > MAX_LINE:
+            raise BadChunk("a line of the chunked body is too long")
+        if not line.endswith(b"\r\n"):
+            raise BadChunk("a line of the chunked body does not end in CRLF")
+        self._take_line(line[:-2])
+        return newline + 1
+
+    def _check_partial(self) -> None:
+        """What can already be known of a line that is not complete."""
+        if len(self._line) >= MAX_LINE:
+            raise BadChunk("a line of the chunked body is too long")
+        if self._state == _DATA_END and self._line not in (b"", b"\r"):
+            raise BadChunk("chunk data is longer than its size said")
+        if b"\r" in self._line[:-1]:
+            raise BadChunk("a line of the chunked body holds a bare CR")
+
+    def _take_line(self, line: bytes) -> None:
+        if self._state == _DATA_END:
+            if line:
+                raise BadChunk("chunk data is longer than its size said")
+            self._state = _SIZE
+        elif self._state == _SIZE:
+            matched = _SIZE_LINE.match(line)
+            if matched is None:
+                raise BadChunk("a chunk does not begin with a hexadecimal size")
+            self._remaining = int(matched[1], 16)
+            self._state = _DATA if self._remaining else _TRAILERS
+        elif not line:
+            self._state = _DONE
+        else:
+            self._trailer_bytes += len(line)
+            if self._trailer_bytes > MAX_TRAILERS or FIELD_LINE.match(line) is None:
+                raise BadChunk("the trailer section is not valid or too long")

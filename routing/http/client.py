@@ -1,0 +1,433 @@
+"""The side that faces a client: one connection, its requests one after another.
+
+Theory. A connection is in one of these states, told apart by three fields:
+
+========== ====== ======= ==========================================================
+exchange   _body  _ending bytes that arrive are
+========== ====== ======= ==========================================================
+None       None   False   a request head, from its first byte or continued (``_partial``)
+set        set    False   that request's body
+set        None   False   further requests, held until this one is answered
+None       any    True    dropped: the last answer is written, the client still sends
+========== ====== ======= ==========================================================
+
+What a request means is no business of this module: the *exchange* that the host makes for each head
+is told of body bytes, of the client's leaving, and of time passing; it writes its answer through
+``write`` and says ``finish`` once.
+
+uvloop reports a client's close and its half-close alike, so either counts as the client's leaving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from time import monotonic
+from typing import Protocol
+
+from routing.http.answers import CONTINUE
+from routing.http.errors import RequestRefused
+from routing.http.hangup import HangupWatch
+from routing.http.limits import Limits
+from routing.http.request_body import RequestBody
+from routing.http.request_head import RequestHead, head_too_large, parse_request_head
+from routing.http.sweep import Sweeper
+from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
+
+_BEGINNING = re.compile(rb"(?:\r\n)*+(?:\r?\Z|" + TOKEN + rb")")
+_HELD, _UPLOAD = 1, 2
+"""Reasons to stop reading: too many bytes of further requests; the replica takes the body slowly."""
+
+
+class Exchange(Protocol):
+    """One request and its answer, as a client connection sees it."""
+
+    def begin(self, body: bytes, complete: bool) -> None:
+        """The head is read; ``body`` is what came with it."""
+
+    def body(self, piece: bytes, complete: bool) -> None:
+        """More of the body, chunked coding removed."""
+
+    def refuse(self, error: RequestRefused) -> None:
+        """The rest of the body breaks a rule or a limit: answer if nothing was, and finish."""
+
+    def client_gone(self) -> None:
+        """The client left. Nothing must be written any more."""
+
+    def client_paused(self, paused: bool) -> None:
+        """The client takes its answer slowly (or keeps up again)."""
+
+    def check(self, now: float) -> None:
+        """Time passes: look at the time limits."""
+
+
+class ClientHost(Protocol):
+    """What a connection needs of whoever accepts connections."""
+
+    limits: Limits
+    sweeper: Sweeper
+    hangups: HangupWatch
+    draining: bool
+    """Whether each connection is to be closed after its answer."""
+
+    def opened(self, client: ClientConnection) -> None: ...
+    def closed(self, client: ClientConnection) -> None: ...
+    def exchange(self, client: ClientConnection, head: RequestHead) -> Exchange: ...
+    def refusal(self, error: RequestRefused) -> bytes:
+        """The whole answer to a head that was refused; it closes the connection."""
+        ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """One client's connection. See the module's text for its states."""
+
+    __slots__ = (
+        "_body",
+        "_ending",
+        "_held",
+        "_held_at",
+        "_host",
+        "_idle_limit_s",
+        "_limits",
+        "_lingered",
+        "_lingering",
+        "_partial",
+        "_pauses",
+        "_serving",
+        "_since",
+        "_write_paused_at",
+        "deadline",
+        "exchange",
+        "peer",
+        "tag",
+        "transport",
+    )
+
+    def __init__(self, host: ClientHost) -> None:
+        # Of the connection.
+        self._host = host
+        self._limits = host.limits
+        self._idle_limit_s = self._limits.head_timeout_s
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        self.peer = b""
+        """The client's address, for X-Forwarded-For."""
+        self.tag = b""
+        """A free place for the host."""
+        self.deadline = 0.0
+        self._since = 0.0
+        """Idle, in an incomplete head, or lingering since."""
+        self._pauses = 0
+        self._write_paused_at = 0.0
+        self._ending = False
+        """No further request is served."""
+        self._lingering = False
+        self._lingered = 0
+
+        # Of the bytes not yet given to anyone.
+        self._partial: bytearray | None = None
+        self._held = b""
+        self._held_at = 0
+        self._serving = False
+
+        # Of the request that is being served.
+        self.exchange: Exchange | None = None
+        self._body: RequestBody | None = None
+        """Set while more of the request's body is to come."""
+
+    def __repr__(self) -> str:
+        state = "lingering" if self._lingering else "idle" if self.exchange is None else "serving"
+        return f"<ClientConnection {self.peer.decode()} {state}>"
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        address = transport.get_extra_info("peername")
+        self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
+        self._since = monotonic()
+        self._host.sweeper.add(self)
+        self._host.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.exchange is not None:
+            if self._body is not None:
+                self._receive(data)
+            else:
+                self._hold(data)
+        elif self._ending:
+            self._lingered += len(data)
+            if self._lingered > self._limits.linger_bytes:
+                self.transport.abort()
+        elif self._partial is not None:
+            self._continue_head(data)
+        else:
+            self._serve(data, 0)
+
+    def eof_received(self) -> None:
+        self._gone()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ending = True
+        self._host.sweeper.discard(self)
+        self._host.hangups.unwatch(self)
+        exchange = self.exchange
+        if exchange is not None:
+            self.exchange = None
+            exchange.client_gone()
+        self._host.closed(self)
+
+    def pause_writing(self) -> None:
+        self._write_paused_at = monotonic()
+        if self.exchange is not None:
+            self.exchange.client_paused(True)
+
+    def resume_writing(self) -> None:
+        self._write_paused_at = 0.0
+        if self.exchange is not None:
+            self.exchange.client_paused(False)
+
+    # Called by the exchange.
+
+    @property
+    def receiving(self) -> bool:
+        """Whether more of the request's body is to come."""
+        return self._body is not None
+
+    @property
+    def write_paused(self) -> bool:
+        return self._write_paused_at > 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether closing now would cut off a request or an answer."""
+        return self.exchange is not None or self._partial is not None or self._ending
+
+    def may_go_on(self, complete: bool) -> bool:
+        """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
+        return not self._host.draining and not (complete and self._body is not None)
+
+    def finish(self, now: float, keep: bool) -> None:
+        """The answer is written to its end. ``keep``: the connection may serve another request."""
+        self.exchange = None
+        self._since = now
+        self._idle_limit_s = self._limits.keep_alive_s
+        self.deadline = 0.0
+        if not keep or self._body is not None:
+            self._shut()
+        elif self._held and not self._serving:
+            held, position = self._held, self._held_at
+            self._held = b""
+            if len(held) - position <= self._limits.max_pipelined:
+                self._resume_reading(_HELD)
+            self._serve(held, position)
+
+    def abort(self) -> None:
+        """Cut the connection off, so that the client cannot take the answer for a whole one."""
+        self.exchange = None
+        self._ending = True
+        self.transport.abort()
+
+    def pause_body(self) -> None:
+        if self._body is not None:
+            if not self._pauses & _UPLOAD:
+                self._body.pause(monotonic())
+            self._pause_reading(_UPLOAD)
+
+    def resume_body(self) -> None:
+        if self._body is not None and self._pauses & _UPLOAD:
+            self._body.resume(monotonic())
+        self._resume_reading(_UPLOAD)
+
+    # Called by the host and the sweeper.
+
+    def close_if_idle(self) -> None:
+        """For draining: between two requests, nothing is lost by closing."""
+        if self.exchange is None and self._partial is None and not self._ending:
+            self._ending = True
+            self.transport.close()
+
+    def check(self, now: float) -> None:
+        exchange = self.exchange
+        if exchange is None:
+            self._check_idle(now)
+        elif self._write_paused_at and now - self._write_paused_at > self._limits.write_stall_s:
+            self._gone()
+        elif self._body is not None and self._body.is_slow(now):
+            exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
+        else:
+            exchange.check(now)
+
+    def _check_idle(self, now: float) -> None:
+        limits = self._limits
+        if self._lingering:
+            limit = limits.linger_s
+        else:
+            limit = self._idle_limit_s if self._partial is None else limits.head_timeout_s
+        self.deadline = self._since + limit
+        if now < self.deadline:
+            return
+        if self._lingering or self.transport.get_write_buffer_size():
+            self.transport.abort()
+        elif self._partial is not None:
+            self._refuse(RequestRefused(408, "head_timeout", "the request head was not complete in time"))
+        else:
+            self._ending = True
+            self.transport.close()
+
+    # Reading requests.
+
+    def _serve(self, data: bytes, position: int) -> None:
+        """Begin the requests in ``data`` from ``position`` on, as long as each is answered at once."""
+        self._serving = True
+        length = len(data)
+        try:
+            while position < length and self.exchange is None and not self._ending:
+                end = data.find(HEAD_END, position)
+                if end > position:
+                    while data.startswith(LINE_END, position):
+                        position += 2
+                    head = parse_request_head(data, position, end, self._limits)
+                    position = self._begin(head, data, end + 4)
+                elif data.startswith(LINE_END, position):
+                    position += 2
+                else:
+                    self._keep_partial(data[position:])
+                    return
+        except RequestRefused as error:
+            self._refuse(error)
+            return
+        finally:
+            self._serving = False
+        if position < length and not self._ending:
+            self._hold(data, position)
+
+    def _begin(self, head: RequestHead, data: bytes, position: int) -> int:
+        """Hand one request to the host; returns where the next one begins."""
+        stop = position + head.content_length
+        if stop <= len(data) and not head.chunked and head.content_length <= self._limits.max_body:
+            self.exchange = exchange = self._host.exchange(self, head)
+            self.deadline = 0.0
+            exchange.begin(data[position:stop], True)
+            return stop
+        body = RequestBody(head, self._limits, monotonic())
+        piece = body.feed(data[position:])
+        self.exchange = exchange = self._host.exchange(self, head)
+        self.deadline = 0.0
+        if body.complete:
+            exchange.begin(piece, True)
+            return len(data) - len(body.rest)
+        self._body = body
+        exchange.begin(piece, False)
+        if head.expects_continue and not piece and self.exchange is exchange:
+            self.transport.write(CONTINUE)
+        return len(data)
+
+    def _keep_partial(self, data: bytes) -> None:
+        self._partial = bytearray(data)
+        self._since = monotonic()
+        self.deadline = 0.0
+        self._check_partial(self._partial, 0)
+
+    def _continue_head(self, data: bytes) -> None:
+        partial = self._partial
+        assert partial is not None
+        known = len(partial)
+        partial += data
+        if partial.find(HEAD_END, max(0, known - 3)) >= 0:
+            self._partial = None
+            self._serve(bytes(partial), 0)
+            return
+        try:
+            self._check_partial(partial, known)
+        except RequestRefused as error:
+            self._refuse(error)
+
+    def _check_partial(self, partial: bytearray, known: int) -> None:
+        """What can already be refused of a head that is not complete."""
+        if BARE_LINE_FEED.search(partial, known):
+            raise RequestRefused(400, "bare_line_feed", "a line of the request head does not end in CRLF")
+        if not _BEGINNING.match(partial):
+            raise RequestRefused(400, "bad_request_line", "the request does not begin with a method")
+        if len(partial) > self._limits.max_head or (
+            len(partial) > self._limits.max_target + 64
+            and partial.find(LINE_END, 0, self._limits.max_target + 64) < 0
+        ):
+            raise head_too_large(partial, 0, self._limits)
+
+    def _receive(self, data: bytes) -> None:
+        """Bytes of the body of the request that is being served."""
+        body, exchange = self._body, self.exchange
+        assert body is not None
+        assert exchange is not None
+        try:
+            piece = body.feed(data)
+        except RequestRefused as error:
+            exchange.refuse(error)
+            return
+        if not body.complete:
+            if piece:
+                exchange.body(piece, False)
+            return
+        self._body = None
+        self._resume_reading(_UPLOAD)
+        rest = body.rest
+        if rest:
+            self._hold(rest)
+        exchange.body(piece, True)
+
+    def _hold(self, data: bytes, position: int = 0) -> None:
+        """Keep bytes of further requests until the present one is answered."""
+        if self._held:
+            self._held = self._held[self._held_at :] + data[position:]
+            self._held_at = 0
+        else:
+            self._held = data
+            self._held_at = position
+        if len(self._held) - self._held_at > self._limits.max_pipelined:
+            self._pause_reading(_HELD)
+
+    # Ending.
+
+    def _refuse(self, error: RequestRefused) -> None:
+        """Answer a request whose head cannot be accepted."""
+        self._partial = None
+        self.transport.write(self._host.refusal(error))
+        self._since = monotonic()
+        self._shut(linger=True)
+
+    def _shut(self, linger: bool = False) -> None:
+        """Close after what is written. What the client still sends is drained for a while first, for a
+        close with unread bytes resets the connection and may destroy the answer (RFC 9112 §9.6)."""
+        self._ending = True
+        if linger or self._body is not None or self._held:
+            self._lingering = True
+            self._body = None
+            self._held = b""
+            self.deadline = 0.0
+            self._resume_reading(_HELD | _UPLOAD)
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def _gone(self) -> None:
+        self._ending = True
+        exchange = self.exchange
+        if exchange is None:
+            self.transport.close()
+        else:
+            self.exchange = None
+            exchange.client_gone()
+            self.transport.abort()
+
+    def _pause_reading(self, reason: int) -> None:
+        if not self._pauses and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self._host.hangups.watch(self, self.transport.get_extra_info("socket").fileno(), self._gone)
+        self._pauses |= reason
+
+    def _resume_reading(self, reason: int) -> None:
+        if self._pauses:
+            self._pauses &= ~reason
+            if not self._pauses and not self.transport.is_closing():
+                self._host.hangups.unwatch(self)
+                self.transport.resume_reading()

@@ -1,0 +1,65 @@
+"""A request body that did not arrive with its head: framing, size limit, minimum rate."""
+
+from routing.http.chunked import ChunkedDecoder
+from routing.http.errors import BadChunk, RequestRefused
+from routing.http.limits import Limits
+from routing.http.request_head import RequestHead
+
+
+class RequestBody:
+    """Counts down a Content-Length or decodes chunks. After the end ``rest`` holds what came behind."""
+
+    __slots__ = ("_decoder", "_limits", "_paused_at", "_remaining", "_since", "complete", "received", "rest")
+
+    def __init__(self, head: RequestHead, limits: Limits, now: float) -> None:
+        """Raises :class:`RequestRefused` when the body is declared larger than the limit."""
+        self._limits = limits
+        self._decoder = ChunkedDecoder() if head.chunked else None
+        self._remaining = head.content_length
+        self._since = now
+        self._paused_at = 0.0
+        self.received = 0
+        """Payload bytes so far."""
+        self.complete = False
+        self.rest = b""
+        if self._remaining > limits.max_body:
+            raise self._too_large()
+
+    def feed(self, data: bytes) -> bytes:
+        """The payload in ``data``. Raises :class:`RequestRefused`."""
+        if self._decoder is None:
+            piece = data[: self._remaining]
+            self._remaining -= len(piece)
+            if not self._remaining:
+                self.complete = True
+                self.rest = data[len(piece) :]
+        else:
+            try:
+                piece = self._decoder.feed(data)
+            except BadChunk as error:
+                raise RequestRefused(400, "bad_chunk", str(error)) from None
+            if self._decoder.done:
+                self.complete = True
+                self.rest = self._decoder.rest
+        self.received += len(piece)
+        if self.received > self._limits.max_body:
+            raise self._too_large()
+        return piece
+
+    def is_slow(self, now: float) -> bool:
+        """Whether the client has fallen behind the minimum rate. Time spent paused is not the client's."""
+        if self._paused_at:
+            return False
+        return now - self._since > self._limits.body_grace_s + self.received / self._limits.body_min_rate
+
+    def pause(self, now: float) -> None:
+        self._paused_at = now
+
+    def resume(self, now: float) -> None:
+        self._since += now - self._paused_at
+        self._paused_at = 0.0
+
+    def _too_large(self) -> RequestRefused:
+        return RequestRefused(
+            413, "body_too_large", f"the request body is larger than {self._limits.max_body} bytes"
+        )

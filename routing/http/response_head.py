@@ -1,0 +1,141 @@
+"""A replica's response head: checked strictly, hop-by-hop fields cut out, framing understood.
+
+RFC 9112 §6.3 decides where the body ends; what contradicts it is a :class:`BadResponse`, which the
+client sees as a 502.
+"""
+
+import re
+
+from routing.http.errors import BadResponse
+from routing.http.syntax import LENGTH, TEXT, TOKEN, members
+
+MAX_RESPONSE_HEAD = 131_072
+
+_HEAD = re.compile(
+    rb"HTTP/1\.([01]) ([1-9][0-9][0-9])( "
+    + TEXT
+    + rb"*+)?+((?:\r\n"
+    + TOKEN
+    + rb"++:"
+    + TEXT
+    + rb"*+)*+)\r\n\r\n"
+)
+_OURS = re.compile(
+    rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
+    rb"|proxy-(?:connection|authenticate)|retry-after|x-(?:request-id|switchyard-replica)):[ \t]*+([^\r]*+)"
+)
+_BODILESS = frozenset({100, 101, 102, 103, 204, 304})
+
+
+class ResponseHead:
+    """One response's head. ``block`` is status line and fields to forward, without the last CRLF."""
+
+    __slots__ = ("block", "chunked", "content_length", "keep_alive", "retry_after", "status")
+
+    def __init__(self, status: int, keep_alive: bool) -> None:
+        self.status = status
+        self.keep_alive = keep_alive
+        """Whether the replica lets the connection be used again."""
+        self.block = b""
+        """Holds Content-Length as it came; Transfer-Encoding is not in here."""
+        self.content_length = -1
+        """-1: none given."""
+        self.chunked = False
+        self.retry_after = False
+
+    def __repr__(self) -> str:
+        return f"<ResponseHead {self.status}>"
+
+    def drop_content_length(self) -> None:
+        """For statuses that must not carry one (RFC 9110 §8.6)."""
+        lines = self.block.split(b"\r\n")
+        self.block = b"\r\n".join([line for line in lines if not line.lower().startswith(b"content-length:")])
+        self.content_length = -1
+
+
+def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
+    """Read the head that begins at ``start`` and is complete; returns it and where the body begins.
+
+    Raises :class:`BadResponse`.
+    """
+    matched = _HEAD.match(data, start)
+    if matched is None:
+        raise BadResponse("the response head is not valid HTTP/1.1")
+    end = matched.end()
+    minor, code, reason, fields = matched.groups()
+    status = int(code)
+    head = ResponseHead(status, minor == b"1")
+    lowered = fields.lower()
+    found = _OURS.findall(lowered)
+    if (
+        len(found) == 1
+        and found[0][0] == b"content-length"
+        and minor == b"1"
+        and reason
+        and status not in _BODILESS
+    ):
+        head.content_length = _content_length(found[0][1])
+        head.block = data[start : end - 4]
+        return head, end
+    head.block = b"HTTP/1.1 %b%b%b" % (code, reason or b" ", _cut(head, fields, lowered) if found else fields)
+    if status < 200 or status in _BODILESS:
+        head.chunked = False
+        if status != 304:
+            head.drop_content_length()
+    return head, end
+
+
+def _content_length(value: bytes) -> int:
+    digits = value.rstrip(b" \t")
+    if LENGTH.match(digits) is None:
+        raise BadResponse("the response's Content-Length is not a number")
+    return int(digits)
+
+
+def _cut(head: ResponseHead, fields: bytes, lowered: bytes) -> bytes:
+    kept = []
+    position = 0
+    nominated: list[bytes] = []
+    transfer_encodings = []
+    http_1_0 = not head.keep_alive
+    for match in _OURS.finditer(lowered):
+        name, value = match[1], match[2].rstrip(b" \t")
+        if name == b"content-length":
+            if head.content_length >= 0:
+                raise BadResponse("the response has more than one Content-Length")
+            head.content_length = _content_length(value)
+            continue
+        if name == b"retry-after":
+            head.retry_after = True
+            continue
+        if name == b"connection":
+            nominated += members(value)
+        elif name == b"transfer-encoding":
+            transfer_encodings.append(value)
+        kept.append(fields[position : match.start()])
+        position = match.end()
+    kept.append(fields[position:])
+    if transfer_encodings:
+        _check_transfer_encoding(head, transfer_encodings)
+    remaining = b"".join(kept)
+    if not nominated:
+        return remaining
+    if b"close" in nominated:
+        head.keep_alive = False
+    elif http_1_0 and b"keep-alive" in nominated and not head.chunked:
+        head.keep_alive = True
+    names = frozenset(nominated) - {b"close", b"keep-alive", b"content-length"}
+    return _without(remaining, names) if names else remaining
+
+
+def _check_transfer_encoding(head: ResponseHead, values: list[bytes]) -> None:
+    if head.content_length >= 0:
+        raise BadResponse("the response has both Content-Length and Transfer-Encoding")
+    if len(values) > 1 or values[0] != b"chunked":
+        raise BadResponse("the response has a Transfer-Encoding other than chunked")
+    head.chunked = True
+
+
+def _without(fields: bytes, names: frozenset[bytes]) -> bytes:
+    lines = fields.split(b"\r\n")[1:]
+    return b"".join([b"\r\n" + line for line in lines if line.partition(b":")[0].lower() not in names])

@@ -1,0 +1,31 @@
+"""The grammar of RFC 9110 §5 and RFC 9112 §2-5, as compiled patterns.
+
+All quantifiers are possessive: each pattern reads its input once, without backtracking, so no
+input makes matching slow.
+"""
+
+import re
+
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
+PLAIN_TOKEN = rb"[!#$%&'*+\-.^`|~0-9A-Za-z]"
+"""A token without ``_``: names with an underscore take the careful path, where they are dropped."""
+TEXT = rb"[\t\x20-\x7e\x80-\xff]"
+"""What a field value may hold: visible characters, SP, HTAB and obs-text."""
+
+LINE_END = b"\r\n"
+HEAD_END = b"\r\n\r\n"
+
+FIELD_LINE = re.compile(rb"(" + TOKEN + rb"++):[ \t]*+(" + TEXT + rb"*+)\Z")
+HOST = re.compile(
+    rb"(?:[A-Za-z0-9._~!$&'()*+,;=\-]++|(?:%[0-9A-Fa-f]{2})++)++(?::[0-9]{0,5}+)?+\Z"
+    rb"|\[[0-9A-Fa-f:.]++\](?::[0-9]{0,5}+)?+\Z"
+)
+"""``uri-host [ ":" port ]`` of RFC 9110 §7.2, not empty."""
+LENGTH = re.compile(rb"[0-9]{1,18}+\Z")
+"""A Content-Length: digits alone, and few enough for any 64-bit reader."""
+BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+
+
+def members(value: bytes) -> list[bytes]:
+    """Elements of a comma-separated list in lower case, empty ones left out (RFC 9110 §5.6.1.2)."""
+    return [member for part in value.lower().split(b",") if (member := part.strip(b" \t"))]

@@ -1,0 +1,240 @@
+"""The side that faces a replica: one connection, one request at a time, and the response's framing.
+
+Theory. Between two requests a connection has no consumer and lies in its replica's pool; any byte or
+end of file that arrives then makes it useless. With a consumer it reads a head, then a body whose end
+RFC 9112 §6.3 defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``, ``_UNTIL_CLOSE``).
+The consumer hears of every piece at once; nothing is collected here but an incomplete head.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from routing.http.chunked import ChunkedDecoder
+from routing.http.errors import BadChunk, BadResponse
+from routing.http.response_head import MAX_RESPONSE_HEAD, ResponseHead, parse_response_head
+from routing.http.syntax import BARE_LINE_FEED, HEAD_END
+
+if TYPE_CHECKING:
+    from routing.http.upstream_pool import UpstreamPool
+
+_HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
+
+
+class Consumer(Protocol):
+    """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
+
+    def informational(self, head: ResponseHead) -> None:
+        """A 1xx other than 100 and 101; the final response follows."""
+
+    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        """The final head and what came with it, chunked coding removed."""
+
+    def data(self, piece: bytes, complete: bool, now: float) -> None:
+        """More of the body; ``piece`` may be empty only when complete."""
+
+    def lost(self, reason: str, untouched: bool) -> None:
+        """The connection broke or its bytes are invalid. ``untouched``: no response byte had arrived."""
+
+    def replica_paused(self, paused: bool) -> None:
+        """The replica takes the request body slowly (or keeps up again)."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection to a replica."""
+
+    __slots__ = (
+        "_answers_head",
+        "_decoder",
+        "_partial",
+        "_remaining",
+        "_reusable",
+        "_state",
+        "consumer",
+        "idle_since",
+        "pool",
+        "request_open",
+        "reused",
+        "transport",
+        "write_paused",
+    )
+
+    def __init__(self, pool: UpstreamPool) -> None:
+        self.pool = pool
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        self.idle_since = 0.0
+        self.reused = False
+        """Whether it has served a request before the present one."""
+        self.write_paused = False
+
+        # Of the request in hand.
+        self.consumer: Consumer | None = None
+        self.request_open = False
+        """The request's body is not sent to its end: the connection cannot be used again."""
+        self._answers_head = False
+        self._reusable = True
+        self._state = _HEAD
+        self._partial = b""
+        self._remaining = 0
+        self._decoder: ChunkedDecoder | None = None
+
+    def __repr__(self) -> str:
+        state = "idle" if self.consumer is None else "busy"
+        return f"<UpstreamConnection to {self.pool.authority.decode()} {state}>"
+
+    # Called by the consumer.
+
+    def send(self, consumer: Consumer, request: bytes, *, answers_head: bool, request_open: bool) -> None:
+        """Begin a request; more of its body may follow through the transport while it is open."""
+        self.consumer = consumer
+        self._answers_head = answers_head
+        self.request_open = request_open
+        self.transport.write(request)
+
+    def discard(self) -> None:
+        """Close now, whatever is in flight; the consumer hears nothing more."""
+        self.consumer = None
+        self.transport.abort()
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self.pool.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        consumer = self.consumer
+        if consumer is None:
+            self.transport.abort()
+            return
+        try:
+            if self._state == _HEAD:
+                self._read_head(consumer, data)
+            else:
+                self._read_body(consumer, data)
+        except (BadResponse, BadChunk) as error:
+            self._lose(str(error), untouched=False)
+
+    def eof_received(self) -> None:
+        if self.consumer is not None and self._state == _UNTIL_CLOSE:
+            consumer = self.consumer
+            self.consumer = None
+            consumer.data(b"", True, monotonic())
+        else:
+            self._lose("the replica closed the connection before its answer was complete", not self._touched)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose("the connection to the replica broke", not self._touched)
+        self.pool.closed(self)
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+        if self.consumer is not None:
+            self.consumer.replica_paused(True)
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        if self.consumer is not None:
+            self.consumer.replica_paused(False)
+
+    # Reading responses.
+
+    @property
+    def _touched(self) -> bool:
+        return self._state != _HEAD or bool(self._partial)
+
+    def _read_head(self, consumer: Consumer, data: bytes) -> None:
+        if self._partial:
+            data = self._partial + data
+        position = 0
+        while True:
+            if data.find(HEAD_END, position) < 0:
+                self._keep_partial(data[position:])
+                return
+            head, position = parse_response_head(data, position)
+            if head.status >= 200:
+                break
+            if head.status == 101:
+                raise BadResponse("the replica switched protocols without being asked")
+            if head.status != 100:
+                consumer.informational(head)
+        self._partial = b""
+        self._begin_body(consumer, head, data, position)
+
+    def _keep_partial(self, data: bytes) -> None:
+        if len(data) > MAX_RESPONSE_HEAD:
+            raise BadResponse("the response head is too long")
+        if not data.startswith(b"HTTP/1."[: len(data)]) or BARE_LINE_FEED.search(data):
+            raise BadResponse("the response is not HTTP/1.1")
+        self._partial = data
+
+    def _begin_body(self, consumer: Consumer, head: ResponseHead, data: bytes, position: int) -> None:
+        length = head.content_length
+        if self._answers_head or head.status in (204, 304):
+            length = 0
+        elif head.chunked:
+            self._state = _CHUNKED
+            self._decoder = ChunkedDecoder()
+            self._reusable = head.keep_alive
+            piece = self._decoder.feed(data[position:])
+            self._deliver_head(consumer, head, piece, self._decoder.done, self._decoder.rest)
+            return
+        elif length < 0:
+            self._state = _UNTIL_CLOSE
+            consumer.response(head, data[position:], False, monotonic())
+            return
+        self._reusable = head.keep_alive
+        stop = position + length
+        if stop <= len(data):
+            self._deliver_head(consumer, head, data[position:stop], True, data[stop:])
+        else:
+            self._state = _LENGTH
+            self._remaining = stop - len(data)
+            consumer.response(head, data[position:], False, monotonic())
+
+    def _deliver_head(
+        self, consumer: Consumer, head: ResponseHead, body: bytes, complete: bool, rest: bytes
+    ) -> None:
+        now = monotonic()
+        if complete:
+            self._end(now, rest)
+        consumer.response(head, body, complete, now)
+
+    def _read_body(self, consumer: Consumer, data: bytes) -> None:
+        now = monotonic()
+        if self._state == _UNTIL_CLOSE:
+            consumer.data(data, False, now)
+            return
+        if self._state == _LENGTH:
+            piece = data[: self._remaining]
+            self._remaining -= len(piece)
+            complete = not self._remaining
+            rest = data[len(piece) :]
+        else:
+            assert self._decoder is not None
+            piece = self._decoder.feed(data)
+            complete = self._decoder.done
+            rest = self._decoder.rest
+        if complete:
+            self._end(now, rest)
+        if piece or complete:
+            consumer.data(piece, complete, now)
+
+    def _end(self, now: float, rest: bytes) -> None:
+        """The response is complete: back to the pool, unless something speaks against it."""
+        self.consumer = None
+        self._state = _HEAD
+        self._decoder = None
+        if rest or not self._reusable or self.request_open or self.write_paused:
+            self.transport.abort()
+        else:
+            self.pool.release(self, now)
+
+    def _lose(self, reason: str, untouched: bool) -> None:
+        consumer = self.consumer
+        if consumer is not None:
+            self.consumer = None
+            self.transport.abort()
+            consumer.lost(reason, untouched)

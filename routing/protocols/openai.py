@@ -1,0 +1,139 @@
+"""The OpenAI API: ``POST /v1/…`` with a JSON body that holds ``model``.
+
+Work is counted in tokens: the prompt's, at four bytes each, plus those the client lets the model
+generate. Without ``max_tokens`` nobody knows, so there is no estimate (0) rather than a poor one.
+"""
+
+import re
+
+import msgspec
+
+from routing.protocols.ask import Ask, BadAsk
+
+BYTES_PER_TOKEN = 4.0
+
+_GENERATES = (b"/completions", b"/responses", b"/messages")
+_COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
+
+
+class _Body(msgspec.Struct):
+    """The members that matter here; all others are skipped without being built."""
+
+    model: str = ""
+    stream: bool | None = False
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
+    n: int | None = None
+
+
+class _Model(msgspec.Struct):
+    """For bodies whose other members have unexpected types: the replica is to say so, not we."""
+
+    model: str = ""
+
+
+class _Id(msgspec.Struct):
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str = "switchyard"
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+_decode_model = msgspec.json.Decoder(_Model).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def read(target: bytes, body: bytes) -> Ask:
+    """Raises :class:`BadAsk` when the body is not a JSON object or ``model`` is not a string."""
+    try:
+        said = _decode(body)
+    except msgspec.MsgspecError:
+        return Ask(_model_alone(body), False, 0.0)
+    limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
+    prompt = len(body) / BYTES_PER_TOKEN
+    if limit is not None and limit > 0:
+        return Ask(said.model, bool(said.stream), prompt + limit * (said.n or 1))
+    if target.partition(b"?")[0].endswith(_GENERATES):
+        return Ask(said.model, bool(said.stream), 0.0)
+    return Ask(said.model, bool(said.stream), prompt)
+
+
+def _model_alone(body: bytes) -> str:
+    try:
+        return _decode_model(body).model
+    except msgspec.ValidationError:
+        raise BadAsk("the body must be a JSON object whose member model is a string") from None
+    except msgspec.MsgspecError as error:
+        raise BadAsk(f"the body is not valid JSON: {error}") from None
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    """The same body under another ``model``; every other value stays byte for byte."""
+    members = _decode_members(body)
+    members["model"] = msgspec.Raw(msgspec.json.encode(model))
+    return msgspec.json.encode(members)
+
+
+def model_list(names: list[str]) -> bytes:
+    """Answer to ``GET /v1/models``."""
+    return msgspec.json.encode({"object": "list", "data": [_Id(name) for name in names]})
+
+
+def model_object(name: str) -> bytes:
+    """Answer to ``GET /v1/models/{model}``."""
+    return msgspec.json.encode(_Id(name))
+
+
+def error_body(status: int, code: str, message: str) -> bytes:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return msgspec.json.encode({"error": {"message": message, "type": kind, "code": code, "param": None}})
+
+
+def completion_tokens(body: bytes) -> int:
+    """Output tokens that a whole answer, or the end of one, says it has; 0 when it does not say."""
+    said = _COMPLETION_TOKENS.findall(body) if b"_tokens" in body else None
+    return int(said[-1]) if said else 0
+
+
+class EventTokens:
+    """Counts output tokens of a server-sent event stream: one ``data:`` line is about one token."""
+
+    __slots__ = ("_counted", "_said", "_tail")
+
+    def __init__(self) -> None:
+        self._tail = b"\n"
+        self._counted = 0
+        self._said = 0
+
+    def feed(self, piece: bytes) -> int:
+        """Tokens in this piece. A line split between two pieces is counted once."""
+        # What is kept of the last piece is too short for a whole "\ndata:": nothing is counted twice.
+        text = self._tail + piece
+        self._tail = text[-5:]
+        if b"_tokens" in text:
+            self._said = completion_tokens(text) or self._said
+        count = text.count(b"\ndata:")
+        self._counted += count
+        return count
+
+    def total(self) -> int:
+        """What the stream itself said, else what was counted, less the closing ``[DONE]``."""
+        return self._said or max(0, self._counted - 1)
+
+
+class TailTokens:
+    """Finds the token count at the end of an answer that is not an event stream."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def feed(self, piece: bytes) -> int:
+        self._tail = (self._tail + piece)[-2048:]
+        return 0
+
+    def total(self) -> int:
+        return completion_tokens(self._tail)

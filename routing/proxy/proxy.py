@@ -1,0 +1,108 @@
+"""One worker's proxy: accepts client connections and keeps what all exchanges share."""
+
+from __future__ import annotations
+
+import asyncio
+
+from routing.http.answers import answer
+from routing.http.client import ClientConnection
+from routing.http.errors import RequestRefused
+from routing.http.hangup import HangupWatch
+from routing.http.request_head import RequestHead
+from routing.http.request_ids import RequestIds
+from routing.http.sweep import Sweeper
+from routing.http.upstream_pool import UpstreamPool
+from routing.protocols.errors import error_answer
+from routing.proxy.exchange import Exchange
+from routing.proxy.forwarded import request_fields
+from routing.proxy.link import Link
+from routing.proxy.settings import ProxySettings
+from routing.replica import Replica
+from routing.table import Table
+
+
+class Proxy:
+    """Construct it inside a running event loop; :meth:`connection` is the protocol factory of a server."""
+
+    def __init__(self, table: Table, settings: ProxySettings | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.table = table
+        self.settings = settings = settings or ProxySettings()
+        self.limits = settings.limits
+        self.via_name = settings.name.encode()
+        self.sweeper = Sweeper(self._loop)
+        self.hangups = HangupWatch(self._loop)
+        self.request_ids = RequestIds()
+        self.rejected = 0
+        """Requests refused before any fleet was found: malformed, unknown model, too large."""
+        self.draining = False
+        self._clients: set[ClientConnection] = set()
+        self._peeked = 0
+
+    @property
+    def clients(self) -> int:
+        """Open client connections."""
+        return len(self._clients)
+
+    @property
+    def upstreams(self) -> int:
+        """Open connections to replicas."""
+        return sum(len(pool.open) for pool in self.sweeper.members if isinstance(pool, UpstreamPool))
+
+    def connection(self) -> asyncio.Protocol:
+        """A protocol for one new client connection."""
+        return ClientConnection(self)
+
+    def drain(self) -> None:
+        """From now on each connection is closed after its answer; idle ones are closed at once."""
+        self.draining = True
+        for client in list(self._clients):
+            client.close_if_idle()
+
+    def idle(self) -> bool:
+        """Whether no request is in flight and no answer waits to be taken."""
+        return not any(client.busy for client in self._clients)
+
+    # What client connections need (routing.http.client.ClientHost).
+
+    def opened(self, client: ClientConnection) -> None:
+        self._clients.add(client)
+        client.tag = request_fields(client.peer, self.via_name)
+
+    def closed(self, client: ClientConnection) -> None:
+        self._clients.discard(client)
+
+    def exchange(self, client: ClientConnection, head: RequestHead) -> Exchange:
+        return Exchange(self, client, head)
+
+    def refusal(self, error: RequestRefused) -> bytes:
+        self.rejected += 1
+        content_type, body = error_answer("generic", error.status, error.code, error.message)
+        return answer(error.status, content_type, body, close=True)
+
+    # What exchanges need.
+
+    def link(self, replica: Replica) -> Link:
+        """The HTTP side of a replica, made when it is first needed."""
+        link = replica.http
+        if link is None:
+            settings = self.settings
+            pool = UpstreamPool(
+                self._loop,
+                self.sweeper,
+                replica.host,
+                replica.port,
+                replica.authority,
+                max_idle=settings.idle_connections,
+                max_idle_s=settings.idle_connection_s,
+            )
+            replica.http = link = Link(replica, pool, settings.name)
+        assert isinstance(link, Link)
+        return link
+
+    def peek(self, size: int) -> bool:
+        """Take so many bytes out of the budget for bodies that are searched; negative: give back."""
+        if size > 0 and self._peeked + size > self.settings.peek_budget_bytes:
+            return False
+        self._peeked += size
+        return True

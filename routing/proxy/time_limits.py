@@ -1,0 +1,40 @@
+"""A policy's time limits, looked at while a request is on its way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from routing.proxy.exchange import Exchange
+
+
+class Overrun:
+    """A limit that has passed. ``final``: another replica must not be tried."""
+
+    __slots__ = ("final", "message")
+
+    def __init__(self, message: str, final: bool) -> None:
+        self.message = message
+        self.final = final
+
+
+def overrun(exchange: Exchange, now: float) -> Overrun | None:
+    """The limit that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
+    if exchange.pool is None or exchange.attempt is None:
+        return None
+    limits = exchange.pool.policy.timeouts
+    still = now - exchange.moved_at
+    if now - exchange.started > limits.total_s:
+        return Overrun(f"the request took longer than {limits.total_s:g} s in all", True)
+    if exchange.cancel_connecting is not None:
+        if still > limits.connect_s:
+            return Overrun(f"no connection within {limits.connect_s:g} s", False)
+    elif exchange.answering:
+        if still > limits.idle_s and not exchange.client.write_paused:
+            return Overrun(f"the replica fell silent for {limits.idle_s:g} s", True)
+    elif exchange.complete:
+        if exchange.stream and still > limits.first_byte_s:
+            return Overrun(f"the replica sent nothing for {limits.first_byte_s:g} s", True)
+    elif still > limits.idle_s and exchange.upstream is not None and exchange.upstream.write_paused:
+        return Overrun(f"the replica took no byte of the request for {limits.idle_s:g} s", True)
+    return None
