@@ -168,7 +168,7 @@ if TLS:
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "controlplane.api.authentication.TokenAuthentication",
-        "controlplane.api.authentication.SessionAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["controlplane.api.permissions.StaffWritesOthersRead"],
     "DEFAULT_RENDERER_CLASSES": ["controlplane.api.rendering.JSONRenderer"],

@@ -1,4 +1,4 @@
-"""Who is asking: an API token, or a browser's session with its CSRF check."""
+"""Who is asking, by API token. Browsers use their session (REST framework's own, with its CSRF check)."""
 
 from typing import Any
 
@@ -26,7 +26,3 @@ class TokenAuthentication(authentication.BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return f'{KEYWORD} realm="switchyard"'
-
-
-class SessionAuthentication(authentication.SessionAuthentication):
-    """A page's own session. Writes need the X-CSRFToken header."""

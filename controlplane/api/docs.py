@@ -10,6 +10,8 @@ from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import IsAuthenticated
 
+from controlplane.api import token_scheme  # noqa: F401  (registers it)
+
 
 class Schema(SpectacularAPIView):
     """The OpenAPI document itself (YAML, or JSON with ``?format=json``)."""

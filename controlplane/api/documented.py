@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
+from rest_framework import serializers as fields
 
 from controlplane.api import serializers
 from controlplane.api.errors import CONTENT_TYPE
@@ -39,40 +40,57 @@ PAGING = (
 
 
 def _documented(
+    operation: str,
     summary: str,
-    status: int,
-    answer: Any,
+    answer: tuple[int, Any],
     errors: Iterable[int],
-    parameters: Iterable[OpenApiParameter],
+    parameters: Iterable[OpenApiParameter] = (),
     request: Any = None,
-    tag: str | None = None,
 ) -> Callable[[View], View]:
     problems: dict[Any, Any] = {
         (number, CONTENT_TYPE): OpenApiResponse(serializers.Problem, description=_ERRORS[number])
         for number in errors
     }
-    answers: dict[Any, Any] = {**problems, status: answer}
-    return extend_schema(summary=summary, request=request, responses=answers, parameters=[*parameters])
+    status, shape = answer
+    return extend_schema(
+        operation_id=operation,
+        summary=summary,
+        request=request,
+        responses={status: shape, **problems},
+        parameters=[*parameters],
+    )
 
 
 def reads(
-    summary: str, answer: Any, *parameters: OpenApiParameter, live: bool = False
+    operation: str, summary: str, shape: Any, *parameters: OpenApiParameter, live: bool = False
 ) -> Callable[[View], View]:
     errors = (*_READING, 503) if live else _READING
-    return _documented(summary, 200, answer, errors, parameters)
+    return _documented(operation, summary, (200, shape), errors, parameters)
 
 
-def lists(summary: str, rows: Any, *parameters: OpenApiParameter) -> Callable[[View], View]:
-    return _documented(summary, 200, rows(many=True), _READING, (*PAGING, *parameters))
+def lists(
+    operation: str, summary: str, row: type[serializers.Row], *parameters: OpenApiParameter
+) -> Callable[[View], View]:
+    """Pages of rows."""
+    page = inline_serializer(
+        f"{row.__name__}Page",
+        {
+            "count": fields.IntegerField(help_text="Rows on all pages."),
+            "next": fields.URLField(allow_null=True),
+            "previous": fields.URLField(allow_null=True),
+            "results": row(many=True),
+        },
+    )
+    return _documented(operation, summary, (200, page), _READING, (*PAGING, *parameters))
 
 
-def creates(summary: str, request: Any, answer: Any) -> Callable[[View], View]:
-    return _documented(summary, 201, answer, _WRITING, (), request)
+def creates(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
+    return _documented(operation, summary, (201, shape), _WRITING, (), request)
 
 
-def changes(summary: str, request: Any, answer: Any) -> Callable[[View], View]:
-    return _documented(summary, 200, answer, _WRITING, (IF_MATCH,), request)
+def changes(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
+    return _documented(operation, summary, (200, shape), _WRITING, (IF_MATCH,), request)
 
 
-def deletes(summary: str) -> Callable[[View], View]:
-    return _documented(summary, 204, None, _WRITING, (IF_MATCH,))
+def deletes(operation: str, summary: str) -> Callable[[View], View]:
+    return _documented(operation, summary, (204, None), _WRITING, (IF_MATCH,))

@@ -26,25 +26,28 @@ def _answer(change: Change, status: int = 200) -> Response:
 class FleetList(ApiView):
     query_parameters = ("search", "page", "page_size")
 
-    @lists("List fleets", serializers.Fleet, SEARCH)
+    @lists("list_fleets", "List fleets", serializers.Fleet, SEARCH)
     def get(self, request: Request) -> Response:
         rows = Fleet.objects.all()
         if wanted := request.query_params.get("search"):
             rows = rows.filter(Q(name__icontains=wanted) | Q(aliases__icontains=wanted))
         return self.paged(request, rows, represent.fleets)
 
-    @creates("Create a fleet, with its replicas", rule_schemas.NEW_FLEET, serializers.FleetChanged)
+    @creates(
+        "create_fleet", "Create a fleet, with its replicas", rule_schemas.NEW_FLEET, serializers.FleetChanged
+    )
     def post(self, request: Request) -> Response:
         return _answer(fleets.create(body_of(request), request.user.get_username()), 201)
 
 
 class FleetDetail(ApiView):
-    @reads("One fleet", serializers.Fleet)
+    @reads("get_fleet", "One fleet", serializers.Fleet)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         return versioned(represent.fleet(row), row.edit_version)
 
     @changes(
+        "change_fleet",
         "Change names, protocol or probe (JSON merge patch)",
         rule_schemas.FLEET_CHANGES,
         serializers.FleetChanged,
@@ -55,7 +58,7 @@ class FleetDetail(ApiView):
         )
         return _answer(change)
 
-    @deletes("Delete a fleet with its replicas and revisions")
+    @deletes("delete_fleet", "Delete a fleet with its replicas and revisions")
     def delete(self, request: Request, fleet: str) -> Response:
         fleets.delete(fleet, request.user.get_username(), if_version=expected_version(request))
         return Response(status=204)

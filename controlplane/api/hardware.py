@@ -14,26 +14,32 @@ from controlplane.services.lookup import hardware_named
 class HardwareList(ApiView):
     query_parameters = ("search", "page", "page_size")
 
-    @lists("Hardware classes", serializers.HardwareClass, SEARCH)
+    @lists("list_hardware_classes", "Hardware classes", serializers.HardwareClass, SEARCH)
     def get(self, request: Request) -> Response:
         rows = HardwareClass.objects.order_by("name")
         if wanted := request.query_params.get("search"):
             rows = rows.filter(name__icontains=wanted)
         return self.paged(request, rows, lambda page: [represent.hardware(row) for row in page])
 
-    @creates("Create a hardware class", rule_schemas.NEW_HARDWARE, serializers.HardwareClass)
+    @creates(
+        "create_hardware_class",
+        "Create a hardware class",
+        rule_schemas.NEW_HARDWARE,
+        serializers.HardwareClass,
+    )
     def post(self, request: Request) -> Response:
         row = hardware.create(body_of(request), request.user.get_username())
         return versioned(represent.hardware(row), row.edit_version, 201)
 
 
 class HardwareDetail(ApiView):
-    @reads("One hardware class", serializers.HardwareClass)
+    @reads("get_hardware_class", "One hardware class", serializers.HardwareClass)
     def get(self, request: Request, name: str) -> Response:
         row = hardware_named(name)
         return versioned(represent.hardware(row), row.edit_version)
 
     @changes(
+        "change_hardware_class",
         "Change its weight, and that of its replicas",
         rule_schemas.HARDWARE_CHANGES,
         serializers.HardwareClass,
@@ -44,7 +50,7 @@ class HardwareDetail(ApiView):
         )
         return versioned(represent.hardware(row), row.edit_version)
 
-    @deletes("Delete a hardware class that no replica uses")
+    @deletes("delete_hardware_class", "Delete a hardware class that no replica uses")
     def delete(self, request: Request, name: str) -> Response:
         hardware.delete(name, request.user.get_username(), if_version=expected_version(request))
         return Response(status=204)

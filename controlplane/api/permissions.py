@@ -1,14 +1,18 @@
 """Who may do what: everybody who is signed in may look, staff may change."""
 
+from typing import TYPE_CHECKING
+
 from rest_framework import permissions
 from rest_framework.request import Request
-from rest_framework.views import APIView
+
+if TYPE_CHECKING:  # REST framework imports this module while it imports its views
+    from rest_framework.views import APIView
 
 
 class StaffWritesOthersRead(permissions.BasePermission):
     message = "Your account may look but not change anything. Ask an administrator."
 
-    def has_permission(self, request: Request, view: APIView) -> bool:
+    def has_permission(self, request: Request, view: "APIView") -> bool:
         if not request.user.is_authenticated:
             return False
         return request.method in permissions.SAFE_METHODS or bool(request.user.is_staff)

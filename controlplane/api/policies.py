@@ -21,12 +21,13 @@ def _answer(change: Change) -> Response:
 
 
 class PolicyDetail(ApiView):
-    @reads("The policy in force", serializers.Policy)
+    @reads("get_policy", "The policy in force", serializers.Policy)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         return versioned(represent.policy(row), row.edit_version)
 
     @changes(
+        "change_policy",
         "Change the policy of live traffic (JSON merge patch)",
         rule_schemas.POLICY_CHANGES,
         serializers.PolicyChanged,
@@ -41,7 +42,7 @@ class PolicyDetail(ApiView):
 class RevisionList(ApiView):
     query_parameters = ("search", "page", "page_size")
 
-    @lists("Revisions of policy and weights, newest first", serializers.Revision, SEARCH)
+    @lists("list_revisions", "Revisions of policy and weights, newest first", serializers.Revision, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
         rows = PolicyRevision.objects.filter(fleet=fleet_named(fleet)).order_by("-number")
         if wanted := request.query_params.get("search"):
@@ -50,7 +51,7 @@ class RevisionList(ApiView):
 
 
 class RevisionRestore(ApiView):
-    @changes("Go back to a revision, as a new one", None, serializers.PolicyChanged)
+    @changes("restore_revision", "Go back to a revision, as a new one", None, serializers.PolicyChanged)
     def post(self, request: Request, fleet: str, number: int) -> Response:
         if request.data:
             raise Invalid([FieldError("", "This takes no body.")])

@@ -18,7 +18,7 @@ from routing.strategies import registry
 
 
 class StrategyList(ApiView):
-    @reads("Strategies and their parameters", serializers.Strategy(many=True))
+    @reads("list_strategies", "Strategies and their parameters", serializers.Strategy(many=True))
     def get(self, request: Request) -> Response:
         return Response([msgspec.to_builtins(registry.describe(name)) for name in registry.names()])
 
@@ -27,6 +27,7 @@ class EventList(ApiView):
     query_parameters = ("fleet", "replica", "kind", "search", "page", "page_size")
 
     @lists(
+        "list_events",
         "What happened, newest first",
         serializers.Event,
         OpenApiParameter("fleet", str, description="Only of this fleet."),
@@ -56,13 +57,13 @@ class RedisAway(exceptions.APIException):
 
 
 class OverviewLive(ApiView):
-    @reads("The last overview frame", serializers.Live, live=True)
+    @reads("get_live", "The last overview frame", serializers.Live, live=True)
     def get(self, request: Request) -> Response:
         return _frame(live.overview)
 
 
 class FleetLive(ApiView):
-    @reads("The last frame of a fleet", serializers.Live, live=True)
+    @reads("get_fleet_live", "The last frame of a fleet", serializers.Live, live=True)
     def get(self, request: Request, fleet: str) -> Response:
         fleet_named(fleet)
         return _frame(live.fleet, fleet)

@@ -26,7 +26,7 @@ def _answer(result: ReplicaChange, status: int = 200) -> Response:
 class ReplicaList(ApiView):
     query_parameters = ("search", "page", "page_size")
 
-    @lists("Replicas of a fleet", serializers.Replica, SEARCH)
+    @lists("list_replicas", "Replicas of a fleet", serializers.Replica, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
@@ -37,19 +37,20 @@ class ReplicaList(ApiView):
             request, rows, lambda page: [represent.replica(one, seen.get(one.name)) for one in page]
         )
 
-    @creates("Register a replica", rule_schemas.NEW_REPLICA, serializers.ReplicaChanged)
+    @creates("register_replica", "Register a replica", rule_schemas.NEW_REPLICA, serializers.ReplicaChanged)
     def post(self, request: Request, fleet: str) -> Response:
         return _answer(replicas.register(fleet, body_of(request), request.user.get_username()), 201)
 
 
 class ReplicaDetail(ApiView):
-    @reads("One replica", serializers.Replica)
+    @reads("get_replica", "One replica", serializers.Replica)
     def get(self, request: Request, fleet: str, replica: str) -> Response:
         row = replica_named(fleet_named(fleet), replica)
         seen = live.fresh_replicas(fleet).get(replica)
         return versioned(represent.replica(row, seen), row.edit_version)
 
     @changes(
+        "change_replica",
         "Change weight, admin state or address (null: not set)",
         rule_schemas.REPLICA_CHANGES,
         serializers.ReplicaChanged,
@@ -64,7 +65,7 @@ class ReplicaDetail(ApiView):
         )
         return _answer(result)
 
-    @deletes("Remove a replica; its requests in flight finish")
+    @deletes("remove_replica", "Remove a replica; its requests in flight finish")
     def delete(self, request: Request, fleet: str, replica: str) -> Response:
         replicas.delete(fleet, replica, request.user.get_username(), if_version=expected_version(request))
         return Response(status=204)

@@ -6,15 +6,17 @@ from routing.strategies import registry
 
 PROTOCOLS = ["openai", "open-inference", "generic"]
 ADMIN_STATES = ["active", "draining", "maintenance"]
+Row = serializers.Serializer[object]
+
 HEALTH = ["checking", "ready", "unready", "down"]
 
 
-class FieldProblem(serializers.Serializer[object]):
+class FieldProblem(Row):
     pointer = serializers.CharField(help_text="JSON pointer into the body; empty: the whole of it.")
     detail = serializers.CharField()
 
 
-class Problem(serializers.Serializer[object]):
+class Problem(Row):
     """RFC 9457."""
 
     type = serializers.CharField()
@@ -24,7 +26,7 @@ class Problem(serializers.Serializer[object]):
     errors = FieldProblem(many=True)  # type: ignore[assignment]  # hides a property for one class
 
 
-class Workers(serializers.Serializer[object]):
+class Workers(Row):
     """Proxy workers and the version that carries the change."""
 
     live = serializers.IntegerField(help_text="Workers heard within the last 5 seconds.")
@@ -33,7 +35,7 @@ class Workers(serializers.Serializer[object]):
     waited_ms = serializers.FloatField()
 
 
-class Outcome(serializers.Serializer[object]):
+class Outcome(Row):
     changed = serializers.ListField(
         child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
     )
@@ -49,7 +51,7 @@ class StrategyParameters(serializers.DictField):
     child = serializers.JSONField()
 
 
-class Timeouts(serializers.Serializer[object]):
+class Timeouts(Row):
     connect_s = serializers.FloatField()
     first_byte_s = serializers.FloatField()
     idle_s = serializers.FloatField()
@@ -57,18 +59,18 @@ class Timeouts(serializers.Serializer[object]):
     total_s = serializers.FloatField()
 
 
-class Retries(serializers.Serializer[object]):
+class Retries(Row):
     budget_percent = serializers.FloatField()
     replay_safe = serializers.ChoiceField(choices=["auto", "always", "never"])
 
 
-class Ejection(serializers.Serializer[object]):
+class Ejection(Row):
     consecutive_failures = serializers.IntegerField()
     base_s = serializers.FloatField()
     max_ejected_percent = serializers.FloatField()
 
 
-class PolicyValues(serializers.Serializer[object]):
+class PolicyValues(Row):
     """Every value in force, defaults included."""
 
     strategy = serializers.ChoiceField(choices=registry.names())
@@ -80,7 +82,7 @@ class PolicyValues(serializers.Serializer[object]):
     slow_start_s = serializers.FloatField()
 
 
-class Policy(serializers.Serializer[object]):
+class Policy(Row):
     fleet = serializers.CharField()
     revision = serializers.IntegerField()
     policy = PolicyValues()
@@ -91,7 +93,7 @@ class PolicyChanged(Policy, Outcome):
     pass
 
 
-class Probe(serializers.Serializer[object]):
+class Probe(Row):
     preset = serializers.CharField()
     period_s = serializers.FloatField()
     timeout_s = serializers.FloatField(allow_null=True)
@@ -109,7 +111,7 @@ class HealthCounts(serializers.DictField):
     child = serializers.IntegerField()
 
 
-class Fleet(serializers.Serializer[object]):
+class Fleet(Row):
     name = serializers.CharField()
     protocol = serializers.ChoiceField(choices=PROTOCOLS)
     aliases = serializers.ListField(child=serializers.CharField())
@@ -129,14 +131,14 @@ class FleetChanged(Fleet, Outcome):
     pass
 
 
-class Health(serializers.Serializer[object]):
+class Health(Row):
     state = serializers.ChoiceField(choices=HEALTH)
     reason = serializers.CharField(allow_blank=True)
     has_passed = serializers.BooleanField()
     since = serializers.DateTimeField()
 
 
-class Replica(serializers.Serializer[object]):
+class Replica(Row):
     name = serializers.CharField()
     uid = serializers.CharField()
     url = serializers.CharField()
@@ -158,7 +160,7 @@ class ReplicaChanged(Replica, Outcome):
     pass
 
 
-class Revision(serializers.Serializer[object]):
+class Revision(Row):
     number = serializers.IntegerField()
     policy = PolicyValues()
     weights = serializers.DictField(child=serializers.FloatField(allow_null=True))
@@ -167,13 +169,13 @@ class Revision(serializers.Serializer[object]):
     created_at = serializers.DateTimeField()
 
 
-class HardwareClass(serializers.Serializer[object]):
+class HardwareClass(Row):
     name = serializers.CharField()
     weight = serializers.FloatField()
     created_at = serializers.DateTimeField()
 
 
-class StrategyParameter(serializers.Serializer[object]):
+class StrategyParameter(Row):
     name = serializers.CharField()
     type = serializers.ChoiceField(choices=["number", "integer", "boolean", "string"])
     default = serializers.JSONField()
@@ -182,13 +184,13 @@ class StrategyParameter(serializers.Serializer[object]):
     words = serializers.CharField(allow_blank=True)
 
 
-class Strategy(serializers.Serializer[object]):
+class Strategy(Row):
     name = serializers.CharField()
     sentence = serializers.CharField()
     parameters = StrategyParameter(many=True)
 
 
-class Event(serializers.Serializer[object]):
+class Event(Row):
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
     kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "system"])
@@ -199,6 +201,6 @@ class Event(serializers.Serializer[object]):
     actor = serializers.CharField(allow_blank=True)
 
 
-class Live(serializers.Serializer[object]):
+class Live(Row):
     age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
     frame = serializers.JSONField(allow_null=True, help_text="As pages get it once a second.")

@@ -1,13 +1,16 @@
 """At most so many requests in ten seconds, by user or by address. An absent Redis stops nobody."""
 
 import time
+from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
-from rest_framework.views import APIView
 
 from controlplane import redis
+
+if TYPE_CHECKING:  # REST framework imports this module while it imports its views
+    from rest_framework.views import APIView
 
 WINDOW_S = 10
 SIGNED_IN = 1500
@@ -18,7 +21,7 @@ KEY = "sy:throttle:{who}:{window}"
 class SteadyThrottle(BaseThrottle):
     """A count in a fixed window: one round trip, whatever the limit."""
 
-    def allow_request(self, request: Request, view: APIView) -> bool:
+    def allow_request(self, request: Request, view: "APIView") -> bool:
         user = request.user
         who, limit = (
             (f"user:{user.pk}", SIGNED_IN)
