@@ -1,7 +1,8 @@
-"""Makes the two locks from pyproject.toml, for maintainers: ``make lock`` (needs uv).
+"""Makes the locks from pyproject.toml, for maintainers: ``make lock`` (needs uv).
 
-``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top.
-Both are universal: every platform and Python from 3.11 on, with the hash of every wheel.
+``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top, and
+``deploy/lock-postgres.txt`` only what PostgreSQL needs on top. All are universal: every platform and
+Python from 3.11 on, with the hash of every wheel.
 """
 
 import re
@@ -13,6 +14,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 PROJECT = FOLDER.parent
+ON_TOP = {
+    FOLDER / "lock-dev.txt": "--group=dev",
+    PROJECT / "deploy" / "lock-postgres.txt": "--extra=postgres",
+}
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
 OPTIONS = ["--universal", "--generate-hashes", "--python-version=3.11", "--only-binary=:all:"]
 OPTIONS += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
@@ -20,14 +25,16 @@ OPTIONS += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-fi
 
 def main() -> None:
     uv = shutil.which("uv") or sys.exit("make lock needs uv (pip install uv).")
-    upgrade = ["--upgrade"] if "--upgrade" in sys.argv[1:] else []
-    run = [uv, "pip", "compile", str(PROJECT / "pyproject.toml"), *OPTIONS]
-    lock = compiled([*run, "--extra=examples", *upgrade], FOLDER / "lock.txt")
-    (FOLDER / "lock.txt").write_text(HEADER + lock)
-    everything = [*run, "--extra=examples", "--group=dev", *upgrade, f"--constraint={FOLDER / 'lock.txt'}"]
-    both = compiled(everything, FOLDER / "lock-dev.txt")
-    known = set(blocks(lock))
-    (FOLDER / "lock-dev.txt").write_text(HEADER + "".join(b for b in blocks(both) if b not in known))
+    run = [uv, "pip", "compile", str(PROJECT / "pyproject.toml"), *OPTIONS, "--extra=examples"]
+    if "--upgrade" in sys.argv[1:]:
+        run.append("--upgrade")
+    base = FOLDER / "lock.txt"
+    lock = compiled(run, base)
+    base.write_text(HEADER + lock)
+    for on_top, extra in ON_TOP.items():
+        both = compiled([*run, extra, f"--constraint={base}"], on_top)
+        known = set(blocks(lock))
+        on_top.write_text(HEADER + "".join(block for block in blocks(both) if block not in known))
 
 
 def compiled(command: list[str], present: Path) -> str:

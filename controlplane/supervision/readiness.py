@@ -51,11 +51,13 @@ def reached_in_time(step: Step, check_alive: Callable[[], None]) -> bool:
     return True
 
 
-def steps(options: UpOptions, redis_socket: str | None) -> list[Step]:
+def redis(socket_path: str) -> Step:
+    return Step("Redis answers", "redis", lambda: redis_answers(socket_path))
+
+
+def steps(options: UpOptions) -> list[Step]:
     """What must answer before ``up`` says that it is up."""
     found: list[Step] = []
-    if redis_socket is not None:
-        found.append(Step("Redis answers", "redis", lambda: redis_answers(redis_socket)))
     dashboard, proxy = options.dashboard_url, options.proxy_url
     admin = f"http://127.0.0.1:{options.admin_port}"
     found.append(Step("dashboard and API answer", "web", lambda: status_of(dashboard + "/readyz") == 200))

@@ -67,10 +67,13 @@ class Session:
     def own_redis_socket(self) -> Path | None:
         return Path(urlsplit(self.redis_url).path) if os.environ.get(OWN_REDIS) else None
 
+    def wait_for_redis(self) -> None:
+        """Before anything is written: what is written is published at once."""
+        if socket := self.own_redis_socket:
+            readiness.wait_for([readiness.redis(str(socket))], self.check_alive, self.say)
+
     def wait_until_ready(self) -> None:
-        socket = self.own_redis_socket
-        needed = readiness.steps(self.options, str(socket) if socket else None)
-        readiness.wait_for(needed, self.check_alive, self.say)
+        readiness.wait_for(readiness.steps(self.options), self.check_alive, self.say)
 
     def check_alive(self) -> None:
         if self.supervisor is None or self.supervisor.poll() is not None:

@@ -54,6 +54,7 @@ class Command(BaseCommand):
             self.say("static files are collected")
         administrator = preparation.ensure_administrator()
         session.start()
+        session.wait_for_redis()
         self.register_examples(session.options)
         session.wait_until_ready()
         seconds = time.monotonic() - started
