@@ -150,6 +150,7 @@ def test_panic_ignores_health_of_those_that_passed_once(make_pool, send):
             {"health": "down"},
             {"health": "unready"},
             {"health": "checking", "has_passed": False},
+            {"health": "checking"},
             {"health": "down", "admin_state": "maintenance"},
         ]
     )
@@ -185,6 +186,20 @@ def test_slow_start_limits_slots_too(make_pool, make_snapshot):
     assert [replica.concurrency for replica in pool.replicas] == [20, 2]
     pool.refresh(40.0)
     assert [replica.concurrency for replica in pool.replicas] == [20, 20]
+
+
+def test_slow_start_outlasts_what_is_learned_meanwhile(make_pool, make_snapshot):
+    pool = make_pool(1)
+    pool.refresh(1.0)
+    pool.replace(make_snapshot(2, version=2))
+    pool.refresh(2.0)
+    held = [pool.begin(1.0, 2.0) for _ in range(20)]
+    for attempt in held:
+        attempt.settle(Outcome.SUCCESS, 2.05)
+    old, new = pool.replicas
+    assert old.cost == pytest.approx(old.seconds_per_work)
+    assert new.picked > 0
+    assert new.cost == pytest.approx(10 * new.seconds_per_work)
 
 
 def test_the_first_table_is_not_ramped(make_pool):

@@ -129,6 +129,7 @@ def test_one_probe_request_a_host_decides_for_all(block, make_snapshot, fail, se
     assert probe.replica.name == "r0"
     assert "r0" not in {send(one, ends + 0.01 * i) for i in range(30)}
     probe.settle(Outcome.SUCCESS, ends + 0.5)
+    assert all(explained.eligible for pool in (one, two) for explained in pool.explain(ends + 0.6))
     assert "r0" in {send(one, ends + 0.7) for _ in range(3)}
     assert "r0" in {send(two, ends + 0.7) for _ in range(3)}
 
@@ -153,6 +154,35 @@ def test_the_limit_on_ejections_is_the_hosts(block, make_snapshot, fail):
         pool.refresh(1.2)
         out = [replica.name for replica in pool.replicas if replica.ejection.until]
         assert out == ["r0", "r1"]
+
+
+def test_two_claims_at_once_stay_within_the_limit(block, make_snapshot, fail):
+    """The second worker ejects just after the first has looked and before it has written."""
+
+    class Interloper(Random):
+        between = None
+
+        def random(self):
+            between, self.between = self.between, None
+            if between is not None:
+                between()
+            return super().random()
+
+    snapshot, rng = make_snapshot(2, strategy="round_robin"), Interloper(1)
+    one = Pool(snapshot, SharedCounts.attach(block.fd, 0), rng)
+    two = Pool(snapshot, SharedCounts.attach(block.fd, 1), Random(2))
+    fail(one, "r0", 4, 1.0)
+    two.refresh(1.0)
+    last = one.begin(1.0, 1.01)
+    while last.replica.name != "r0":
+        last.settle(Outcome.CANCELLED, 1.01)
+        last = one.begin(1.0, 1.01)
+    rng.between = lambda: fail(two, "r1", 5, 1.02)
+    last.settle(Outcome.FAILED, 1.02)
+    assert rng.between is None
+    for pool in (one, two):
+        pool.refresh(1.2)
+        assert [replica.name for replica in pool.replicas if replica.ejection.until] == ["r1"]
 
 
 def test_what_one_worker_learns_the_other_knows(block, make_snapshot):
