@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -14,6 +15,8 @@ from rest_framework.views import set_rollback
 from controlplane.services.errors import FieldError, ServiceError
 
 CONTENT_TYPE = "application/problem+json"
+# Named, not imported: the control plane never imports the dashboard.
+PAGE = "dashboard/problem.html"
 
 
 def body(status: int, detail: str, errors: Iterable[FieldError] = ()) -> dict[str, Any]:
@@ -88,27 +91,29 @@ def _html_wanted(request: HttpRequest) -> bool:
     return not request.path.startswith("/api/") and "text/html" in request.headers.get("Accept", "")
 
 
-def _plain_or_problem(request: HttpRequest, status: int, detail: str) -> HttpResponse:
-    if _html_wanted(request):
-        return HttpResponse(f"{detail}\n", status=status, content_type="text/plain; charset=utf-8")
-    return problem(status, detail)
+def page_or_problem(request: HttpRequest, status: int, detail: str) -> HttpResponse:
+    """A page for a browser, a problem for everything else. Needs neither database nor session."""
+    if not _html_wanted(request):
+        return problem(status, detail)
+    page = render_to_string(PAGE, {"title": HTTPStatus(status).phrase.capitalize(), "detail": detail})
+    return HttpResponse(page, status=status)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _plain_or_problem(request, 400, "The request could not be understood.")
+    return page_or_problem(request, 400, "The request could not be understood.")
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _plain_or_problem(request, 403, str(exception) or "You may not do this.")
+    return page_or_problem(request, 403, str(exception) or "You may not do this.")
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _plain_or_problem(request, 404, f"There is nothing at {request.path}.")
+    return page_or_problem(request, 404, f"There is nothing at {request.path}.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _plain_or_problem(request, 500, "Something broke here. The server's log says what.")
+    return page_or_problem(request, 500, "Something broke here. The server's log says what.")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return _plain_or_problem(request, 403, f"{reason or 'CSRF check failed.'} Reload the page and try again.")
+    return page_or_problem(request, 403, f"{reason or 'CSRF check failed.'} Reload the page and try again.")
