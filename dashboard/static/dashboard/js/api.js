@@ -62,8 +62,8 @@ function csrfToken() {
 
 /** The same request as a line for a terminal. @param {string} method @param {string} path @param {unknown} [body] */
 export function curl(method, path, body) {
-  const json = body === undefined ? "" : ` \\\n  -H "Content-Type: application/json" -d ${quoted(JSON.stringify(body))}`;
-  return `curl -X ${method} -H "Authorization: Token $TOKEN"${json} \\\n  ${location.origin}${API}${path}`;
+  const json = body === undefined ? "" : ` \\\n  --json ${quoted(JSON.stringify(body))}`;
+  return `curl -X ${method} ${location.origin}${API}${path} \\\n  -H "Authorization: Token $TOKEN"${json}`;
 }
 
 /** @param {string} value */

@@ -5,13 +5,11 @@
 export const NOTHING = "–";
 const thousands = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
-/** Three significant digits, without an exponent. @param {number} value */
-export function digits(value) {
-  const size = Math.abs(value);
-  if (size >= 100) return thousands.format(value);
-  if (size >= 10) return value.toFixed(1);
-  if (size === 0) return "0";
-  return value.toFixed(2);
+/** A round number beside an axis: no digits that say nothing. @param {number} value @param {string} unit */
+export function tick(value, unit) {
+  if (value === 0) return "0";
+  const number = value >= 1000 ? thousands.format(value) : String(Number(value.toPrecision(3)));
+  return unit ? `${number} ${unit}` : number;
 }
 
 /** Seconds → "4.2 ms", "42 ms", "1.31 s", "2.1 min". @param {number | null | undefined} seconds @returns {Quantity} */

@@ -12,11 +12,13 @@
     }
   };
 
+  /** @param {string | null} theme */
   const show = (theme) => {
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
     else delete document.documentElement.dataset.theme;
   };
 
+  /** @param {string} theme */
   const choose = (theme) => {
     try {
       if (theme === "system") localStorage.removeItem(KEY);

@@ -6,7 +6,7 @@ import { onThemeChange } from "./palette.js";
 
 /**
  * @typedef {{title: string, lines: (import("./time_chart.js").Line & {column: "rps" | "p50" | "p99" | "inFlight"})[],
- *   quantity: (value: any) => import("../format.js").Quantity, floor: number, note?: string}} ChartKind
+ *   quantity: (value: any) => import("../format.js").Quantity, tick: (value: number) => string, floor: number}} ChartKind
  */
 
 /**
@@ -24,7 +24,7 @@ export function ChartPanel({ kind, series, seconds, markers, markersVersion }) {
     const made = new TimeChart(/** @type {HTMLElement} */ (place.current), {
       lines: kind.lines,
       floor: kind.floor,
-      format: (value) => kind.quantity(value).join(" ").trim(),
+      format: kind.tick,
       markers: () => now.current,
       hover,
     });
@@ -44,7 +44,7 @@ export function ChartPanel({ kind, series, seconds, markers, markersVersion }) {
     <div class="chart-head">
       <h2>${kind.title}</h2>
       ${kind.lines.map((line) => html`<${Reading} key=${line.column} line=${line} kind=${kind} series=${series} at=${at} />`)}
-      <span class="legend">${at !== null ? clockTime(series.at[at]) : legend(kind)}</span>
+      ${at !== null && html`<time class="muted">${clockTime(series.at[at])}</time>`}
     </div>
     <div class="plot" ref=${place} role="img" aria-label=${summary(kind, series)}></div>
   </section>`;
@@ -53,14 +53,8 @@ export function ChartPanel({ kind, series, seconds, markers, markersVersion }) {
 /** @param {any} props */
 function Reading({ line, kind, series, at }) {
   const value = at === null ? series[line.column].at(-1) : series[line.column][at];
-  return html`<span><span class="big"><${Quantity} of=${kind.quantity(value ?? null)} /></span
-    >${kind.lines.length > 1 && html` <span class="muted">${line.label}</span>`}</span>`;
-}
-
-/** @param {ChartKind} kind */
-function legend(kind) {
-  if (kind.lines.length < 2) return kind.note ?? "";
-  return kind.lines.map((line) => html`<span class=${line.column}><i></i>${line.label}</span>`);
+  return html`<span class="nowrap">${kind.lines.length > 1 && html`<i class=${`line-key ${line.column}`}></i><span class="muted">${line.label} </span>`}
+    <span class="big"><${Quantity} of=${kind.quantity(value ?? null)} /></span></span>`;
 }
 
 /** @param {ChartKind} kind @param {import("../live/series.js").Series} series */

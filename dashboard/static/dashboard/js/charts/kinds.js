@@ -1,11 +1,12 @@
 /** The charts that both pages show. */
-import { count, digits, duration, rate } from "../format.js";
+import { count, duration, rate, tick } from "../format.js";
 
 /** @type {import("./chart_panel.js").ChartKind} */
 export const REQUESTS = {
   title: "Requests",
   lines: [{ label: "requests", token: "--accent", column: "rps", fill: true }],
   quantity: (value) => (value === null ? duration(null) : rate(value)),
+  tick: (value) => tick(value, "/s"),
   floor: 1,
 };
 
@@ -17,6 +18,7 @@ export const LATENCY = {
     { label: "p99", token: "--p99", column: "p99" },
   ],
   quantity: duration,
+  tick: (value) => (value < 1 ? tick(value * 1000, "ms") : tick(value, "s")),
   floor: 0.001,
 };
 
@@ -24,6 +26,7 @@ export const LATENCY = {
 export const IN_FLIGHT = {
   title: "In flight",
   lines: [{ label: "in flight", token: "--flow", column: "inFlight", fill: true }],
-  quantity: (value) => (value === null ? duration(null) : [Number.isInteger(value) ? count(value) : digits(value), ""]),
+  quantity: (value) => (value === null ? duration(null) : [count(value), ""]),
+  tick: (value) => tick(value, ""),
   floor: 4,
 };

@@ -48,10 +48,20 @@ function drawMarkers(plot, markers) {
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
     if (lastLabel - x < LABEL_ROOM_PX * scale) continue;
-    const room = bbox.left + bbox.width - x > ctx.measureText(marker.label).width + 8 * scale;
-    ctx.textAlign = room ? "left" : "right";
-    ctx.fillText(marker.label, x + (room ? 4 : -4) * scale, bbox.top);
-    lastLabel = x;
+    lastLabel = writeLabel(ctx, marker.label, x, bbox, scale);
   }
   ctx.restore();
+}
+
+/** Right of its line where there is room, else left of it. Answers where the label begins. @param {any} ctx @param {string} label @param {number} x @param {any} bbox @param {number} scale */
+function writeLabel(ctx, label, x, bbox, scale) {
+  const width = ctx.measureText(label).width;
+  const gap = 4 * scale;
+  const left = bbox.left + bbox.width - x > width + 2 * gap ? x + gap : x - gap - width;
+  const ink = ctx.fillStyle;
+  ctx.fillStyle = color("--panel");
+  ctx.fillRect(left - 2 * scale, bbox.top - scale, width + 4 * scale, 14 * scale);
+  ctx.fillStyle = ink;
+  ctx.fillText(label, left, bbox.top);
+  return Math.min(left, x);
 }

@@ -63,6 +63,7 @@ export class TimeChart {
     const config = {
       width: this.place.clientWidth || 300,
       height: this.place.clientHeight || 150,
+      padding: [10, 20, 0, 0],
       legend: { show: false },
       cursor: {
         y: false,
@@ -95,10 +96,10 @@ export class TimeChart {
     return [
       {
         ...common,
-        size: 22,
-        gap: 4,
+        size: 24,
+        gap: 6,
         grid: { show: false },
-        splits: () => [this.range[0], (this.range[0] + this.range[1]) / 2, this.range[1]],
+        splits: () => this.#times(),
         values: (/** @type {any} */ _plot, /** @type {number[]} */ at) => at.map((when) => this.#ago(when)),
       },
       {
@@ -112,11 +113,19 @@ export class TimeChart {
     ];
   }
 
+  /** Now, and whole minutes back. */
+  #times() {
+    const [from, now] = this.range;
+    const step = 60 * Math.max(1, Math.round((now - from) / 60 / 3));
+    const times = [];
+    for (let at = now; at >= from - 0.5; at -= step) times.unshift(at);
+    return times;
+  }
+
   /** @param {number} when */
   #ago(when) {
-    const seconds = Math.round(this.range[1] - when);
-    if (seconds === 0) return "now";
-    return seconds % 60 ? `−${seconds} s` : `−${seconds / 60} min`;
+    const minutes = Math.round((this.range[1] - when) / 60);
+    return minutes ? `−${minutes} min` : "now";
   }
 }
 

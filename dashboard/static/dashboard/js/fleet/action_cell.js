@@ -2,6 +2,7 @@
 import { curl } from "../api.js";
 import { plural } from "../format.js";
 import { html } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
 
 /**
  * @param {{replica: import("../frames.js").ReplicaLive, frame: import("../frames.js").FleetFrame,
@@ -9,7 +10,7 @@ import { html } from "../html.js";
  */
 export function ActionCell({ replica, frame, actions }) {
   const row = actions.of(replica.name);
-  return html`<${Button} replica=${replica} row=${row} actions=${actions} />
+  return html`${MAY_CHANGE && html`<${Button} replica=${replica} row=${row} actions=${actions} />`}
     ${actions.adminState(replica) !== "active" && html`<div class="cell-note">${drained(replica, frame)}</div>`}
     ${row.result && html`<div class="cell-note applied" role="status">${row.result}</div>`}
     ${row.problem && html`<div class="cell-note problem" role="alert">${row.problem}</div>`}`;

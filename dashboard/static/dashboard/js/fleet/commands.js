@@ -13,7 +13,7 @@ export function SendRequest({ fleet, protocol, proxyUrl }) {
 function request(fleet, protocol, proxyUrl) {
   if (protocol === "openai") {
     const body = { model: fleet, messages: [{ role: "user", content: "Hello" }], max_tokens: 16 };
-    return `curl ${proxyUrl}/v1/chat/completions \\\n  -H "Content-Type: application/json" \\\n  -d ${quoted(JSON.stringify(body))}`;
+    return `curl ${proxyUrl}/v1/chat/completions \\\n  --json ${quoted(JSON.stringify(body))}`;
   }
   if (protocol === "open-inference") return `curl ${proxyUrl}/v2/models/${fleet}`;
   return `curl ${proxyUrl}/fleets/${fleet}/`;
@@ -22,9 +22,8 @@ function request(fleet, protocol, proxyUrl) {
 /** The newest action of a row, or the one that would drain the first. @param {{actions: import("./row_actions.js").RowActions, first: string}} props */
 export function LastAction({ actions, first }) {
   const { path, body } = actions.last ?? { path: `/fleets/${actions.fleet}/replicas/${first}`, body: { admin_state: "draining" } };
-  return html`<section class="panel stack" aria-labelledby="command-title">
-    <h2 id="command-title">${actions.last ? "The last change as a command" : `Draining ${first} as a command`}</h2>
-    <${Copyable} label="Command" text=${curl("PATCH", path, body)} /></section>`;
+  return html`<details class="table-foot"><summary>${actions.last ? "The last change as a command" : `Draining ${first} as a command`}</summary>
+    <${Copyable} label="Command" text=${curl("PATCH", path, body)} /></details>`;
 }
 
 /** @param {{fleet: string}} props */

@@ -11,7 +11,7 @@ import { Feed } from "../live/feed.js";
 import { Banner } from "../parts/banner.js";
 import { searchField } from "../parts/search.js";
 import { Timeline } from "../parts/timeline.js";
-import { LastAction, NoReplicas, SendRequest } from "./commands.js";
+import { NoReplicas, SendRequest } from "./commands.js";
 import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
 import { PolicyPanel } from "./policy_panel.js";
@@ -45,8 +45,12 @@ function changed() {
   draw();
 }
 
+let skeleton = true;
+
 function draw() {
   if (feed.liveness === "connecting") return; // the skeleton stays
+  if (skeleton) place.replaceChildren();
+  skeleton = false;
   render(html`<${Page} />`, place);
 }
 
@@ -78,8 +82,7 @@ function Replicas() {
       <p>The conductor has not sent a frame of this fleet. Is it running? <code>manage.py conductor</code></p></section>`;
   }
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} />`;
-  return html`<${ReplicaTable} model=${model} actions=${actions} search=${search} />
-    <${LastAction} actions=${actions} first=${frame.replicas[0].name} />`;
+  return html`<${ReplicaTable} model=${model} actions=${actions} search=${search} />`;
 }
 
 searchField({ changed: (words) => ((search = words), draw()) });

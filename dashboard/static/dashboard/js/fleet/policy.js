@@ -8,6 +8,8 @@ import { applied } from "./applied.js";
  * @typedef {{name: string, sentence: string, parameters: Parameter[]}} Strategy
  */
 
+const REVISIONS_SHOWN = 10;
+
 export class Policy {
   /** @param {string} fleet @param {() => void} changed */
   constructor(fleet, changed) {
@@ -16,6 +18,8 @@ export class Policy {
     this.changed = changed;
     /** @type {Strategy[]} */
     this.strategies = [];
+    /** Newest first. @type {{number: number, summary: string, actor: string, created_at: string}[]} */
+    this.revisions = [];
     /** @type {any} */
     this.stored = null;
     this.revision = 0;
@@ -35,8 +39,11 @@ export class Policy {
   /** Reads both; keeps a draft that was begun. */
   async read() {
     try {
-      const [strategies, policy] = await Promise.all([api("GET", "/strategies"), api("GET", this.path)]);
-      this.strategies = strategies.data.results ?? strategies.data;
+      const revisions = `/fleets/${this.fleet}/revisions?page_size=${REVISIONS_SHOWN}`;
+      const paths = ["/strategies", this.path, revisions];
+      const [strategies, policy, earlier] = await Promise.all(paths.map((path) => api("GET", path)));
+      this.strategies = strategies.data;
+      this.revisions = earlier.data.results;
       this.#store(policy);
       this.problem = "";
     } catch (error) {
@@ -112,9 +119,9 @@ export class Policy {
     return this.#write(() => api("PATCH", this.path, { body: this.body(), etag: this.etag }), before);
   }
 
-  /** Back to how it was before the last change made here. */
-  goBack() {
-    return this.#write(() => api("POST", `/fleets/${this.fleet}/revisions/${this.previous}/restore`), 0);
+  /** As it was at an earlier revision, which makes a new one. @param {number} revision */
+  goBack(revision) {
+    return this.#write(() => api("POST", `/fleets/${this.fleet}/revisions/${revision}/restore`), this.revision);
   }
 
   /** @param {() => Promise<{data: any, etag: string | null}>} request @param {number} previous */
@@ -123,7 +130,7 @@ export class Policy {
     this.#touched();
     try {
       const { data } = await request();
-      this.previous = data.revision > previous ? previous : 0;
+      this.previous = data.revision > previous ? previous : 0; // nothing changed: nothing to go back to
       this.strategy = "";
       this.typed = {};
       const result = applied(data);

@@ -1,6 +1,8 @@
 /** How this fleet picks a replica: strategy, its parameters, and what surrounds the pick. */
 import { curl } from "../api.js";
+import { moment } from "../format.js";
 import { html } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
 import { ParameterField } from "./parameter_field.js";
 
@@ -19,12 +21,12 @@ export function PolicyPanel({ policy }) {
     ${heading}
     <form class="stack" onSubmit=${submit}>
       <div class="fields">
-        <div class="field"><label for="strategy">Strategy</label>
-          <select id="strategy" aria-describedby="strategy-help" value=${policy.shown()?.name} disabled=${policy.busy}
+        <div class="parameter"><div class="field"><label for="strategy">Strategy</label>
+          <select id="strategy" aria-describedby="strategy-help" value=${policy.shown()?.name} disabled=${policy.busy || !MAY_CHANGE}
             onChange=${(/** @type {any} */ event) => policy.choose(event.target.value)}>
             ${policy.strategies.map((one) => html`<option value=${one.name} selected=${one.name === policy.shown()?.name}>${one.name.replaceAll("_", " ")}</option>`)}
           </select></div>
-        <p class="help" id="strategy-help">${policy.shown()?.sentence}</p>
+          <p class="help" id="strategy-help">${policy.shown()?.sentence}</p></div>
         ${policy.shown()?.parameters.map((one) => html`<${ParameterField} key=${`${policy.shown()?.name}.${one.name}`} parameter=${one} policy=${policy} />`)}
       </div>
       <div class="row">
@@ -35,6 +37,7 @@ export function PolicyPanel({ policy }) {
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
     <${Surroundings} stored=${policy.stored} />
+    <${Revisions} policy=${policy} />
   </section>`;
 }
 
@@ -42,9 +45,10 @@ export function PolicyPanel({ policy }) {
 function outcome(policy) {
   if (policy.busy) return html`<span class="muted">Applying …</span>`;
   if (policy.problem) return html`<span class="problem">${policy.problem}</span>`;
+  if (!MAY_CHANGE) return html`<span class="muted">Your account may look, not change.</span>`;
   if (!policy.result) return policy.dirty() && html`<span class="muted">Not applied yet</span>`;
   return html`<span class="applied">${policy.result}</span>${policy.previous > 0 &&
-    html` <button type="button" class="plain" onClick=${() => policy.goBack()}>back to revision ${policy.previous}</button>`}`;
+    html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>back to revision ${policy.previous}</button>`}`;
 }
 
 /** The rest of the policy, to be read; changed through the API. @param {{stored: any}} props */
@@ -56,6 +60,16 @@ function Surroundings({ stored: { max_concurrency: limit, slow_start_s, ejection
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
   </dl>`;
+}
+
+/** The revisions before this one, each to be gone back to. @param {{policy: import("./policy.js").Policy}} props */
+function Revisions({ policy }) {
+  const earlier = policy.revisions.filter((one) => one.number < policy.revision);
+  if (!earlier.length) return "";
+  return html`<details class="revisions"><summary>Earlier revisions</summary><ol>
+    ${earlier.map((one) => html`<li key=${one.number}><span>${one.number} · ${one.summary}<br /><span class="muted">${one.actor}, ${moment(new Date(one.created_at))}</span></span>
+      ${MAY_CHANGE && html`<button type="button" disabled=${policy.busy} aria-label=${`Restore revision ${one.number}`} onClick=${() => policy.goBack(one.number)}>Restore</button>`}</li>`)}
+  </ol></details>`;
 }
 
 /** @param {{name: string, children?: any}} props */

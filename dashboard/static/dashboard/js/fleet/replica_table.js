@@ -8,6 +8,7 @@ import { matches } from "../parts/search.js";
 import { Spark } from "../parts/spark.js";
 import { State } from "../parts/state.js";
 import { ActionCell } from "./action_cell.js";
+import { LastAction } from "./commands.js";
 import { WeightField } from "./weight_field.js";
 
 const ROW_PX = 51;
@@ -37,6 +38,7 @@ export function ReplicaTable({ model, actions, search }) {
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No replica matches “${search}”.</td></tr></tbody>`}
       </table>
     </div>
+    <${LastAction} actions=${actions} first=${frame.replicas[0].name} />
   </section>`;
 }
 
@@ -50,7 +52,7 @@ function ReplicaRow({ replica, middle, model, actions }) {
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
     <td class="num" data-label="Weight"><${WeightField} replica=${replica} own=${settings?.weight} actions=${actions} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
-    <td data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /></td>
+    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /></td>
     <td class="num" data-label="p50"><${Quantity} of=${duration(replica.p50_s)} /></td>
     <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /></td>
     <td class="sparkline"><${Spark} values=${model.slow.of(replica.name)} tone="slow" /></td>

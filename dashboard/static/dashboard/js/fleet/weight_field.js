@@ -1,6 +1,7 @@
 /** A replica's weight: a number that opens into a field. Enter saves, Escape leaves it. */
 import { weight as written } from "../format.js";
 import { html, useEffect, useRef, useState } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
 
 /** @param {{replica: import("../frames.js").ReplicaLive, own: number | null | undefined, actions: import("./row_actions.js").RowActions}} props `own`: set on the replica itself */
 export function WeightField({ replica, own, actions }) {
@@ -27,6 +28,7 @@ export function WeightField({ replica, own, actions }) {
     if (await actions.weigh(replica.name, text === "" ? null : number)) edit(false);
   };
 
+  if (!MAY_CHANGE) return written(replica.weight);
   if (!editing) {
     const hint = own === null ? "From its hardware class. Click to give it its own" : "Click to change";
     return html`<button type="button" ref=${opener} class="weight-button" title=${hint} aria-label=${`Weight of ${replica.name}: ${written(replica.weight)}. Change`}

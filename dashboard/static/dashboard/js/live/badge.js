@@ -2,6 +2,7 @@
 import { age } from "../format.js";
 
 const TICK_MS = 200;
+const ENDED = /** @type {Record<string, string>} */ ({ "signed out": "signed out · reload to sign in", removed: "this fleet was removed" });
 
 /** @param {import("./feed.js").Feed} feed */
 export function showBadge(feed) {
@@ -25,7 +26,7 @@ export function showBadge(feed) {
 /** @param {import("./feed.js").Feed} feed */
 function wording(feed) {
   const old = feed.ageMs();
-  if (feed.ended) return { "signed out": "signed out · reload to sign in", removed: "this fleet was removed" }[feed.ended];
+  if (feed.ended) return ENDED[feed.ended];
   if (feed.liveness === "connecting") return feed.failures ? "not connected · trying again" : "connecting …";
   if (feed.liveness === "waiting" || old === null) return "connected · nothing measured yet";
   if (feed.liveness === "live") return `live · ${age(old / 1000)} ago`;

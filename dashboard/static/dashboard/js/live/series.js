@@ -9,23 +9,26 @@ const SAME_S = 0.2;
 /** @typedef {(number | null)[]} Column */
 
 export class Series {
-  constructor() {
-    /** Grows with every change, so that a chart knows whether to draw. */
-    this.version = 0;
-    this.#clear();
-  }
-
-  #clear() {
-    /** @type {number[]} */ this.at = [];
-    /** @type {Column} */ this.rps = [];
-    /** @type {Column} */ this.p50 = [];
-    /** @type {Column} */ this.p99 = [];
-    /** @type {Column} */ this.inFlight = [];
-  }
+  /** Grows with every change, so that a chart knows whether to draw. */
+  version = 0;
+  /** Unix seconds. @type {number[]} */
+  at = [];
+  /** @type {Column} */
+  rps = [];
+  /** @type {Column} */
+  p50 = [];
+  /** @type {Column} */
+  p99 = [];
+  /** @type {Column} */
+  inFlight = [];
 
   /** Replaces everything. @param {import("../frames.js").Point[]} points oldest first */
   reset(points) {
-    this.#clear();
+    this.at = [];
+    this.rps = [];
+    this.p50 = [];
+    this.p99 = [];
+    this.inFlight = [];
     for (const point of points) this.push(point);
     this.version++;
   }

@@ -38,8 +38,12 @@ function changed() {
   draw();
 }
 
+let skeleton = true;
+
 function draw() {
   if (feed.liveness === "connecting") return; // the skeleton stays
+  if (skeleton) place.replaceChildren();
+  skeleton = false;
   render(html`<${Page} />`, place);
 }
 
@@ -56,7 +60,7 @@ function Page() {
     <div class="columns">
       <div class="data"><${ChartPanel} kind=${REQUESTS} ...${chart} /></div>
       <div class="data"><${ChartPanel} kind=${LATENCY} ...${chart} /></div>
-      <${Timeline} events=${events} />
+      <${Timeline} events=${events} everyFleet />
     </div>
     <${Workers} frame=${frame} />`;
 }

@@ -87,7 +87,7 @@ function out({ fleets }, events) {
   return {
     level: "warn",
     title: `${plural(total, "replica")} out`,
-    text: html`<b>${fleet.name}</b>: ${counted(fleet)}${event && html` since ${when(event)}: ${event.replica && html`<b>${event.replica}</b> `}${event.text}`}.
+    text: html`<b>${fleet.name}</b>: ${counted(fleet)}${event && html`. Since ${when(event)}: ${event.replica && !event.text.includes(event.replica) && html`<b>${event.replica}</b> `}${firstClause(event)}`}.
       ${" "}The other ${fleet.eligible === 1 ? "one takes" : `${fleet.eligible} take`} its requests.${rest && ` Also: ${rest}.`}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
@@ -131,6 +131,11 @@ function latest(events, fleet, states) {
 function since(events, fleet, states) {
   const event = latest(events, fleet, states);
   return event ? html` since ${when(event)}` : "";
+}
+
+/** What follows a semicolon ("probation in 5 s") was true when it was written. @param {import("../live/events.js").Event} event */
+function firstClause({ text }) {
+  return text.split(";")[0].replace(/\.$/, "");
 }
 
 /** @param {import("../live/events.js").Event} event */

@@ -19,7 +19,7 @@ export function Rows({ items, height, columns, row }) {
       const top = body.current?.getBoundingClientRect().top ?? 0;
       const from = Math.max(0, Math.floor(-top / height) - SPARE);
       const to = Math.ceil((innerHeight - top) / height) + SPARE;
-      setRange((old) => (old[0] === from && old[1] === to ? old : [from, to]));
+      setRange((/** @type {number[]} */ old) => (old[0] === from && old[1] === to ? old : [from, to]));
     };
     look();
     addEventListener("scroll", look, { passive: true });

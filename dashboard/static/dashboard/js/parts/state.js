@@ -4,6 +4,7 @@ import { html } from "../html.js";
 /** Drawn in a 10 × 10 box. `line`: outlined instead of filled. @type {Record<string, {path: string, line?: boolean}>} */
 const SHAPES = {
   ready: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
+  active: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
   checking: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Zm0 1.3v6.4a3.2 3.2 0 1 1 0-6.4Z" },
   unready: { path: "M5 .6 9.8 9.3H.2Z" },
   down: { path: "M1 1h8v8H1Z" },
