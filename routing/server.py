@@ -121,6 +121,9 @@ class Server:
         workers = [asyncio.ensure_future(slot.run()) for slot in self.slots]
         address = Address(self.options.listen.host, self._listeners[0].getsockname()[1])
         log.info("listening on %s with %d workers", address, len(self.slots))
+        if self.options.admin is not None and self._admin is not None:
+            admin = Address(self.options.admin.host, self._admin.getsockname()[1])
+            log.info("admin listener on %s", admin)
         if not address.is_loopback:
             log.warning("%s is reachable from outside: whoever reaches it can use the models", address)
         try:

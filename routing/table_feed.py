@@ -100,6 +100,11 @@ class TableFeed:
         except TableRefused as refusal:
             self.refuse_fleet(snapshot.name, str(refusal))
             return False
+        except Exception as problem:
+            # A mistake of ours; it must not keep the other fleets from their tables.
+            log.exception("fleet %s", snapshot.name)
+            self.refuse_fleet(snapshot.name, f"it could not be applied: {problem!r}")
+            return False
         if took:
             self._taken[snapshot.name] = snapshot
         self.refused_fleets.pop(snapshot.name, None)

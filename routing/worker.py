@@ -1,0 +1,251 @@
+"""One worker: an event loop that proxies requests, its table, its reports. Started by the parent.
+
+``python -m routing.worker CONTROL LISTENER COUNTS INDEX PARENT``: three inherited descriptors, the
+worker's index and the parent's pid. Everything else comes in the first message over CONTROL.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from routing import logs
+from routing.contract.table import FleetSnapshot, Manifest
+from routing.control_channel import (
+    Applied,
+    ControlChannel,
+    Drain,
+    Explain,
+    Explanation,
+    Message,
+    Overrides,
+    ReplicaState,
+    Reported,
+    Serving,
+    Start,
+    StopAccepting,
+    Tables,
+)
+from routing.listeners import BACKLOG
+from routing.pool import Pool
+from routing.proxy import Proxy
+from routing.reporter import Reporter
+from routing.shared_counts import SharedCounts
+from routing.table import Table
+from routing.table_feed import TableFeed
+
+if TYPE_CHECKING:
+    from routing.control_plane import ControlPlane
+
+log = logging.getLogger(__name__)
+
+FIRST_TABLE_LIMIT_S = 2.0
+"""Connections are not accepted before there is a table, but no longer than this: a caller that is
+told in words that there is none is better off than one that waits."""
+IDLE_CHECK_EVERY_S = 0.02
+LEAVE_LIMIT_S = 0.5
+PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """What one worker process runs."""
+
+    def __init__(self, listener: socket.socket, counts: SharedCounts) -> None:
+        self._listener = listener
+        self._rng = random.Random()
+        self._feed = TableFeed(Table(counts, self._rng), self._took)
+        self._proxy = Proxy(self._feed.table)
+        self._started: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
+        self._has_table = asyncio.Event()
+        self._stop_accepting = asyncio.Event()
+        self._orphaned = asyncio.Event()
+        self._channel = ControlChannel(self._received, self._orphaned.set)
+        self._from_parent = False
+        self._draining = False
+        self._reporter: Reporter | None = None
+        self._standalone = True
+        self._control_plane: ControlPlane | None = None
+
+    async def run(self, control: socket.socket) -> None:
+        """Serve until the parent says to leave, or is gone."""
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(lambda: self._channel, sock=control)
+        start = await self._started
+        logs.configure(start.log_level, f"worker/{start.index}")
+        tasks = self._begin(start)
+        orphaned = loop.create_task(self._orphaned.wait())
+        life = loop.create_task(self._serve())
+        done, others = await asyncio.wait((life, orphaned, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        for task in done:
+            task.result()
+        if life in done:
+            await self._say_goodbye()
+        self._channel.close()
+
+    def _begin(self, start: Start) -> list[asyncio.Task[Any]]:
+        """Start the reporter and, under a control plane, the link to it."""
+        loop = asyncio.get_running_loop()
+        worker = f"{start.name}/{start.parent_pid}/{start.index}"
+        self._reporter = Reporter(worker, start.incarnation, self._feed, self._proxy, self, self._rng)
+        self._reporter.draining = self._draining
+        tasks: list[asyncio.Task[Any]] = [loop.create_task(self._reporter.run())]
+        if start.redis_url is not None:
+            self._standalone = False
+            tasks.append(loop.create_task(self._follow_redis(start.redis_url, worker)))
+        return tasks
+
+    async def _follow_redis(self, redis_url: str, worker: str) -> None:
+        module = await asyncio.to_thread(_control_plane_module)
+        self._control_plane = module.ControlPlane(redis_url, worker, self._feed, self._rng)
+        await self._control_plane.run()
+
+    # --- for the reporter (reporter.Link) ----------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        return self._standalone or (self._control_plane is not None and self._control_plane.connected)
+
+    @property
+    def confirmed_at(self) -> float | None:
+        if self._standalone:
+            return time.monotonic()
+        return None if self._control_plane is None else self._control_plane.confirmed_at
+
+    async def report(self, report: bytes) -> None:
+        self._channel.send(Reported(report=report))
+        if self._control_plane is not None:
+            await self._control_plane.report(report)
+
+    # --- life --------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_TABLE_LIMIT_S):
+                await self._has_table.wait()
+        if not self._has_table.is_set():
+            log.warning("there is no routing table yet; requests are refused until there is")
+        loop = asyncio.get_running_loop()
+        # What is there now stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        server = await loop.create_server(self._proxy.connection, sock=self._listener.dup(), backlog=BACKLOG)
+        self._channel.send(Serving())
+        await self._stop_accepting.wait()
+        server.close()
+        await self._accept_the_last()
+        while not self._proxy.idle():  # noqa: ASYNC110 (only while leaving: no event on the hot path)
+            await asyncio.sleep(IDLE_CHECK_EVERY_S)
+
+    async def _accept_the_last(self) -> None:
+        """Take what is in the accept queue already: closing the listener would reset it."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                break
+            connection.setblocking(False)
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(self._proxy.connection, connection)
+        self._listener.close()
+
+    async def _say_goodbye(self) -> None:
+        """A last report, and off the lists of live workers."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_LIMIT_S):
+                if self._reporter is not None:
+                    await self._reporter.send()
+                if self._control_plane is not None:
+                    await self._control_plane.leave()
+
+    def _received(self, message: Message) -> None:
+        match message:
+            case Start():
+                self._started.set_result(message)
+            case Tables():
+                self._from_parent = True
+                self._feed.take(message.manifest, message.snapshots)
+                self._from_parent = False
+            case Overrides():
+                self._feed.drain_by_hand(message.drained)
+            case Drain():
+                self._draining = True
+                self._proxy.drain()
+                if self._reporter is not None:
+                    self._reporter.draining = True
+            case StopAccepting():
+                self._stop_accepting.set()
+            case Explain():
+                pools = self._feed.table.fleets.values()
+                fleets = {pool.name: _states(pool) for pool in pools}
+                self._channel.send(Explanation(question=message.question, fleets=fleets))
+            case _:
+                raise ValueError(f"the parent sent a {type(message).__name__}")
+
+    def _took(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
+        """The table has changed."""
+        if self._feed.manifest_version > (0, 0):
+            self._has_table.set()
+        self._channel.send(Applied(manifest=str(self._feed.manifest_version)))
+        if not self._from_parent:
+            self._channel.send(Tables(manifest=manifest, snapshots=snapshots))
+
+
+def _control_plane_module() -> ModuleType:
+    """Imported here, in a thread, because it takes longer than everything else together."""
+    from routing import control_plane
+
+    return control_plane
+
+
+def _states(pool: Pool) -> list[ReplicaState]:
+    explanations = pool.explain(time.monotonic())
+    return [
+        ReplicaState(
+            name=said.name,
+            url=replica.spec.url,
+            in_flight=replica.in_flight,
+            eligible=said.eligible,
+            reasons=said.reasons,
+        )
+        for said, replica in zip(explanations, pool.replicas, strict=True)
+    ]
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when the parent ends, also when that has happened already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        sys.exit(1)
+
+
+async def _run(control: socket.socket, listener: socket.socket, counts: SharedCounts) -> None:
+    await Worker(listener, counts).run(control)
+
+
+def main() -> None:
+    """Raises whatever ended the worker; the parent then starts another."""
+    control_fd, listener_fd, counts_fd, index, parent_pid = map(int, sys.argv[1:])
+    die_with_parent(parent_pid)
+    logs.configure("info", f"worker/{index}")
+    control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
+    control.setblocking(False)
+    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, index)))
+
+
+if __name__ == "__main__":
+    main()

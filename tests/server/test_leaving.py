@@ -1,0 +1,123 @@
+"""Signals: drain, deadline, force; and that no worker outlives its parent (cases F17 and F18)."""
+
+import contextlib
+import http.client
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.rig import Proxy, Replica, fleet_file, until
+
+
+@contextlib.contextmanager
+def open_stream(proxy: Proxy, replica: Replica) -> Iterator[http.client.HTTPResponse]:
+    """A response whose first piece has come."""
+    connection = proxy.client()
+    connection.request("GET", "/stream")
+    response = connection.getresponse()
+    assert response.read(5) == b"first"
+    assert replica.streaming.is_set()
+    try:
+        yield response
+    finally:
+        connection.close()
+
+
+def gone(pids: list[int]) -> bool:
+    def runs(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    return not any(runs(pid) for pid in pids)
+
+
+@pytest.fixture
+def one_replica(tmp_path: Path, replicas: list[Replica]) -> tuple[Path, Replica]:
+    return fleet_file(tmp_path / "fleets.yaml", replicas[:1]), replicas[0]
+
+
+def test_sigterm_lets_a_stream_finish(one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]) -> None:
+    file, replica = one_replica
+    running = proxy("--fleets", str(file), "--workers", "2", "--min-drain-seconds", "2").ready()
+    workers = running.workers()
+    with open_stream(running, replica) as stream:
+        running.signal()
+        until(lambda: running.admin("/readyz")[0] == 503, "readiness is withdrawn", limit_s=1.5)
+        assert "draining" in running.admin("/readyz")[1]
+        assert running.admin("/livez")[0] == 200
+
+        late = running.client()
+        late.request("GET", "/")
+        answer = late.getresponse()
+        assert (answer.status, answer.getheader("Connection")) == (200, "close")
+        late.close()
+
+        def refuses() -> bool:
+            try:
+                running.client().connect()
+            except ConnectionRefusedError:
+                return True
+            return False
+
+        until(refuses, "new connections are refused after the shortest drain")
+        assert running.process.poll() is None
+        replica.release.set()
+        assert stream.read() == b"last"
+    assert running.exit_status() == 0
+    assert gone(workers)
+
+
+def test_an_idle_proxy_leaves_at_once(one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]) -> None:
+    running = proxy("--fleets", str(one_replica[0]), "--workers", "2", "--min-drain-seconds", "0").ready()
+    with contextlib.closing(running.client()) as idle:
+        idle.request("GET", "/")
+        idle.getresponse().read()
+        running.signal(signal.SIGINT)
+        assert running.exit_status(5.0) == 0
+
+
+def test_what_does_not_finish_is_cut_at_the_deadline(
+    one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
+) -> None:
+    file, replica = one_replica
+    flags = ("--drain-seconds", "0.5", "--min-drain-seconds", "0")
+    running = proxy("--fleets", str(file), "--workers", "1", *flags).ready()
+    with open_stream(running, replica) as stream:
+        running.signal()
+        assert running.exit_status(5.0) == 0
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            stream.read()
+    assert "still had requests in flight" in running.log
+
+
+def test_a_second_signal_forces_the_exit(
+    one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
+) -> None:
+    file, replica = one_replica
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    workers = running.workers()
+    with open_stream(running, replica):
+        running.signal()
+        until(lambda: "draining" in running.log, "the first signal is handled")
+        sent = time.monotonic()
+        running.signal()
+        assert running.exit_status(5.0) == 1
+        # A second is the promise; the machine that runs the tests may be busy.
+        assert time.monotonic() - sent < 3.0
+    until(lambda: gone(workers), "the workers are gone")
+
+
+def test_workers_die_with_their_parent(
+    one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
+) -> None:
+    running = proxy("--fleets", str(one_replica[0]), "--workers", "2").ready()
+    workers = running.workers()
+    assert len(workers) == 2
+    os.kill(running.process.pid, signal.SIGKILL)
+    until(lambda: gone(workers), "the workers are gone")

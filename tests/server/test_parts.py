@@ -1,0 +1,185 @@
+"""The parts of the process shell that need no process: framing, sums, exposition, disk copy, overlay."""
+
+import asyncio
+import socket
+import stat
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from routing.contract.sketch import bucket_of
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.control_channel import Applied, ControlChannel, Message, StopAccepting, Tables
+from routing.disk_copy import DiskCopy
+from routing.emergency_drain import LASTS_S, EmergencyDrains
+from routing.exposition import Exposition
+from routing.listeners import Address
+from routing.report_sums import Totals, merge
+from routing.table import Table
+from routing.table_feed import TableFeed
+
+
+def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
+    specs = [
+        ReplicaSpec(uid=f"u{number}", name=f"r{number}", url=f"http://10.0.0.{number}:80")
+        for number in range(1, replicas + 1)
+    ]
+    return FleetSnapshot(
+        epoch=1, version=version, revision=1, name="echo", protocol="generic", replicas=specs
+    )
+
+
+MANIFEST = Manifest(epoch=1, version=1, fleets={"echo": 1}, default="echo")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1:80", Address("127.0.0.1", 80)),
+        ("[::1]:8080", Address("::1", 8080)),
+        ("proxy:0", Address("proxy", 0)),
+    ],
+)
+def test_an_address_is_read_and_printed_the_same(text: str, expected: Address) -> None:
+    assert Address.parse(text) == expected
+    assert str(expected) == text
+
+
+async def test_messages_cross_the_channel_whole_and_in_order() -> None:
+    received: list[Message] = []
+    closed = asyncio.Event()
+    left, right = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    _, sender = await loop.create_unix_connection(
+        lambda: ControlChannel(received.append, lambda: None), sock=left
+    )
+    await loop.create_unix_connection(lambda: ControlChannel(received.append, closed.set), sock=right)
+    sent: list[Message] = [
+        Applied(manifest="1:1"),
+        Tables(manifest=MANIFEST, snapshots=[table(replicas=3000)]),
+        StopAccepting(),
+    ]
+    for message in sent:
+        sender.send(message)
+    sender.close()
+    await asyncio.wait_for(closed.wait(), 10)
+    assert received == sent
+    sender.send(StopAccepting())
+    assert len(received) == 3
+
+
+async def test_a_message_may_come_one_byte_at_a_time() -> None:
+    received: list[Message] = []
+    channel = ControlChannel(received.append, lambda: None)
+    body = b"\x81\xa4type\xaestop_accepting"
+    for byte in len(body).to_bytes(4, "big") + body:
+        channel.data_received(bytes([byte]))
+    assert received == [StopAccepting()]
+
+
+def report(requests: int, in_flight: int = 0, seconds: float = 0.02) -> WorkerReport:
+    replica = ReplicaCounters(uid="u1", name="r1", picked=requests, in_flight=in_flight)
+    fleet = FleetCounters(
+        name="echo", requests=requests, in_flight=in_flight, latency={bucket_of(seconds): requests}
+    )
+    fleet.replicas = [replica]
+    return WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], cpu_s=1.0)
+
+
+def test_what_a_dead_worker_counted_stays_in_the_sums() -> None:
+    totals = Totals()
+    [before] = merge(totals, [report(10, in_flight=2), report(5)])
+    totals.retire(report(10, in_flight=2))
+    [after] = merge(totals, [report(0), report(5)])
+    assert (before.requests, after.requests) == (15, 15)
+    assert (before.in_flight, after.in_flight) == (2, 0)
+    assert (before.replicas[0].picked, after.replicas[0].picked) == (15, 15)
+    assert sum(after.latency.values()) == 15
+    # Merging reads; it must not add to what is kept.
+    assert merge(totals, [report(0)])[0].requests == merge(totals, [report(0)])[0].requests == 10
+
+
+def test_a_histogram_is_cumulative_and_labels_are_escaped() -> None:
+    out = Exposition()
+    out.histogram("t", "Help.", [((("fleet", 'a"b\\'),), {bucket_of(0.02): 3, bucket_of(400.0): 1})])
+    lines = out.encode().decode().splitlines()
+    assert lines[:2] == ["# HELP t Help.", "# TYPE t histogram"]
+    assert 't_bucket{fleet="a\\"b\\\\",le="0.01"} 0' in lines
+    assert 't_bucket{fleet="a\\"b\\\\",le="0.025"} 3' in lines
+    assert 't_bucket{fleet="a\\"b\\\\",le="300.0"} 3' in lines
+    assert 't_bucket{fleet="a\\"b\\\\",le="+Inf"} 4' in lines
+    assert 't_count{fleet="a\\"b\\\\"} 4' in lines
+    total = float(next(line for line in lines if line.startswith("t_sum")).rpartition(" ")[2])
+    assert total == pytest.approx(400.06, rel=0.02)
+
+
+def test_the_disk_copy_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    directory = tmp_path / "state"
+    assert DiskCopy(directory).load() is None
+    copy = DiskCopy(directory)
+    copy.save(MANIFEST, [table()])
+    assert DiskCopy(directory).load() == (MANIFEST, [table()])
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert {path.name for path in directory.iterdir()} == {"manifest.json", "fleet-echo.json"}
+
+    copy.save(Manifest(epoch=1, version=2), [])
+    assert {path.name for path in directory.iterdir()} == {"manifest.json"}
+
+
+def test_a_damaged_file_costs_that_file_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    DiskCopy(tmp_path).save(MANIFEST, [table()])
+    (tmp_path / "fleet-echo.json").write_bytes(b'{"epoch": 1, "ver')
+    assert DiskCopy(tmp_path).load() == (MANIFEST, [])
+    assert "fleet-echo.json cannot be used" in caplog.text
+    (tmp_path / "manifest.json").write_bytes(b"\xff")
+    assert DiskCopy(tmp_path).load() is None
+
+
+def test_an_emergency_drain_runs_out() -> None:
+    drains = EmergencyDrains()
+    drains.drain("echo", "r1", 100.0)
+    assert drains.keys() == [("echo", "r1")]
+    assert not drains.expire(100.0 + LASTS_S - 1)
+    assert drains.expire(100.0 + LASTS_S)
+    assert drains.all() == []
+    assert not drains.undrain("echo", "r1")
+
+
+def test_an_emergency_drain_lies_over_every_table_and_is_never_kept() -> None:
+    taken: list[tuple[Manifest | None, list[FleetSnapshot]]] = []
+    feed = TableFeed(Table(rng=Random(1)), lambda manifest, snapshots: taken.append((manifest, snapshots)))
+
+    def states() -> list[str]:
+        return [replica.spec.admin_state for replica in feed.table.fleets["echo"].replicas]
+
+    feed.take(MANIFEST, [table()])
+    feed.drain_by_hand([("echo", "r1"), ("gone", "r1")])
+    assert states() == ["draining", "active"]
+    live = feed.table.fleets["echo"].replicas[0]
+    feed.take(None, [table(version=2)])
+    assert states() == ["draining", "active"]
+    assert feed.fleet_version("echo") == (1, 2)
+    feed.drain_by_hand([])
+    assert states() == ["active", "active"]
+    assert feed.table.fleets["echo"].replicas[0] is live
+    assert taken == [(MANIFEST, [table()]), (None, [table(version=2)])]
+
+
+def test_a_refusal_is_told_until_a_good_table_comes() -> None:
+    feed = TableFeed(Table(rng=Random(1)), lambda manifest, snapshots: None)
+    feed.take(MANIFEST, [table()])
+    bad = FleetSnapshot(
+        epoch=1, version=2, revision=1, name="echo", protocol="generic", replicas=table().replicas * 2
+    )
+    feed.take(None, [bad])
+    ack = feed.fleet_acknowledgement("echo")
+    assert ack.applied == "1:1"
+    assert "uid" in ack.refused
+    assert feed.reports()[0].refused == ack.refused
+    feed.take(None, [table(version=3)])
+    assert feed.fleet_acknowledgement("echo").refused == ""
+    feed.take(Manifest(epoch=1, version=2, default="nobody"), [])
+    assert "nobody" in feed.manifest_acknowledgement().refused
+    assert feed.manifest_acknowledgement().applied == "1:1"
