@@ -22,6 +22,6 @@ class PasswordChangeMiddleware:
             return self.get_response(request)
         if not ForcedPasswordChange.objects.filter(user_id=request.user.pk).exists():
             return self.get_response(request)
-        if request.path.startswith("/api/"):
-            return problem(403, f"Choose a password of your own at {PASSWORD_PATH} first.")
-        return HttpResponseRedirect(PASSWORD_PATH)
+        if "text/html" in request.headers.get("Accept", ""):
+            return HttpResponseRedirect(PASSWORD_PATH)
+        return problem(403, f"Choose a password of your own at {PASSWORD_PATH} first.")

@@ -209,6 +209,8 @@ LOGGING = {
     "loggers": {
         "django": {"handlers": [], "level": "INFO", "propagate": True},
         "django.server": {"handlers": [], "level": "INFO", "propagate": True},
+        # The access log has every 4xx already.
+        "django.request": {"level": "ERROR"},
         "axes": {"level": "WARNING"},
         # One line for every task, several a second.
         "celery.app.trace": {"level": "WARNING"},

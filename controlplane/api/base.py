@@ -38,9 +38,8 @@ def _refuse_unknown(given: Iterable[str], known: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
         listed = f"; there are: {', '.join(known)}" if known else "; there are none here"
-        raise exceptions.ParseError(
-            f'There is no query parameter "{unknown[0]}"{did_you_mean(unknown[0], known) or listed}.'
-        )
+        hint = did_you_mean(unknown[0], known) or listed
+        raise exceptions.ParseError(f'There is no query parameter "{unknown[0]}"{hint}')
 
 
 def body_of(request: Request) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ class Docs(SpectacularSwaggerSplitView):
     """Its script is served by this same address with ``?script=``, because inline scripts are refused."""
 
     permission_classes = [IsAuthenticated]
+    template_name = "controlplane/api_docs.html"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
