@@ -1,0 +1,206 @@
+"""From a tick to a row: the tasks' own functions on a real database, Redis and servers."""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+import redis
+from django.db import OperationalError, connection
+from django.utils import timezone
+
+from controlplane.models import Event, Fleet, Replica, ReplicaHealth
+from controlplane.probes import keys, last, schedule, targets, tasks
+from controlplane.telemetry import answering
+from controlplane.telemetry.outages import Outages
+from tests.conftest import RedisServer
+from tests.probes import servers
+from tests.probes.servers import HttpServer
+
+pytestmark = pytest.mark.django_db
+
+PROBE = {"preset": "llama.cpp", "timeout_s": 2.0, "fall": 2, "rise": 2}
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    with HttpServer(servers.ready) as running:
+        yield running
+
+
+@pytest.fixture
+def fleet(redis_server: RedisServer) -> Fleet:
+    return Fleet.objects.create(name="tiny", protocol="openai", probe=PROBE)
+
+
+@pytest.fixture
+def replica(fleet: Fleet, server: HttpServer) -> Replica:
+    row = Replica.objects.create(fleet=fleet, name="a", url=server.url)
+    ReplicaHealth.objects.create(replica=row)
+    return row
+
+
+def one_round(client: "redis.Redis") -> None:
+    """What beat and worker do in a second or two, at once: everything is made due and probed."""
+    schedule.reconcile(client, targets.timings(), tasks.rng)
+    schedule.make_due(client, [uid.decode() for uid in client.zrange(keys.DUE, 0, -1)])
+    tasks.probe_batch([tuple(claim) for claim in schedule.claim(client)])
+
+
+def state(replica: Replica) -> tuple[str, str, bool]:
+    row = ReplicaHealth.objects.get(replica=replica)
+    return row.state, row.reason, row.has_passed
+
+
+def test_the_first_pass_makes_a_replica_ready(redis_client: "redis.Redis", replica: Replica) -> None:
+    version = replica.fleet.table_version
+    one_round(redis_client)
+    assert state(replica) == ("ready", "200 OK", True)
+    event = Event.objects.get()
+    assert (event.kind, event.state, event.replica) == ("health", "ready", replica)
+    replica.fleet.refresh_from_db()
+    assert replica.fleet.table_version == version + 1
+
+
+def test_without_a_transition_nothing_is_written_to_the_database(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    one_round(redis_client)
+    edits = Fleet.objects.values_list("table_version", "edit_version").get()
+    for answer in (servers.ready, servers.loading, servers.ready):
+        server.answer = answer
+        one_round(redis_client)
+    assert Event.objects.count() == 1
+    assert Fleet.objects.values_list("table_version", "edit_version").get() == edits
+    assert len(server.requests) == 4
+
+
+def test_it_takes_fall_failures_to_fall_and_rise_passes_to_rise(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    one_round(redis_client)
+    seen = []
+    for answer in (servers.loading, servers.loading, servers.ready, servers.ready):
+        server.answer = answer
+        one_round(redis_client)
+        seen.append(state(replica)[0])
+    assert seen == ["ready", "unready", "unready", "ready"]
+
+
+def test_after_a_flush_rows_stay_and_probing_resumes(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    one_round(redis_client)
+    redis_client.flushall()
+    assert state(replica)[0] == "ready"
+    one_round(redis_client)
+    assert len(server.requests) == 2
+    assert last.read(redis_client)[str(replica.uid)].passed
+
+
+def test_timeouts_do_not_take_down_a_replica_that_answers_live_traffic(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    Fleet.objects.update(probe=PROBE | {"timeout_s": 0.1})
+    one_round(redis_client)
+    server.answer = servers.hang
+    for _ in range(3):
+        pipeline = redis_client.pipeline()
+        answering.store(pipeline, {str(replica.uid): int(redis_client.time()[0] * 1000)})
+        pipeline.execute()
+        one_round(redis_client)
+    assert state(replica)[0] == "ready"
+    words = last.read(redis_client)[str(replica.uid)].words
+    assert words == "no answer in 0.1 s, but it answers live traffic"
+    redis_client.delete(answering.ANSWERING_KEY)
+    one_round(redis_client)
+    one_round(redis_client)
+    assert state(replica) == ("down", "no answer in 0.1 s", True)
+
+
+def test_error_codes_count_even_while_live_traffic_is_answered(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    one_round(redis_client)
+    server.answer = servers.loading
+    for _ in range(2):
+        pipeline = redis_client.pipeline()
+        answering.store(pipeline, {str(replica.uid): int(redis_client.time()[0] * 1000)})
+        pipeline.execute()
+        one_round(redis_client)
+    assert state(replica)[0] == "unready"
+
+
+def test_a_replica_that_never_passes_is_checking_until_its_startup_budget_is_spent(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    server.answer = servers.loading
+    for _ in range(4):
+        one_round(redis_client)
+    assert state(replica)[0] == "checking"
+    ReplicaHealth.objects.update(since=timezone.now() - timedelta(hours=1))
+    one_round(redis_client)
+    assert state(replica) == (
+        "down",
+        "has not passed a probe within 1800 s: 503 Loading model",
+        False,
+    )
+    one_round(redis_client)
+    assert state(replica)[0] == "down"
+    server.answer = servers.ready
+    one_round(redis_client)
+    assert state(replica)[0] == "ready"
+
+
+def test_a_result_for_an_old_url_is_not_recorded_as_the_new_ones(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule.reconcile(redis_client, targets.timings(), tasks.rng)
+    claims = [tuple(claim) for claim in schedule.claim(redis_client)]
+    asked = targets.load
+
+    def moved_after_reading(uids: list[str]) -> dict[str, targets.Target]:
+        found = asked(uids)
+        Replica.objects.update(url=f"http://127.0.0.1:{servers.unused_port()}")
+        return found
+
+    monkeypatch.setattr(targets, "load", moved_after_reading)
+    tasks.probe_batch(claims)
+    assert len(server.requests) == 1
+    assert state(replica)[0] == "checking"
+
+
+def test_one_fleet_that_cannot_be_probed_does_not_stop_the_others(
+    redis_client: "redis.Redis", replica: Replica, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = Fleet.objects.create(name="broken", protocol="openai", probe={"preset": "no-such"})
+    Replica.objects.create(fleet=broken, name="b", url=replica.url)
+    one_round(redis_client)
+    assert state(replica)[0] == "ready"
+    assert "fleet broken cannot be probed" in caplog.text
+
+
+def test_a_tick_without_redis_ends_quietly_and_says_so_once(
+    redis_server: RedisServer, fleet: Fleet, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "outages", Outages(logging.getLogger("controlplane.probes.tasks")))
+    redis_server.stop()
+    for _ in range(3):
+        tasks.tick()
+    assert [record.getMessage().partition(" is ")[2][:4] for record in caplog.records] == ["away"]
+    redis_server.start()
+    tasks.tick()
+    assert [record.getMessage() for record in caplog.records][1:] == ["Redis is back"]
+
+
+def test_a_tick_without_the_database_ends_quietly(
+    redis_client: "redis.Redis", fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreachable(*args: object) -> None:
+        raise OperationalError("the server closed the connection")
+
+    with connection.execute_wrapper(unreachable):
+        tasks.tick()
+    assert "the database is away" in caplog.text
+    tasks.tick()
+    assert "the database is back" in caplog.text
