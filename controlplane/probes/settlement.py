@@ -26,7 +26,7 @@ def settle(
 ) -> Step:
     """Decide what the finding means and record it; returns the decision.
 
-    Raises redis.RedisError or django.db.DatabaseError: then the replica is due again when its lease has
+    Raises redis.RedisError or django.db.Error: then the replica is due again when its lease has
     run out, and nothing was half done that the next probe would not do.
     """
     verdict = finding.verdict

@@ -35,7 +35,7 @@ class Target:
 
 
 def timings() -> dict[str, Timing]:
-    """Every replica's timing by uid, in two queries. Raises django.db.DatabaseError."""
+    """Every replica's timing by uid, in two queries. Raises django.db.Error."""
     fleets = {}
     for fleet in Fleet.objects.all():
         with _unusable_settings_logged(fleet):
@@ -51,7 +51,7 @@ def timings() -> dict[str, Timing]:
 
 
 def load(uids: Sequence[str]) -> dict[str, Target]:
-    """The replicas that still exist, by uid. Raises django.db.DatabaseError."""
+    """The replicas that still exist, by uid. Raises django.db.Error."""
     now = time.time()
     rows = Replica.objects.filter(uid__in=uids).select_related("fleet", "health")
     found = {}

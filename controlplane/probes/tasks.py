@@ -11,7 +11,7 @@ from random import Random
 
 import redis
 from celery import shared_task
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
 from controlplane.probes import prober, schedule, settlement, targets

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import redis
-from django.db import DatabaseError, close_old_connections
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
 
 from controlplane import publisher
 from controlplane.probes import last
@@ -72,17 +73,15 @@ class Conductor:
         messages: Messages = []
         with self._told("Redis", redis.RedisError):
             self._elect()
-            if self.leads:
-                self._reconcile()
             received = inbox.read(self._client)
             merged = merge(self._merging, received.heard, self._clock())
             self._note_answers(received, merged)
             if self.leads:
                 messages = self._lead(received, merged, began)
             self._send_heartbeat(began)
-        if "Redis" in self._outages.current:
-            self.leads = False
-        return messages
+            return messages
+        self.leads = False
+        return []
 
     def end(self) -> None:
         """Leave, so that another conductor leads at once."""
@@ -96,32 +95,34 @@ class Conductor:
             logger.info("this conductor leads")
             self._ejections = None
             self._outbox = OutboxState()
+            self._sequence = outbox.last_sequence(self._client)
         elif self.leads and not leads:
             logger.info("another conductor leads")
         self.leads = leads
 
-    def _reconcile(self) -> None:
-        with self._told("the database", DatabaseError):
-            stored = publisher.publish_all()
-            if stored:
-                logger.info("%d table messages were missing from Redis and are stored again", stored)
-
     def _lead(self, received: Inbox, merged: Merged, began: float) -> Messages:
         with self._told("the database", DatabaseError):
+            self._reconcile()
             self._rows = rows.read()
-        if self._clock() - began > LEASE_MS / 2000 and not self._leadership.hold():
-            return []  # so slow that another one may lead by now
-        self._tell_ejections(merged)
-        return self._send_frames(received, merged)
+        messages = self._send_frames(received, merged)
+        self._tell_ejections(merged, began)
+        return messages
 
-    def _tell_ejections(self, merged: Merged) -> None:
-        with self._told("the database", DatabaseError):
+    def _reconcile(self) -> None:
+        stored = publisher.publish_all()
+        if stored:
+            logger.info("%d table messages were missing from Redis and are stored again", stored)
+
+    def _tell_ejections(self, merged: Merged, began: float) -> None:
+        with self._told("the event log", DatabaseError):
             if self._ejections is None:
                 self._ejections = events.told_so_far()
-            now = self._clock()
-            for item in ejections.news(self._ejections, merged, now):
+            news = ejections.news(self._ejections, merged, self._clock())
+            if news and self._clock() - began > LEASE_MS / 2000 and not self._leadership.hold():
+                return  # so slow that another one may lead by now, and tell it
+            for item in news:
                 events.record(item)
-                ejections.confirm(self._ejections, item, now)
+                ejections.confirm(self._ejections, item, self._clock())
 
     def _send_frames(self, received: Inbox, merged: Merged) -> Messages:
         pipeline = self._client.pipeline(transaction=True)
@@ -129,8 +130,7 @@ class Conductor:
         messages: Messages = []
         if self._rows is not None:
             at = self._wall_clock()
-            # Begun at the time of day, so that a later leader's numbers go on from a former one's.
-            self._sequence = max(self._sequence + 1, int(at))
+            self._sequence += 1
             frames = frame_builder.build(
                 self._rows, merged, last.read(self._client), sequence=self._sequence, at=at
             )

@@ -14,7 +14,7 @@ BACK = "ready"
 def told_so_far() -> EjectionState:
     """What a new leader must not tell again: replicas whose last such event says ejected.
 
-    Raises django.db.DatabaseError.
+    Raises django.db.Error.
     """
     ejections = Event.objects.filter(kind=Event.Kind.EJECTION, replica__isnull=False)
     newest = ejections.order_by().values("replica").annotate(newest=Max("id")).values("newest")
@@ -23,7 +23,7 @@ def told_so_far() -> EjectionState:
 
 
 def record(item: News) -> None:
-    """Write one event. A replica deleted meanwhile has no more events. Raises django.db.DatabaseError."""
+    """Write one event. A replica deleted meanwhile has no more events. Raises django.db.Error."""
     replica = Replica.objects.select_related("fleet").filter(uid=item.uid).first()
     if replica is None:
         return

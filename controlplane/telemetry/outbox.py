@@ -1,5 +1,6 @@
 """Frames into Redis, for pages that open later, and as messages for the pages that are open."""
 
+import time
 from dataclasses import dataclass, field
 
 import msgspec
@@ -47,6 +48,22 @@ def store(pipeline: "redis.client.Pipeline", state: OutboxState, frames: Frames)
         state.recent.pop(name, None)
     state.names = set(frames.fleets)
     return messages
+
+
+class _Numbered(msgspec.Struct):
+    sequence: int
+
+
+def last_sequence(client: "redis.Redis") -> int:
+    """Number of the last overview frame, for a new leader to go on from. Raises redis.RedisError.
+
+    After a flush: the time of day in seconds, which no leader that sent a frame a second has reached.
+    """
+    body = client.get(OVERVIEW_KEY)
+    try:
+        return msgspec.json.decode(body or b"", type=_Numbered).sequence
+    except msgspec.MsgspecError:
+        return int(time.time())
 
 
 def _append(pipeline: "redis.client.Pipeline", state: OutboxState, name: str, point: Point) -> None:

@@ -47,7 +47,7 @@ class Rows:
 
 
 def read() -> Rows:
-    """Three queries, whatever the number of fleets. Raises django.db.DatabaseError."""
+    """Three queries, whatever the number of fleets. Raises django.db.Error."""
     table = TableState.objects.order_by("id").values_list("epoch", "manifest_version").first()
     epoch, manifest_version = table or (1, 1)
     now = time.time()

@@ -15,6 +15,7 @@ from controlplane.telemetry.running import run
 
 
 class Command(BaseCommand):
+    requires_system_checks: list[str] = []  # a conductor serves no pages
     help = "Merges telemetry once a second, sends it to open pages, and keeps Redis as the database says."
 
     def handle(self, *args: Any, **options: Any) -> None:
