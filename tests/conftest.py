@@ -35,8 +35,11 @@ os.environ.update(
     SWITCHYARD_COLLECTED_STATIC="0",
 )
 
-# Redis and its clients are needed by few tests; Django's own imports wait for pytest-django.
+import django  # noqa: E402
 import redis  # noqa: E402
+
+# Now, and not when pytest-django gets to it: the folders' own conftest files import models.
+django.setup()
 
 
 class RedisServer:

@@ -1,0 +1,175 @@
+"""``/fleets`` and ``/fleets/{fleet}``."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.controlplane.conftest import LLM, Api
+
+from controlplane.models import AuditEntry, Event, Fleet, Replica
+from routing.contract import redis_keys
+from routing.contract.table import decode_manifest, decode_snapshot
+
+
+def manifest(redis_client: Any) -> Any:
+    return decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body"))
+
+
+def test_create_with_replicas(api: Api, redis_client: Any) -> None:
+    answer = api.post("/fleets", LLM)
+    assert answer.status_code == 201
+    body = answer.json()
+    assert (body["name"], body["replicas"], body["health"]) == ("llm", 2, {"checking": 2})
+    assert (body["revision"], body["published"]) == (1, True)
+    assert body["probe"]["preset"] == "llama.cpp"
+
+    assert manifest(redis_client).fleets == {"llm": 1}
+    assert manifest(redis_client).aliases == {"chat": "llm"}
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    replicas = [(r.name, r.url, r.weight, r.health, r.has_passed) for r in snapshot.replicas]
+    assert replicas == [
+        ("a", "http://127.0.0.1:9101", 1.0, "checking", False),
+        ("b", "http://127.0.0.1:9102", 2.0, "checking", False),
+    ]
+    assert AuditEntry.objects.filter(verb="fleets.create", actor="anna").count() == 1
+    assert Event.objects.filter(text="anna created fleet llm").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "words"),
+    [
+        ({"name": "Upper"}, "/name", "not a valid name"),
+        ({"name": None}, "/name", "has no value"),
+        ({"protocol": "grpc"}, "/protocol", "must be one of openai, open-inference, generic"),
+        ({"aliases": "chat"}, "/aliases", "must be a list"),
+        ({"aliases": ["llm"]}, "/aliases/0", "already this fleet's own name"),
+        ({"aliases": ["x", "x"]}, "/aliases/1", "already listed here"),
+        ({"aliases": ["taken"]}, "/aliases/0", "already an alias of fleet other"),
+        ({"aliases": ["other"]}, "/aliases/0", "already the name of fleet other"),
+        ({"name": "taken"}, "/name", "already an alias of fleet other"),
+        ({"protocoll": "openai"}, "/protocoll", 'did you mean "protocol"?'),
+        ({"match": [{"host": "x"}]}, "/match", "reserved and not implemented yet"),
+        ({"probe": {"preset": "vlm"}}, "/probe/preset", 'did you mean "vllm"?'),
+        ({"policy": {"strategy": "best"}}, "/policy/strategy", 'unknown strategy "best"'),
+        ({"policy": {"slo": {}}}, "/policy/slo", "reserved"),
+        ({"replicas": [{"name": "a", "url": "ftp://x"}]}, "/replicas/0/url", "write http://host:port"),
+        ({"replicas": [{"name": "a", "url": "http://169.254.169.254"}]}, "/replicas/0/url", "link-local"),
+        ({"replicas": [{"name": "a", "url": "http://h", "hardware": "h10"}]}, "/replicas/0/hardware", "h100"),
+        ({"replicas": [{"name": "a", "url": "http://h", "site": "e"}]}, "/replicas/0/site", "reserved"),
+    ],
+)
+def test_refused_and_explained(
+    api: Api, make_fleet: Callable[..., str], change: Any, pointer: str, words: str
+) -> None:
+    make_fleet("other", aliases=["taken"])
+    api.post("/hardware-classes", {"name": "h100"})
+    answer = api.post("/fleets", {**LLM, **change})
+    assert answer.status_code == 400, answer.content
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    assert words in answer.json()["errors"][0]["detail"]
+    assert not Fleet.objects.exclude(name="other").exists()
+    assert not Replica.objects.exists()
+
+
+def test_a_missing_field_is_named(api: Api) -> None:
+    problem = api.post("/fleets", {"name": "x"}).json()
+    assert problem["errors"] == [
+        {"pointer": "", "detail": 'a fleet needs "protocol": add it, for example protocol: openai'}
+    ]
+
+
+def test_a_taken_name_is_a_conflict(api: Api, llm: str) -> None:
+    answer = api.post("/fleets", LLM)
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "There is a fleet llm already."
+
+
+def test_two_replicas_of_one_name_are_a_conflict(api: Api) -> None:
+    twice = [{"name": "a", "url": "http://h:1"}, {"name": "a", "url": "http://h:2"}]
+    assert api.post("/fleets", {**LLM, "replicas": twice}).status_code == 409
+    assert not Fleet.objects.exists()
+
+
+def test_list_search_and_pages(api: Api, make_fleet: Callable[..., str]) -> None:
+    for name in ("one", "two", "three"):
+        make_fleet(name, aliases=[f"{name}-alias"])
+    assert [row["name"] for row in api.get("/fleets").json()["results"]] == ["one", "three", "two"]
+    assert [row["name"] for row in api.get("/fleets?search=two-al").json()["results"]] == ["two"]
+    page = api.get("/fleets?page_size=2&page=2").json()
+    assert (page["count"], [row["name"] for row in page["results"]], page["next"]) == (3, ["two"], None)
+    assert api.get("/fleets?page=9").status_code == 404
+    wrong = api.get("/fleets?serch=x")
+    assert wrong.status_code == 400
+    assert 'did you mean "search"?' in wrong.json()["detail"]
+
+
+def test_change_aliases_and_probe(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm", {"aliases": ["chat", "talk"], "probe": {"period_s": 5}}).json()
+    assert body["changed"] == ["aliases: chat → chat, talk", "probe.period_s: not set → 5"]
+    assert body["probe"] | {"preset": "llama.cpp", "period_s": 5.0} == body["probe"]
+    assert manifest(redis_client).aliases == {"chat": "llm", "talk": "llm"}
+    assert body["revision"] == 1
+
+
+def test_a_new_preset_forgets_what_fitted_the_old_one(api: Api, make_fleet: Callable[..., str]) -> None:
+    make_fleet("x", probe={"preset": "http", "path": "/healthz", "period_s": 5})
+    body = api.patch("/fleets/x", {"probe": {"preset": "vllm"}}).json()
+    assert (body["probe"]["preset"], body["probe"]["path"], body["probe"]["period_s"]) == ("vllm", None, 5.0)
+
+
+def test_only_one_fleet_is_the_default(api: Api, make_fleet: Callable[..., str], redis_client: Any) -> None:
+    make_fleet("one", default=True)
+    make_fleet("two")
+    assert manifest(redis_client).default == "one"
+    assert api.patch("/fleets/two", {"default": True}).json()["default"] is True
+    assert manifest(redis_client).default == "two"
+    assert api.get("/fleets/one").json()["default"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "words"),
+    [
+        ({"name": "new"}, "/name", "never changes"),
+        ({"policy": {}}, "/policy", "change it at /api/v1/fleets/llm/policy"),
+        ({"replicas": []}, "/replicas", "change them at /api/v1/fleets/llm/replicas"),
+        ({"aliases": ["other"]}, "/aliases/0", "already the name of fleet other"),
+        ({"probe": {"path": "/x"}}, "/probe/path", "asks in its own way"),
+        ({"default": "yes"}, "/default", "must be true or false"),
+    ],
+)
+def test_a_change_refused_and_explained(
+    api: Api, llm: str, make_fleet: Callable[..., str], changes: Any, pointer: str, words: str
+) -> None:
+    make_fleet("other")
+    answer = api.patch("/fleets/llm", changes)
+    assert answer.status_code == 400
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    assert words in answer.json()["errors"][0]["detail"]
+
+
+def test_its_own_name_may_be_repeated(api: Api, llm: str) -> None:
+    assert api.patch("/fleets/llm", {"name": "llm"}).json()["changed"] == []
+
+
+def test_delete_removes_it_from_the_table(api: Api, llm: str, redis_client: Any) -> None:
+    etag = api.get("/fleets/llm")["ETag"]
+    assert api.delete("/fleets/llm", if_match='"99"').status_code == 412
+    assert api.delete("/fleets/llm", if_match=etag).status_code == 204
+    assert api.get("/fleets/llm").status_code == 404
+    assert manifest(redis_client).fleets == {}
+    assert not redis_client.exists(redis_keys.fleet_key("llm"))
+    assert Event.objects.filter(text="anna deleted fleet llm").exists()
+
+
+def test_a_fleet_made_anew_is_newer_than_what_proxies_hold(api: Api, llm: str, redis_client: Any) -> None:
+    api.patch("/fleets/llm/policy", {"strategy": "round_robin"})
+    api.delete("/fleets/llm")
+    body = api.post("/fleets", {"name": "llm", "protocol": "generic"}).json()
+    assert body["table_version"] == "1:3"
+    assert manifest(redis_client).fleets == {"llm": 3}
+
+
+def test_unknown_fleet_is_answered_with_the_likely_one(api: Api, llm: str) -> None:
+    answer = api.get("/fleets/lm")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == 'There is no fleet "lm"; did you mean "llm"?'

@@ -1,0 +1,162 @@
+"""``/fleets/{fleet}/policy``: the change that live traffic follows."""
+
+import threading
+from typing import Any
+
+import pytest
+from tests.controlplane import workers
+from tests.controlplane.conftest import Api
+
+from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
+from routing.contract import redis_keys
+from routing.contract.table import decode_snapshot
+
+
+def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None:
+    answer = api.get("/fleets/llm/policy")
+    assert answer.status_code == 200
+    assert answer["ETag"] == '"1"'
+    body = answer.json()
+    assert body["fleet"] == "llm"
+    assert body["revision"] == 1
+    assert body["set"] == {}
+    assert body["policy"]["strategy"] == "least_expected_work"
+    assert body["policy"]["timeouts"]["total_s"] == 600.0
+    assert not body["policy"].keys() & {"queue", "locality", "slo"}
+
+
+def test_change_is_saved_revised_audited_told_and_published(api: Api, llm: str, redis_client: Any) -> None:
+    answer = api.patch("/fleets/llm/policy", {"strategy": "round_robin", "timeouts": {"total_s": 30}})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["policy"]["strategy"] == "round_robin"
+    assert body["policy"]["timeouts"] | {"connect_s": 1.0, "total_s": 30.0} == body["policy"]["timeouts"]
+    assert body["set"] == {"strategy": "round_robin", "timeouts": {"total_s": 30.0}}
+    assert body["changed"] == ["strategy: least_expected_work → round_robin", "timeouts.total_s: 600 → 30"]
+    assert body["revision"] == 2
+    assert body["table_version"] == "1:2"
+    assert body["published"] is True
+    assert body["workers"] == {"live": 0, "applied": 0, "refused": 0, "waited_ms": body["workers"]["waited_ms"]}
+    assert answer["ETag"] == '"2"'
+
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert (snapshot.version, snapshot.revision) == (2, 2)
+    assert snapshot.policy.strategy == "round_robin"
+    assert PolicyRevision.objects.get(fleet__name="llm", number=2).actor == "anna"
+    audit = AuditEntry.objects.get(verb="policies.change")
+    assert (audit.actor, audit.target, audit.before) == ("anna", "llm", {})
+    event = Event.objects.get(kind="policy")
+    assert event.text.startswith("anna changed the policy of llm: strategy: least_expected_work → round_robin")
+
+
+def test_the_bell_rings_with_the_fleets_name(api: Api, llm: str, redis_client: Any) -> None:
+    with redis_client.pubsub() as bell:
+        bell.subscribe(redis_keys.BELL)
+        assert bell.get_message(timeout=5)["type"] == "subscribe"
+        api.patch("/fleets/llm/policy", {"strategy": "round_robin"})
+        assert bell.get_message(timeout=5)["data"] == b"llm"
+        assert bell.get_message(timeout=0.05) is None
+
+
+def test_waits_until_every_live_worker_has_it(api: Api, llm: str, redis_client: Any) -> None:
+    workers.alive(redis_client, "host/1/0", "host/1/1")
+    workers.silent_for(redis_client, "gone/1/0", 60)
+    bell = redis_client.pubsub()
+    bell.subscribe(redis_keys.BELL)
+    bell.get_message(timeout=5)
+
+    def acknowledge() -> None:
+        assert bell.get_message(timeout=10)["data"] == b"llm"
+        workers.acknowledge(redis_client, "llm", "host/1/0", "1:2")
+        workers.acknowledge(redis_client, "llm", "host/1/1", "1:2")
+
+    thread = threading.Thread(target=acknowledge)
+    thread.start()
+    body = api.patch("/fleets/llm/policy", {"strategy": "round_robin"}).json()
+    thread.join()
+    bell.close()
+    assert body["workers"]["live"] == 2
+    assert body["workers"]["applied"] == 2
+    assert body["workers"]["waited_ms"] < 250
+
+
+def test_a_worker_that_lags_is_counted_as_live_only(api: Api, llm: str, redis_client: Any) -> None:
+    workers.alive(redis_client, "host/1/0", "host/1/1")
+    workers.acknowledge(redis_client, "llm", "host/1/0", "1:1")
+    workers.acknowledge(redis_client, "llm", "host/1/1", "1:1", refused="strategy is unknown here")
+    counts = api.patch("/fleets/llm/policy", {"strategy": "round_robin"}).json()["workers"]
+    assert (counts["live"], counts["applied"], counts["refused"]) == (2, 0, 1)
+    assert counts["waited_ms"] > 200
+
+
+def test_asking_for_what_already_is_writes_nothing(api: Api, llm: str) -> None:
+    body = api.patch("/fleets/llm/policy", {"strategy": "least_expected_work", "slow_start_s": 30}).json()
+    assert body["changed"] == []
+    assert (body["revision"], body["table_version"], body["set"]) == (1, "1:1", {})
+    assert PolicyRevision.objects.filter(fleet__name="llm").count() == 1
+
+
+def test_null_goes_back_to_the_default(api: Api, llm: str) -> None:
+    api.patch("/fleets/llm/policy", {"slow_start_s": 5, "max_concurrency": 8, "timeouts": {"idle_s": 7}})
+    body = api.patch(
+        "/fleets/llm/policy", {"slow_start_s": None, "max_concurrency": None, "timeouts": {"idle_s": None}}
+    ).json()
+    assert body["set"] == {}
+    assert body["changed"] == [
+        "max_concurrency: 8 → not set",
+        "timeouts.idle_s: 7 → 60",
+        "slow_start_s: 5 → 30",
+    ]
+
+
+def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> None:
+    api.patch("/fleets/llm/policy", {"parameters": {"kappa": 5.0}})
+    body = api.patch("/fleets/llm/policy", {"strategy": "round_robin"}).json()
+    assert body["set"] == {"strategy": "round_robin"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "words"),
+    [
+        ({"stratgy": "round_robin"}, "/stratgy", 'unknown field "stratgy"; did you mean "strategy"?'),
+        ({"strategy": "round-robin"}, "/strategy", 'did you mean "round_robin"?'),
+        ({"strategy": 3}, "/strategy", "must be text, not the number 3"),
+        ({"timeouts": {"total_s": -1}}, "/timeouts/total_s", "must be from 0.001 to 86400 seconds, not -1"),
+        ({"timeouts": {"total": 1}}, "/timeouts/total", 'did you mean "total_s"?'),
+        ({"timeouts": 3}, "/timeouts", "must be timeouts as a group of fields"),
+        ({"parameters": {"kappa": 99}}, "/parameters/kappa", "between 0 and 20"),
+        ({"parameters": {"kapa": 1}}, "/parameters/kapa", "has no parameter 'kapa'"),
+        ({"slo": {"latency_s": 1}}, "/slo", "reserved and not implemented yet"),
+        ({"queue": {"size": 1}}, "/queue", "reserved and not implemented yet"),
+        ({"nothing_like_it": None}, "/nothing_like_it", "unknown field"),
+        ({"max_concurrency": True}, "/max_concurrency", "must be a whole number, not true"),
+        ({"retries": {"replay_safe": "sometimes"}}, "/retries/replay_safe", "must be one of auto, always, never"),
+    ],
+)
+def test_refused_and_explained(api: Api, llm: str, changes: Any, pointer: str, words: str) -> None:
+    answer = api.patch("/fleets/llm/policy", changes)
+    assert answer.status_code == 400
+    assert answer["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+    assert words in problem["errors"][0]["detail"]
+    assert Fleet.objects.get(name="llm").edit_version == 1
+
+
+def test_if_match(api: Api, llm: str) -> None:
+    etag = api.get("/fleets/llm/policy")["ETag"]
+    assert api.patch("/fleets/llm/policy", {"slow_start_s": 1}, if_match=etag).status_code == 200
+    stale = api.patch("/fleets/llm/policy", {"slow_start_s": 2}, if_match=etag)
+    assert stale.status_code == 412
+    assert "read it again" in stale.json()["detail"]
+    assert api.patch("/fleets/llm/policy", {"slow_start_s": 2}, if_match="*").status_code == 200
+    assert api.patch("/fleets/llm/policy", {"slow_start_s": 3}, if_match="nonsense").status_code == 412
+
+
+def test_a_write_succeeds_while_redis_is_away(api: Api, llm: str, redis_server: Any) -> None:
+    redis_server.stop()
+    body = api.patch("/fleets/llm/policy", {"strategy": "round_robin"}).json()
+    assert body["published"] is False
+    assert body["revision"] == 2
+    assert body["workers"]["live"] == 0
+    assert Fleet.objects.get(name="llm").policy == {"strategy": "round_robin"}

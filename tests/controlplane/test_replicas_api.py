@@ -1,0 +1,201 @@
+"""``/fleets/{fleet}/replicas`` and ``/fleets/{fleet}/replicas/{replica}``."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tests.controlplane.conftest import Api
+
+from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
+from controlplane.services import health
+from controlplane.telemetry.frames import FleetFrame, FleetSummary, Point, ReplicaLive, fleet_key
+from routing.contract import redis_keys
+from routing.contract.table import decode_snapshot
+
+
+def published(redis_client: Any, name: str) -> Any:
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    return next((replica for replica in snapshot.replicas if replica.name == name), None)
+
+
+def store_frame(redis_client: Any, *, age_s: float = 0.0, **replica: Any) -> None:
+    """A frame of fleet llm as the conductor stores it, with one replica."""
+    values: dict[str, Any] = {
+        **{"name": "a", "eligible": True, "state": "ready", "why": "", "admin_state": "active"},
+        **{"health": "ready", "ejected": False, "weight": 1.0, "rps": 1.0, "share_percent": 100.0},
+        **{"in_flight": 3, "max_concurrency": None, "p50_s": None, "p99_s": None},
+        **{"errors_per_s": 0.0, "seconds_per_work": None},
+        **replica,
+    }
+    at = time.time() - age_s
+    point = Point(at=at, rps=1.0, p50_s=None, p99_s=None, errors_per_s=0.0, in_flight=3)
+    summary = FleetSummary(
+        **{"name": "llm", "protocol": "openai", "aliases": [], "strategy": "round_robin", "revision": 1},
+        **{"rps": 1.0, "p50_s": None, "p99_s": None, "error_percent": 0.0, "in_flight": 3},
+        **{"capacity": None, "replicas": 1, "eligible": 1, "states": {"ready": 1}},
+    )
+    frame = FleetFrame(
+        **{"sequence": 1, "at": at, "table": "1:1", "summary": summary, "point": point},
+        **{"replicas": [ReplicaLive(**values)], "workers": 1, "workers_current": 1},
+    )
+    redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
+
+
+def test_register(api: Api, llm: str, redis_client: Any) -> None:
+    answer = api.post("/fleets/llm/replicas", {"name": "c", "url": "HTTP://Host:80/base/"})
+    assert answer.status_code == 201
+    body = answer.json()
+    assert body["url"] == "http://host:80/base"
+    assert body["health"] | {"state": "checking", "has_passed": False} == body["health"]
+    assert body["eligible"] is False
+    assert body["why"] == "health is checking: not probed yet"
+    assert body["table_version"] == "1:2"
+    assert published(redis_client, "c").has_passed is False
+    event = Event.objects.get(replica__name="c")
+    assert event.text == "anna registered replica c at http://host:80/base"
+
+
+@pytest.mark.parametrize(
+    ("settings", "pointer", "words"),
+    [
+        ({"name": "c"}, "", 'a replica needs "url"'),
+        ({"name": "c", "url": "https://h"}, "/url", "https to replicas is not supported yet"),
+        ({"name": "c", "url": "http://u:p@h"}, "/url", "no user name or password"),
+        ({"name": "c", "url": "http://h", "weight": -1}, "/weight", "must be from 0 to 1000"),
+        ({"name": "c", "url": "http://h", "weight": "2"}, "/weight", "remove the quotes"),
+        ({"name": "c", "url": "http://h", "hardware": "gpu"}, "/hardware", "there are none yet"),
+        ({"name": "c", "url": "http://h", "admin_state": "off"}, "/admin_state", "must be one of active"),
+        ({"name": "c", "url": "http://h", "credential": "env:K"}, "/credential", "reserved"),
+        ({"name": "c", "url": "http://h", "wieght": 1}, "/wieght", 'did you mean "weight"?'),
+        ([], "", "The body must be a JSON object, not a list."),
+    ],
+)
+def test_refused_and_explained(api: Api, llm: str, settings: Any, pointer: str, words: str) -> None:
+    answer = api.post("/fleets/llm/replicas", settings)
+    assert answer.status_code == 400
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    assert words in answer.json()["errors"][0]["detail"]
+
+
+def test_a_taken_name_is_a_conflict(api: Api, llm: str) -> None:
+    assert api.post("/fleets/llm/replicas", {"name": "a", "url": "http://h"}).status_code == 409
+
+
+def test_a_new_weight_is_a_revision_and_reaches_proxies(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm/replicas/a", {"weight": 2.5}).json()
+    assert (body["weight"], body["effective_weight"], body["revision"]) == (2.5, 2.5, 2)
+    assert body["changed"] == ["a.weight: not set → 2.5"]
+    assert published(redis_client, "a").weight == 2.5
+    revision = PolicyRevision.objects.get(number=2)
+    assert (revision.weights, revision.actor) == ({"a": 2.5, "b": 2.0}, "anna")
+    assert Event.objects.get(replica__name="a", kind="policy").text.endswith("(revision 2)")
+    assert str(decode_snapshot(redis_client.hget("sy:fleet:llm", "body")).version) == body["table_version"][2:]
+
+
+def test_null_gives_the_weight_back_to_the_hardware_class(api: Api, llm: str, redis_client: Any) -> None:
+    api.post("/hardware-classes", {"name": "h100", "weight": 4})
+    api.patch("/fleets/llm/replicas/b", {"hardware": "h100"})
+    assert published(redis_client, "b").weight == 2.0
+    body = api.patch("/fleets/llm/replicas/b", {"weight": None}).json()
+    assert (body["weight"], body["effective_weight"]) == (None, 4.0)
+    assert published(redis_client, "b").weight == 4.0
+
+
+def test_drain_says_what_is_left_in_flight(api: Api, llm: str, redis_client: Any) -> None:
+    health.record_transition(Fleet.objects.get().replicas.get(name="a").pk, "checking", "ready", "200", True)
+    store_frame(redis_client)
+    assert api.get("/fleets/llm/replicas/a").json()["eligible"] is True
+    body = api.patch("/fleets/llm/replicas/a", {"admin_state": "draining"}).json()
+    assert body["admin_state"] == "draining"
+    assert body["in_flight"] == 3
+    assert (body["eligible"], body["why"]) == (False, "admin state is draining")
+    assert body["revision"] == 1
+    assert published(redis_client, "a").admin_state == "draining"
+    event = Event.objects.get(state="draining")
+    assert event.text == "anna began draining a"
+
+
+def test_an_old_frame_says_nothing(api: Api, llm: str, redis_client: Any) -> None:
+    store_frame(redis_client, age_s=60)
+    body = api.get("/fleets/llm/replicas/a").json()
+    assert (body["in_flight"], body["ejected"]) == (None, None)
+
+
+def test_ejection_is_named_beside_the_other_facts(api: Api, llm: str, redis_client: Any) -> None:
+    store_frame(redis_client, ejected=True, state="ejected", why="5 failures in a row")
+    body = api.get("/fleets/llm/replicas/a").json()
+    assert body["ejected"] is True
+    assert body["why"] == "health is checking: not probed yet; ejected: 5 failures in a row"
+
+
+def test_another_url_is_another_instance(api: Api, llm: str, redis_client: Any) -> None:
+    replica = Fleet.objects.get().replicas.get(name="a")
+    health.record_transition(replica.pk, "checking", "ready", "200", True)
+    assert published(redis_client, "a").health == "ready"
+    body = api.patch("/fleets/llm/replicas/a", {"url": "http://127.0.0.1:9999"}).json()
+    assert body["health"]["state"] == "checking"
+    assert (published(redis_client, "a").health, published(redis_client, "a").has_passed) == ("checking", False)
+
+
+def test_probing_changes_no_etag(api: Api, llm: str) -> None:
+    before = [api.get(path)["ETag"] for path in ("/fleets/llm", "/fleets/llm/replicas/a")]
+    health.record_transition(Fleet.objects.get().replicas.get(name="a").pk, "checking", "ready", "200", True)
+    assert [api.get(path)["ETag"] for path in ("/fleets/llm", "/fleets/llm/replicas/a")] == before
+
+
+def test_if_match(api: Api, llm: str) -> None:
+    etag = api.get("/fleets/llm/replicas/a")["ETag"]
+    assert api.patch("/fleets/llm/replicas/a", {"weight": 3}, if_match=etag).status_code == 200
+    assert api.patch("/fleets/llm/replicas/a", {"weight": 4}, if_match=etag).status_code == 412
+    assert api.delete("/fleets/llm/replicas/a", if_match=etag).status_code == 412
+    assert api.get("/fleets/llm/replicas/a").json()["weight"] == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "words"),
+    [
+        ({"name": "z"}, "/name", "never changes"),
+        ({"admin_state": None}, "/admin_state", "has no value"),
+        ({"admin_state": "drainin"}, "/admin_state", 'did you mean "draining"?'),
+        ({"memory_bytes": 5}, "/memory_bytes", "reserved"),
+        ({"weight": 1e9}, "/weight", "must be from 0 to 1000"),
+    ],
+)
+def test_a_change_refused_and_explained(api: Api, llm: str, changes: Any, pointer: str, words: str) -> None:
+    answer = api.patch("/fleets/llm/replicas/a", changes)
+    assert answer.status_code == 400
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    assert words in answer.json()["errors"][0]["detail"]
+
+
+def test_delete(api: Api, llm: str, redis_client: Any) -> None:
+    assert api.delete("/fleets/llm/replicas/a").status_code == 204
+    assert published(redis_client, "a") is None
+    assert api.get("/fleets/llm/replicas/a").status_code == 404
+    assert ReplicaHealth.objects.count() == 1
+    assert Event.objects.filter(text="anna removed replica a (http://127.0.0.1:9101)").exists()
+
+
+def test_list_and_search(api: Api, llm: str) -> None:
+    page = api.get("/fleets/llm/replicas").json()
+    assert [row["name"] for row in page["results"]] == ["a", "b"]
+    assert api.get("/fleets/llm/replicas?search=9102").json()["count"] == 1
+
+
+def test_unknown_replica(api: Api, llm: str) -> None:
+    answer = api.get("/fleets/llm/replicas/zz")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == 'In fleet llm there is no replica "zz"; there are: a, b.'
+
+
+def test_two_hundred_replicas_cost_as_many_queries_as_two(
+    api: Api, make_fleet: Callable[..., str], django_assert_num_queries: Any
+) -> None:
+    make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.0.0.1:{n + 1}"} for n in range(200)])
+    api.get("/fleets")  # the token's first use is written down
+    with django_assert_num_queries(4):  # token, fleet, count, page
+        assert len(api.get("/fleets/big/replicas?page_size=200").json()["results"]) == 200
+    with django_assert_num_queries(5):  # token, count, page, table state, health
+        assert api.get("/fleets").json()["results"][0]["replicas"] == 200
