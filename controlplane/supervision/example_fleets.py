@@ -4,8 +4,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from controlplane.models import Fleet, HardwareClass, Replica
-from controlplane.services import fleet_files
+from controlplane import publisher
+from controlplane.models import Fleet, HardwareClass, Replica, ReplicaHealth
+from controlplane.services import fleet_files, health
 from controlplane.supervision.environment import PROJECT
 from controlplane.supervision.options import UpOptions
 from controlplane.supervision.programs import DIGITS, TINY_LLM
@@ -14,6 +15,7 @@ from routing.contract.fleet_file_structs import FleetEntry, FleetFile
 
 FILE = PROJECT / "examples" / "fleets.yaml"
 ACTOR = "up"
+JUST_STARTED = "its process has just been started"
 
 
 def register(options: UpOptions) -> list[str]:
@@ -46,9 +48,28 @@ def expected_ports(options: UpOptions) -> dict[tuple[str, str], int]:
 def registered_elsewhere(options: UpOptions) -> list[str]:
     """Example replicas whose registered URL is not where this start runs them, as ``fleet/replica``."""
     expected = expected_ports(options)
-    rows = Replica.objects.filter(fleet__name__in={fleet for fleet, _ in expected}).select_related("fleet")
     return [
         f"{row.fleet.name}/{row.name}"
-        for row in rows
-        if (port := expected.get((row.fleet.name, row.name))) and urlsplit(row.url).port != port
+        for row in example_rows(options)
+        if urlsplit(row.url).port != expected[row.fleet.name, row.name]
     ]
+
+
+def forget_health(options: UpOptions) -> None:
+    """Back to ``checking``: what probes saw was of processes that an earlier start had run.
+
+    Without this, traffic would go to replicas that are still loading until probes notice.
+    """
+    stale = [row for row in example_rows(options) if row.health.state != ReplicaHealth.State.CHECKING]
+    health.record_transitions(
+        health.Transition(row.pk, row.health.state, ReplicaHealth.State.CHECKING, JUST_STARTED, False)
+        for row in stale
+    )
+    publisher.publish_all()
+
+
+def example_rows(options: UpOptions) -> list[Replica]:
+    """The registered replicas that this start runs."""
+    names = expected_ports(options)
+    rows = Replica.objects.filter(fleet__name__in={fleet for fleet, _ in names})
+    return [row for row in rows.select_related("fleet", "health") if (row.fleet.name, row.name) in names]

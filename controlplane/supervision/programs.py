@@ -61,6 +61,7 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     found.append(Program("proxy", proxy_command(options, data), Group.FRONT, stop_s=4))
     if options.client:
         client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
+        client += ["--wait-for", f"http://127.0.0.1:{options.admin_port}/status"]
         found.append(Program("example-client", client, Group.FRONT, stop_s=1))
     return found
 
@@ -74,7 +75,7 @@ def example(replica: ExampleReplica, options: UpOptions, data: Path) -> Program:
 
 def control_plane(options: UpOptions, data: Path) -> list[Program]:
     celery = [PYTHON, "-m", "celery", "-A", "controlplane.celery"]
-    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "2", "--loglevel", "warning"]
+    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "warning"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     beat = [*celery, "beat", "--loglevel", "warning", "--pidfile=", "--schedule", str(data / "celerybeat")]
     web = [PYTHON, "-m", "uvicorn", "controlplane.asgi:application", "--host", options.host]

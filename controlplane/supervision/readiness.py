@@ -5,7 +5,8 @@ import json
 import socket
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from controlplane.supervision.errors import UpError
@@ -63,11 +64,20 @@ def steps(options: UpOptions) -> list[Step]:
     found.append(Step("dashboard and API answer", "web", lambda: status_of(dashboard + "/readyz") == 200))
     found.append(Step("proxy has its routing table", "proxy", lambda: status_of(admin + "/readyz") == 200))
     if options.examples:
-        answers = {"tiny-llm": lambda: chat_answers(proxy), "digits": lambda: digits_answers(proxy)}
-        for fleet, answer in answers.items():
+        for fleet, answers in {"tiny-llm": chat_answers, "digits": digits_answers}.items():
+            reached = partial(has_eligible_replica, admin, fleet)
+            words = f"{fleet} has a ready replica"
+            found.append(Step(words, "worker", reached, EXAMPLES_LIMIT_S, is_needed=False))
             words = f"{fleet} answers through the proxy"
-            found.append(Step(words, "proxy", answer, EXAMPLES_LIMIT_S, is_needed=False))
+            found.append(Step(words, "proxy", partial(answers, proxy), EXAMPLES_LIMIT_S, is_needed=False))
     return found
+
+
+def has_eligible_replica(admin: str, fleet: str) -> bool:
+    """Asked of the admin listener, so that waiting sends no request that would count as refused."""
+    status = loaded(admin + "/status")
+    rows = status.get("fleets", {}).get(fleet, {}).get("replicas", [])
+    return any(row["eligible_in_workers"] == len(status["workers"]) for row in rows)
 
 
 def redis_answers(path: str) -> bool:
@@ -93,6 +103,17 @@ def digits_answers(proxy: str) -> bool:
 
 def status_of(url: str, body: object = None) -> int | None:
     """Status of a GET, or of a POST of ``body`` as JSON; ``None`` while nothing answers."""
+    return exchange(url, body)[0]
+
+
+def loaded(url: str) -> dict[str, Any]:
+    """The JSON object at ``url``; empty while nothing answers."""
+    status, content = exchange(url, None)
+    found: dict[str, Any] = json.loads(content) if status == 200 else {}
+    return found
+
+
+def exchange(url: str, body: object) -> tuple[int | None, bytes]:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
     try:
@@ -102,9 +123,8 @@ def status_of(url: str, body: object = None) -> int | None:
             content = json.dumps(body).encode()
             connection.request("POST", parts.path, content, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        response.read()
-        return response.status
+        return response.status, response.read()
     except (OSError, http.client.HTTPException):
-        return None
+        return None, b""
     finally:
         connection.close()

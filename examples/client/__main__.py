@@ -8,14 +8,16 @@ import signal
 from pathlib import Path
 
 from examples.client.load import Client
+from examples.client.patience import wait_until_ready
 from examples.client.trace import replayed, synthetic
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.client", description=__doc__)
     parser.add_argument("--proxy", default="http://127.0.0.1:8080", help="the proxy's URL")
-    parser.add_argument("--rate", type=float, default=3.0, help="requests a second to both fleets (3)")
+    parser.add_argument("--rate", type=float, default=5.0, help="requests a second to both fleets (5)")
     parser.add_argument("--most-open", type=int, default=32, help="requests open at once at most (32)")
+    parser.add_argument("--wait-for", help="status page of the proxy: begin when both fleets can answer")
     parser.add_argument("--trace", type=Path, help="an Azure LLM inference trace (CSV) to replay")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -34,6 +36,8 @@ async def run(options: argparse.Namespace) -> None:
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    if options.wait_for:
+        await wait_until_ready(options.wait_for)
     await client.run(arrivals)
 
 

@@ -30,6 +30,7 @@ class Client:
         self.pictures = digit_pictures()
         self.counts: Counter[str] = Counter()
         self.latencies_s: list[float] = []
+        self.last_refusal = ""
         self.open: set[asyncio.Task[None]] = set()
 
     async def run(self, arrivals: Iterator[Arrival]) -> None:
@@ -70,9 +71,12 @@ class Client:
         try:
             url = self.proxy_url + request.path
             async with session.post(url, data=request.body, headers=headers) as response:
-                async for _ in response.content.iter_any():
-                    pass
                 outcome = str(response.status)
+                if response.status == 200:
+                    async for _ in response.content.iter_any():
+                        pass
+                else:
+                    self.last_refusal = (await response.text())[:300]
         except TimeoutError:
             outcome = "timeout"
         except (aiohttp.ClientError, OSError) as error:
@@ -91,6 +95,8 @@ class Client:
         counts = ", ".join(f"{outcome}: {count}" for outcome, count in sorted(self.counts.items()))
         ordered = sorted(self.latencies_s)
         middle = f"p50 {ordered[len(ordered) // 2] * 1000:.0f} ms" if ordered else "no answers"
+        refusal = f"; last refusal: {self.last_refusal}" if self.last_refusal else ""
         self.counts.clear()
         self.latencies_s.clear()
-        return f"{counts or 'nothing sent'}; {middle}; {len(self.open)} open"
+        self.last_refusal = ""
+        return f"{counts or 'nothing sent'}; {middle}; {len(self.open)} open{refusal}"

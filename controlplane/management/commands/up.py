@@ -65,6 +65,7 @@ class Command(BaseCommand):
             return
         if names := example_fleets.register(options):
             self.say(f"registered the example fleets: {', '.join(names)}")
+        example_fleets.forget_health(options)
         if elsewhere := example_fleets.registered_elsewhere(options):
             flag = f"--examples-port {options.examples_port}"
             self.say(f"registered at other addresses than {flag} gives: {', '.join(elsewhere)}")
