@@ -19,7 +19,8 @@ export function markersOf(events) {
 
 /** @param {import("../live/events.js").Event} event */
 function label({ kind, replica, state, text }) {
-  const words = replica ? `${replica} ${state || kind}` : text;
+  if (kind === "policy") return replica ? `${replica} reweighed` : "policy changed";
+  const words = replica ? `${replica} ${state}` : text;
   return words.length > LONGEST_LABEL ? `${words.slice(0, LONGEST_LABEL - 1)}…` : words;
 }
 
@@ -32,23 +33,28 @@ export function markerLines(markers) {
 function drawMarkers(plot, markers) {
   const { ctx, bbox } = plot;
   const scale = devicePixelRatio;
-  let lastLabel = Infinity;
   ctx.save();
   ctx.font = `${10.5 * scale}px Inter, system-ui, sans-serif`;
   ctx.textBaseline = "top";
+  ctx.textAlign = "left";
   ctx.setLineDash([3 * scale, 3 * scale]);
   ctx.lineWidth = scale;
-  // Newest first: of two labels that would collide, the newer one is written.
-  for (const marker of markers.toReversed()) {
-    const x = plot.valToPos(marker.at, "x", true);
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
-    ctx.strokeStyle = ctx.fillStyle = color(marker.state ? `--${marker.state}` : "--ink-3");
+  const inView = markers
+    .map((marker) => ({ ...marker, x: plot.valToPos(marker.at, "x", true), ink: color(marker.state ? `--${marker.state}` : "--ink-3") }))
+    .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width);
+  for (const { x, ink } of inView) {
+    ctx.strokeStyle = ink;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    if (lastLabel - x < LABEL_ROOM_PX * scale) continue;
-    lastLabel = writeLabel(ctx, marker.label, x, bbox, scale);
+  }
+  // Newest first: of two labels that would collide, the newer one is written.
+  let taken = Infinity;
+  for (const { x, ink, label } of inView.toReversed()) {
+    if (taken - x < LABEL_ROOM_PX * scale) continue;
+    ctx.fillStyle = ink;
+    taken = writeLabel(ctx, label, x, bbox, scale);
   }
   ctx.restore();
 }

@@ -1,14 +1,18 @@
 /** What a write did, in words: "revision 13 · 2 of 2 workers in 12 ms". */
 import { plural } from "../format.js";
 
+/** `everywhere`: all live workers have it. @typedef {{text: string, everywhere: boolean}} Outcome */
+
 /**
- * @param {{changed: string[], revision: number, published: boolean,
+ * @param {{changed: string[], published: boolean,
  *   workers: {live: number, applied: number, refused: number, waited_ms: number}}} answer of a write
+ * @param {string} what it made: "revision 13", "draining"
+ * @returns {Outcome}
  */
-export function applied({ changed, revision, published, workers }) {
-  if (!changed.length) return `nothing to change: revision ${revision} has it already`;
-  if (!published) return `revision ${revision} · saved; Redis is away, so the workers follow when it is back`;
-  return `revision ${revision} · ${reach(workers)}`;
+export function applied({ changed, published, workers }, what) {
+  if (!changed.length) return { text: "nothing to change: it was so already", everywhere: true };
+  if (!published) return { text: `${what} · saved; Redis is away, the workers follow when it is back`, everywhere: false };
+  return { text: `${what} · ${reach(workers)}`, everywhere: workers.live > 0 && workers.applied >= workers.live };
 }
 
 /** @param {{live: number, applied: number, refused: number, waited_ms: number}} workers */

@@ -30,7 +30,8 @@ export class Policy {
     /** @type {Record<string, string>} */
     this.typed = {};
     this.busy = false;
-    this.result = "";
+    /** @type {import("./applied.js").Outcome | null} */
+    this.result = null;
     this.problem = "";
     /** The revision to go back to after a change made here. */
     this.previous = 0;
@@ -96,7 +97,7 @@ export class Policy {
   }
 
   #touched() {
-    this.result = "";
+    this.result = null;
     this.problem = "";
     this.changed();
   }
@@ -133,7 +134,7 @@ export class Policy {
       this.previous = data.revision > previous ? previous : 0; // nothing changed: nothing to go back to
       this.strategy = "";
       this.typed = {};
-      const result = applied(data);
+      const result = applied(data, `revision ${data.revision}`);
       await this.read();
       this.result = result;
     } catch (error) {

@@ -47,7 +47,7 @@ function outcome(policy) {
   if (policy.problem) return html`<span class="problem">${policy.problem}</span>`;
   if (!MAY_CHANGE) return html`<span class="muted">Your account may look, not change.</span>`;
   if (!policy.result) return policy.dirty() && html`<span class="muted">Not applied yet</span>`;
-  return html`<span class="applied">${policy.result}</span>${policy.previous > 0 &&
+  return html`<span class=${policy.result.everywhere ? "applied" : "is-unready"}>${policy.result.text}</span>${policy.previous > 0 &&
     html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>back to revision ${policy.previous}</button>`}`;
 }
 

@@ -1,15 +1,16 @@
 /** One row a replica: what it is, whether it takes requests and why, how it does, and what can be done. */
 import { duration, share } from "../format.js";
-import { html } from "../html.js";
+import { html, useState } from "../html.js";
 import { Meter } from "../parts/meter.js";
 import { Quantity } from "../parts/quantity.js";
 import { Rows } from "../parts/rows.js";
 import { matches } from "../parts/search.js";
 import { Spark } from "../parts/spark.js";
 import { State } from "../parts/state.js";
-import { ActionCell } from "./action_cell.js";
+import { AdminButton } from "./admin_button.js";
 import { LastAction } from "./commands.js";
-import { WeightField } from "./weight_field.js";
+import { RowNotes } from "./row_notes.js";
+import { WeightButton, WeightForm } from "./weight.js";
 
 const ROW_PX = 51;
 const COLUMNS = 10;
@@ -45,19 +46,22 @@ export function ReplicaTable({ model, actions, search }) {
 /** @param {Shared & {replica: ReplicaLive, middle: number | null}} props */
 function ReplicaRow({ replica, middle, model, actions }) {
   const settings = model.settings.get(replica.name);
+  const [weighing, weigh] = useState(false);
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
     <td class="half"><b>${replica.name}</b><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
-    <td class="num" data-label="Weight"><${WeightField} replica=${replica} own=${settings?.weight} actions=${actions} /></td>
+    <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /></td>
     <td class="num" data-label="p50"><${Quantity} of=${duration(replica.p50_s)} /></td>
     <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /></td>
     <td class="sparkline"><${Spark} values=${model.slow.of(replica.name)} tone="slow" /></td>
-    <td class="actions full"><${ActionCell} replica=${replica} frame=${model.frame} actions=${actions} /></td>
-  </tr>`;
+    <td class="actions full"><${AdminButton} replica=${replica} actions=${actions} /></td>
+  </tr>
+  <${RowNotes} replica=${replica} frame=${model.frame} actions=${actions}
+    form=${weighing && html`<${WeightForm} replica=${replica} actions=${actions} onClose=${() => weigh(false)} />`} />`;
 }
 
 /** @param {{replica: ReplicaLive, actions: import("./row_actions.js").RowActions}} props */

@@ -9,11 +9,11 @@ const CATCH_UP_MS = 4_000;
 
 /**
  * `confirmed`: admin state that the API has confirmed and frames may not show yet.
- * @typedef {{busy: boolean, result: string, problem: string, undoUntil: number, confirmed: string, confirmedUntil: number}} RowState
+ * @typedef {{busy: boolean, result: import("./applied.js").Outcome | null, problem: string, undoUntil: number, confirmed: string, confirmedUntil: number}} RowState
  */
 
 /** @type {RowState} */
-const IDLE = { busy: false, result: "", problem: "", undoUntil: 0, confirmed: "", confirmedUntil: 0 };
+const IDLE = { busy: false, result: null, problem: "", undoUntil: 0, confirmed: "", confirmedUntil: 0 };
 
 export class RowActions {
   /** @param {string} fleet @param {() => void} changed */
@@ -47,28 +47,28 @@ export class RowActions {
     return this.#setAdminState(replica, "active", 0);
   }
 
-  /** Answers whether it was accepted. @param {string} replica @param {number | null} weight null: the hardware class's */
+  /** Answers whether it was accepted. @param {string} replica @param {number | string | null} weight null: the hardware class's */
   weigh(replica, weight) {
-    return this.#change(replica, { weight });
+    return this.#change(replica, { weight }, (answer) => applied(answer, `revision ${answer.revision}`));
   }
 
   /** @param {string} replica @param {string} state @param {number} undoFor */
   async #setAdminState(replica, state, undoFor) {
-    const done = await this.#change(replica, { admin_state: state });
+    const done = await this.#change(replica, { admin_state: state }, (answer) => applied(answer, state));
     if (!done) return;
     const now = performance.now();
     this.#put(replica, { undoUntil: undoFor && now + undoFor, confirmed: state, confirmedUntil: now + CATCH_UP_MS });
     if (undoFor) setTimeout(this.changed, undoFor + 50);
   }
 
-  /** @param {string} replica @param {object} body */
-  async #change(replica, body) {
+  /** @param {string} replica @param {object} body @param {(answer: any) => import("./applied.js").Outcome} told */
+  async #change(replica, body, told) {
     const path = `/fleets/${this.fleet}/replicas/${replica}`;
     this.last = { path, body };
-    this.#put(replica, { busy: true, result: "", problem: "" });
+    this.#put(replica, { busy: true, result: null, problem: "" });
     try {
       const { data } = await api("PATCH", path, { body });
-      this.#put(replica, { busy: false, result: applied(data) });
+      this.#put(replica, { busy: false, result: told(data) });
       this.#forget(replica);
       return true;
     } catch (error) {
@@ -86,6 +86,6 @@ export class RowActions {
   /** @param {string} replica */
   #forget(replica) {
     const { result } = this.of(replica);
-    setTimeout(() => this.of(replica).result === result && this.#put(replica, { result: "" }), RESULT_FOR_MS);
+    setTimeout(() => this.of(replica).result === result && this.#put(replica, { result: null }), RESULT_FOR_MS);
   }
 }

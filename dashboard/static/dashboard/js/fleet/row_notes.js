@@ -1,0 +1,32 @@
+/** A line under a replica's row while there is something to say: a form, how far a drain has come, what a change did. */
+import { plural } from "../format.js";
+import { html } from "../html.js";
+
+const COLUMNS = 10;
+
+/**
+ * @param {{replica: import("../frames.js").ReplicaLive, frame: import("../frames.js").FleetFrame,
+ *   actions: import("./row_actions.js").RowActions, form: any}} props
+ */
+export function RowNotes({ replica, frame, actions, form }) {
+  const { result, problem } = actions.of(replica.name);
+  const draining = actions.adminState(replica) !== "active";
+  if (!form && !draining && !result && !problem) return null;
+  return html`<tr class="note" data-note=${replica.name}><td class="full" colspan=${COLUMNS}><div class="notes">
+    ${form}
+    ${draining && drained(replica, frame)}
+    ${result && html`<span class=${result.everywhere ? "applied" : "is-unready"} role="status">${result.text}</span>`}
+    ${problem && html`<span class="problem" role="alert">${problem}</span>`}
+  </div></td></tr>`;
+}
+
+/**
+ * Whether it can be stopped: every worker knows that it drains, and none has a request there.
+ * @param {import("../frames.js").ReplicaLive} replica @param {import("../frames.js").FleetFrame} frame
+ */
+function drained(replica, { workers, workers_current: current }) {
+  if (replica.in_flight) return html`<span class="is-draining">${plural(replica.in_flight, "request")} still in flight</span>`;
+  if (replica.admin_state === "active") return html`<span class="muted">waiting for the next report</span>`;
+  if (current < workers) return html`<span class="muted">${workers - current} of ${plural(workers, "worker")} may still send requests</span>`;
+  return html`<span class="applied"><b>safe to stop</b>: nothing in flight, and nothing new comes</span>`;
+}
