@@ -7,6 +7,7 @@ imported on the side, while a successor already serves from the table that its p
 import contextlib
 import logging
 import random
+from collections.abc import Awaitable, Callable
 
 from redis.exceptions import RedisError
 
@@ -20,12 +21,20 @@ log = logging.getLogger(__name__)
 class ControlPlane:
     """See :class:`routing.subscriber.Subscriber` for the way in."""
 
-    def __init__(self, redis_url: str, worker: str, feed: TableFeed, rng: random.Random) -> None:
+    def __init__(
+        self,
+        redis_url: str,
+        worker: str,
+        feed: TableFeed,
+        rng: random.Random,
+        on_connected: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``on_connected`` is awaited after each (new) connection; it should report at once."""
         self._worker = worker
         self._feed = feed
         self._client = connect(redis_url)
         self._script = self._client.register_script(redis_keys.REPORT)
-        self._subscriber = Subscriber(self._client, worker, feed, rng)
+        self._subscriber = Subscriber(self._client, worker, feed, rng, on_connected)
 
     @property
     def connected(self) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -25,13 +26,16 @@ from routing.table_feed import TableFeed
 
 log = logging.getLogger(__name__)
 
+Client = Any
+"""A ``redis.asyncio.Redis``: its own types and those of ``types-redis`` contradict each other."""
+
 READ_ALL_EVERY_S = 5.0
 COMMAND_TIMEOUT_S = 1.0
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 
 
-def connect(redis_url: str) -> "Redis[Any]":
+def connect(redis_url: str) -> Client:
     """A client that fails within a second and leaves trying again to its user."""
     return Redis.from_url(
         redis_url,
@@ -46,10 +50,11 @@ class Subscriber:
 
     def __init__(
         self,
-        client: "Redis[Any]",
+        client: Client,
         worker: str,
         feed: TableFeed,
         rng: random.Random,
+        on_connected: Callable[[], Awaitable[None]],
     ) -> None:
         self.connected = False
         """Whether the bell can be heard at this moment."""
@@ -59,6 +64,7 @@ class Subscriber:
         self._worker = worker
         self._feed = feed
         self._rng = rng
+        self._on_connected = on_connected
 
     async def run(self) -> None:
         """Connect, stay, and connect again with a jittered delay of at most a second."""
@@ -67,13 +73,13 @@ class Subscriber:
             try:
                 await self._session()
             except (RedisError, OSError) as problem:
-                if not told:
+                if self.connected or not told:
                     log.warning("Redis is away, the table at hand stays in use: %s", problem)
                     told = True
             except Exception:
                 log.exception("the subscriber failed and starts again")
             if self.connected:
-                delay, told = FIRST_RETRY_S, False
+                delay = FIRST_RETRY_S
             self.connected = False
             await asyncio.sleep(delay * self._rng.uniform(0.5, 1.0))
             delay = min(2 * delay, LAST_RETRY_S)
@@ -85,6 +91,7 @@ class Subscriber:
             await self._read_all()
             self.connected = True
             log.info("connected to Redis, manifest %s", self._feed.manifest_version)
+            await self._on_connected()
             await self._listen(bell)
 
     async def _listen(self, bell: PubSub) -> None:
