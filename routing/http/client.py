@@ -15,6 +15,9 @@ What a request means is no business of this module: the *exchange* that the host
 is told of body bytes, of the client's leaving, and of time passing; it writes its answer through
 ``write`` and says ``finish`` once.
 
+Clients tend to repeat a head byte for byte. The last one is kept (``_known``): where the next begins
+with the same bytes, it was checked already.
+
 uvloop reports a client's close and its half-close alike, so either counts as the client's leaving.
 """
 
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
@@ -35,6 +39,7 @@ from routing.http.sweep import Sweeper
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
 
 _BEGINNING = re.compile(rb"(?:\r\n)*+(?:\r?\Z|" + TOKEN + rb")")
+_LONGEST_KNOWN = 4096
 _HELD, _UPLOAD = 1, 2
 """Reasons to stop reading: too many bytes of further requests; the replica takes the body slowly."""
 
@@ -88,6 +93,8 @@ class ClientConnection(asyncio.Protocol):
         "_held_at",
         "_host",
         "_idle_limit_s",
+        "_known",
+        "_known_head",
         "_limits",
         "_lingered",
         "_lingering",
@@ -101,6 +108,7 @@ class ClientConnection(asyncio.Protocol):
         "peer",
         "tag",
         "transport",
+        "write",
     )
 
     def __init__(self, host: ClientHost) -> None:
@@ -109,6 +117,8 @@ class ClientConnection(asyncio.Protocol):
         self._limits = host.limits
         self._idle_limit_s = self._limits.head_timeout_s
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        self.write: Callable[[bytes], None] = None  # type: ignore[assignment]
+        """The transport's."""
         self.peer = b""
         """The client's address, for X-Forwarded-For."""
         self.tag = b""
@@ -124,6 +134,8 @@ class ClientConnection(asyncio.Protocol):
         self._lingered = 0
 
         # Of the bytes not yet given to anyone.
+        self._known = b""
+        self._known_head: RequestHead | None = None
         self._partial: bytearray | None = None
         self._held = b""
         self._held_at = 0
@@ -142,6 +154,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        self.write = self.transport.write
         address = transport.get_extra_info("peername")
         self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
         self._since = monotonic()
@@ -282,11 +295,18 @@ class ClientConnection(asyncio.Protocol):
         length = len(data)
         try:
             while position < length and self.exchange is None and not self._ending:
+                known = self._known_head
+                if known is not None and data.startswith(self._known, position):
+                    position = self._begin(known, data, position + len(self._known))
+                    continue
                 end = data.find(HEAD_END, position)
                 if end > position:
                     while data.startswith(LINE_END, position):
                         position += 2
                     head = parse_request_head(data, position, end, self._limits)
+                    if end - position < _LONGEST_KNOWN:
+                        self._known = data[position : end + 4]
+                        self._known_head = head
                     position = self._begin(head, data, end + 4)
                 elif data.startswith(LINE_END, position):
                     position += 2
@@ -319,7 +339,7 @@ class ClientConnection(asyncio.Protocol):
         self._body = body
         exchange.begin(piece, False)
         if head.expects_continue and not piece and self.exchange is exchange:
-            self.transport.write(CONTINUE)
+            self.write(CONTINUE)
         return len(data)
 
     def _keep_partial(self, data: bytes) -> None:
@@ -391,7 +411,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, error: RequestRefused) -> None:
         """Answer a request whose head cannot be accepted."""
         self._partial = None
-        self.transport.write(self._host.refusal(error))
+        self.write(self._host.refusal(error))
         self._since = monotonic()
         self._shut(linger=True)
 

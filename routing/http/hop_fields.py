@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from routing.http.errors import RequestRefused
-from routing.http.syntax import LENGTH, members
+from routing.http.syntax import HOST, LENGTH, members
 
 if TYPE_CHECKING:
     from routing.http.request_head import RequestHead
@@ -25,19 +25,20 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
 
 
-def read_hop_fields(head: RequestHead, fields: bytes) -> None:
-    """Fill ``head`` from ``fields`` (each field preceded by CRLF). Raises :class:`RequestRefused`."""
-    if not fields:
-        return
+def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
+    """Fill ``head`` from ``fields`` (each preceded by CRLF). ``has_host``: a valid Host stood before them.
+
+    Raises :class:`RequestRefused`.
+    """
     lowered = fields.lower()
     found = _OURS.findall(lowered)
-    if not found:
+    if has_host and not found:
         head.fields = fields
-    elif len(found) == 1 and found[0][0] == b"content-length":
+    elif has_host and len(found) == 1 and found[0][0] == b"content-length":
         head.content_length = _content_length(found[0][1])
         head.fields = fields
     else:
-        _HopFields(head, fields, lowered).read()
+        _HopFields(head, fields, lowered, has_host).read()
 
 
 def _content_length(value: bytes) -> int:
@@ -53,6 +54,7 @@ class _HopFields:
     __slots__ = (
         "fields",
         "forwarded_for",
+        "has_host",
         "head",
         "lengths",
         "lowered",
@@ -61,8 +63,9 @@ class _HopFields:
         "via",
     )
 
-    def __init__(self, head: RequestHead, fields: bytes, lowered: bytes) -> None:
+    def __init__(self, head: RequestHead, fields: bytes, lowered: bytes, has_host: bool) -> None:
         self.head = head
+        self.has_host = has_host
         self.fields = fields
         self.lowered = lowered
         self.lengths = 0
@@ -85,6 +88,9 @@ class _HopFields:
         head.fields = _without(fields, self.nominated) if self.nominated else fields
         head.via = b", ".join(self.via) or None
         head.forwarded_for = b", ".join(self.forwarded_for) or None
+        head.plain = not self.via and not self.forwarded_for and head.max_forwards < 0
+        if not self.has_host and head.minor == 1:
+            raise RequestRefused(400, "missing_host", "an HTTP/1.1 request must have a Host field")
         if self.transfer_encodings:
             self._check_transfer_encoding()
 
@@ -106,7 +112,7 @@ class _HopFields:
         elif name == b"transfer-encoding":
             self.transfer_encodings.append(value.lower())
         elif name == b"host":
-            raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
+            self._host(value)
         elif name == b"expect":
             if value.lower() != b"100-continue":
                 raise RequestRefused(417, "unknown_expectation", "the only known expectation is 100-continue")
@@ -120,6 +126,15 @@ class _HopFields:
         elif name == b"x-switchyard-fleet":
             head.fleet = value
         return False
+
+    def _host(self, value: bytes) -> None:
+        if self.has_host:
+            raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
+        if HOST.match(value) is None:
+            raise RequestRefused(
+                400, "bad_host", "the Host field is not a host name or address with an optional port"
+            )
+        self.has_host = True
 
     def _connection(self, options: list[bytes]) -> None:
         if b"close" in options:

@@ -1,9 +1,9 @@
 """A request's head, checked strictly before anything is dialled or forwarded.
 
 Two ways lead to the same :class:`RequestHead`. What well-behaved clients send (origin-form, HTTP/1.1,
-Host as the first field, no ``_`` in names) is recognised by one pattern over the whole head. All else
-goes line by line, where each rule has its own error. Either way the fields that concern only this hop
-are cut out (:mod:`routing.http.hop_fields`); the rest is forwarded byte for byte.
+no ``_`` in names) is recognised by one pattern over the whole head. All else goes line by line, where
+each rule has its own error. Either way the fields that concern only this hop are cut out
+(:mod:`routing.http.hop_fields`); the rest is forwarded byte for byte.
 """
 
 import re
@@ -14,8 +14,8 @@ from routing.http.limits import Limits
 from routing.http.syntax import FIELD_LINE, HOST, PLAIN_TOKEN, TEXT, TOKEN
 
 _USUAL_HEAD = re.compile(
-    rb"(" + PLAIN_TOKEN + rb"++) (/[\x21\x22\x24-\x7e]*+) HTTP/1\.1\r\n"
-    rb"[Hh]ost: ([A-Za-z0-9.\-]++(?::[0-9]{1,5}+)?+)"
+    rb"(" + PLAIN_TOKEN + rb"++) (/[\x21\x22\x24-\x7e]*+) HTTP/1\.1"
+    rb"(?:\r\n[Hh]ost: ([A-Za-z0-9.\-]++(?::[0-9]{1,5}+)?+)(?=\r\n))?+"
     rb"((?:\r\n" + PLAIN_TOKEN + rb"++:" + TEXT + rb"*+)*+)\r\n\r\n"
 )
 _REQUEST_LINE = re.compile(rb"(" + TOKEN + rb"++) ([^ ]++) HTTP/([0-9])\.([0-9])\Z")
@@ -26,7 +26,8 @@ _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
 
 
 class RequestHead:
-    """One request's head. ``fields`` are those to forward, each preceded by CRLF, none after the last."""
+    """One request's head. Not changed once it is read: a connection whose client repeats the very same
+    head gives the same object again."""
 
     __slots__ = (
         "chunked",
@@ -39,6 +40,8 @@ class RequestHead:
         "max_forwards",
         "method",
         "minor",
+        "note",
+        "plain",
         "request_id",
         "target",
         "via",
@@ -51,7 +54,8 @@ class RequestHead:
         self.minor = minor
         """0 or 1, of ``HTTP/1.x``."""
         self.fields = b""
-        """Holds Content-Length as it came; Host and Transfer-Encoding are not in here."""
+        """Those to forward, each preceded by CRLF, none after the last. Content-Length stands in here as it
+        came, Host and Transfer-Encoding do not."""
         self.content_length = 0
         self.chunked = False
         self.keep_alive = minor == 1
@@ -63,6 +67,10 @@ class RequestHead:
         self.request_id: bytes | None = None
         self.fleet: bytes | None = None
         """Value of ``X-Switchyard-Fleet``."""
+        self.plain = True
+        """Nothing in it is to be continued: no Via, X-Forwarded-For or (of OPTIONS) Max-Forwards."""
+        self.note: object | None = None
+        """A free place for what whoever routes has concluded from this head."""
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.method.decode()} {self.target.decode()}>"
@@ -78,7 +86,7 @@ def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> Req
     usual = _USUAL_HEAD.match(data, start)
     if usual is None:
         return _parse_line_by_line(data[start:end], limits)
-    method, target, _, fields = usual.groups()
+    method, target, host, fields = usual.groups()
     if method in _REFUSED_METHODS:
         raise _method_refused(method)
     if len(target) > limits.max_target:
@@ -87,7 +95,7 @@ def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> Req
     if len(fields) >= 4 * limits.max_fields and fields.count(b"\r\n") >= limits.max_fields:
         raise _too_many_fields(limits)
     head = RequestHead(method, target, 1)
-    read_hop_fields(head, fields)
+    read_hop_fields(head, fields, host is not None)
     return head
 
 
@@ -96,26 +104,14 @@ def _parse_line_by_line(block: bytes, limits: Limits) -> RequestHead:
     head = _request_line(lines[0], limits)
     if len(lines) - 1 > limits.max_fields:
         raise _too_many_fields(limits)
-    host: bytes | None = None
     kept = []
     for line in lines[1:]:
         field = FIELD_LINE.match(line)
         if field is None:
             raise _bad_field(line)
-        name, value = field.groups()
-        if name.lower() == b"host":
-            if host is not None:
-                raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
-            host = value.rstrip(b" \t")
-        elif b"_" not in name:
-            kept.append(line)
-    if host is None and head.minor == 1:
-        raise RequestRefused(400, "missing_host", "an HTTP/1.1 request must have a Host field")
-    if host is not None and HOST.match(host) is None:
-        raise RequestRefused(
-            400, "bad_host", "the Host field is not a host name or address with an optional port"
-        )
-    read_hop_fields(head, b"".join([b"\r\n" + line for line in kept]))
+        if b"_" not in field[1]:
+            kept.append(b"\r\n" + line)
+    read_hop_fields(head, b"".join(kept), False)
     return head
 
 

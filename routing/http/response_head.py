@@ -30,7 +30,7 @@ _BODILESS = frozenset({100, 101, 102, 103, 204, 304})
 class ResponseHead:
     """One response's head. ``block`` is status line and fields to forward, without the last CRLF."""
 
-    __slots__ = ("block", "chunked", "content_length", "keep_alive", "retry_after", "status")
+    __slots__ = ("block", "chunked", "content_length", "keep_alive", "note", "plain", "retry_after", "status")
 
     def __init__(self, status: int, keep_alive: bool) -> None:
         self.status = status
@@ -42,6 +42,10 @@ class ResponseHead:
         """-1: none given."""
         self.chunked = False
         self.retry_after = False
+        self.plain = False
+        """A final response whose body (unless it answers HEAD) has the length given."""
+        self.note: object | None = None
+        """A free place for what whoever forwards has concluded from this head."""
 
     def __repr__(self) -> str:
         return f"<ResponseHead {self.status}>"
@@ -76,12 +80,15 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     ):
         head.content_length = _content_length(found[0][1])
         head.block = data[start : end - 4]
+        head.plain = status >= 200
         return head, end
     head.block = b"HTTP/1.1 %b%b%b" % (code, reason or b" ", _cut(head, fields, lowered) if found else fields)
     if status < 200 or status in _BODILESS:
         head.chunked = False
         if status != 304:
             head.drop_content_length()
+    else:
+        head.plain = head.content_length >= 0
     return head, end
 
 

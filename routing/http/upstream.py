@@ -4,6 +4,8 @@ Theory. Between two requests a connection has no consumer and lies in its replic
 end of file that arrives then makes it useless. With a consumer it reads a head, then a body whose end
 RFC 9112 §6.3 defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``, ``_UNTIL_CLOSE``).
 The consumer hears of every piece at once; nothing is collected here but an incomplete head.
+
+As on the client's side the last head is kept: one that is repeated byte for byte is not read again.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 if TYPE_CHECKING:
     from routing.http.upstream_pool import UpstreamPool
 
+_LONGEST_KNOWN = 4096
 _HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
 
 
@@ -48,6 +51,8 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_answers_head",
         "_decoder",
+        "_known",
+        "_known_head",
         "_partial",
         "_remaining",
         "_reusable",
@@ -68,6 +73,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.reused = False
         """Whether it has served a request before the present one."""
         self.write_paused = False
+        self._known = b""
+        self._known_head: ResponseHead | None = None
 
         # Of the request in hand.
         self.consumer: Consumer | None = None
@@ -86,12 +93,19 @@ class UpstreamConnection(asyncio.Protocol):
 
     # Called by the consumer.
 
-    def send(self, consumer: Consumer, request: bytes, *, answers_head: bool, request_open: bool) -> None:
-        """Begin a request; more of its body may follow through the transport while it is open."""
+    def send(self, consumer: Consumer, request: bytes, answers_head: bool, request_open: bool) -> None:
+        """Begin a request; more of its body follows while it is open. ``answers_head``: to HEAD."""
         self.consumer = consumer
         self._answers_head = answers_head
         self.request_open = request_open
         self.transport.write(request)
+
+    def send_more(self, piece: bytes, complete: bool) -> None:
+        """More of the request's body, framed."""
+        if complete:
+            self.request_open = False
+        if piece:
+            self.transport.write(piece)
 
     def discard(self) -> None:
         """Close now, whatever is in flight; the consumer hears nothing more."""
@@ -108,6 +122,10 @@ class UpstreamConnection(asyncio.Protocol):
         consumer = self.consumer
         if consumer is None:
             self.transport.abort()
+            return
+        known = self._known_head
+        if known is not None and self._state == _HEAD and not self._partial and data.startswith(self._known):
+            self._begin_body(consumer, known, data, len(self._known))
             return
         try:
             if self._state == _HEAD:
@@ -148,19 +166,23 @@ class UpstreamConnection(asyncio.Protocol):
     def _read_head(self, consumer: Consumer, data: bytes) -> None:
         if self._partial:
             data = self._partial + data
-        position = 0
+        start = 0
         while True:
-            if data.find(HEAD_END, position) < 0:
-                self._keep_partial(data[position:])
+            if data.find(HEAD_END, start) < 0:
+                self._keep_partial(data[start:])
                 return
-            head, position = parse_response_head(data, position)
+            head, position = parse_response_head(data, start)
             if head.status >= 200:
                 break
+            start = position
             if head.status == 101:
                 raise BadResponse("the replica switched protocols without being asked")
             if head.status != 100:
                 consumer.informational(head)
         self._partial = b""
+        if head.plain and position - start < _LONGEST_KNOWN:
+            self._known = data[start:position]
+            self._known_head = head
         self._begin_body(consumer, head, data, position)
 
     def _keep_partial(self, data: bytes) -> None:
@@ -172,6 +194,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _begin_body(self, consumer: Consumer, head: ResponseHead, data: bytes, position: int) -> None:
         length = head.content_length
+        if head.plain and len(data) - position == length and not self._answers_head:
+            # All there in one segment, as most answers are.
+            now = monotonic()
+            self._reusable = head.keep_alive
+            self._end(now, b"")
+            consumer.response(head, data[position:], True, now)
+            return
         if self._answers_head or head.status in (204, 304):
             length = 0
         elif head.chunked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from routing.http.request_head import RequestHead
+from routing.protocols import open_inference
 
 if TYPE_CHECKING:
     from routing.proxy.exchange import Exchange
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
 
 def request_bytes(exchange: Exchange, link: Link, body: bytes) -> bytes:
     """Head and (framed) body in one piece."""
-    head = exchange.head
-    if head.via is None and head.forwarded_for is None and head.max_forwards < 0:
+    head, plan = exchange.head, exchange.plan
+    fields = head.fields
+    target = plan.target
+    if plan.v2 or head.chunked or exchange.model:
+        target, fields = _changed(exchange, body)
+    if head.plain:
         ours = exchange.client.tag
     else:
         ours = _continued_fields(head, exchange.client.peer, exchange.proxy.via_name)
@@ -22,10 +27,9 @@ def request_bytes(exchange: Exchange, link: Link, body: bytes) -> bytes:
         (
             head.method,
             link.before_target,
-            head.target,
+            target,
             link.host_line,
-            head.fields,
-            exchange.framing,
+            fields,
             ours,
             exchange.request_id,
             b"\r\n\r\n",
@@ -42,8 +46,25 @@ def request_fields(peer: bytes, via_name: bytes) -> bytes:
     )
 
 
+def _changed(exchange: Exchange, body: bytes) -> tuple[bytes, bytes]:
+    """Target and fields where the model's name or the framing is not the client's own."""
+    head, target, fields = exchange.head, exchange.plan.target, exchange.head.fields
+    pool = exchange.pool
+    assert pool is not None
+    if exchange.plan.v2:
+        model = pool.served_model or pool.name
+        if model != exchange.plan.name:
+            target = open_inference.with_model(target, model)
+    if exchange.upload is not None:
+        if head.chunked:
+            fields += b"\r\nTransfer-Encoding: chunked"
+    elif head.chunked or exchange.model:
+        fields = _without_content_length(fields) + b"\r\nContent-Length: %d" % len(body)
+    return target, fields
+
+
 def _continued_fields(head: RequestHead, peer: bytes, via_name: bytes) -> bytes:
-    """The same where other proxies came before (their values are continued) or hops are counted."""
+    """What the proxy adds where other proxies came before (their values are continued) or hops count."""
     via = b"1.1 " + via_name
     fields = b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: http\r\nVia: %b" % (
         peer if head.forwarded_for is None else head.forwarded_for + b", " + peer,
@@ -54,7 +75,6 @@ def _continued_fields(head: RequestHead, peer: bytes, via_name: bytes) -> bytes:
     return fields + b"\r\nX-Request-Id: "
 
 
-def without_content_length(fields: bytes) -> bytes:
-    """``fields`` (each preceded by CRLF) less Content-Length, for a body of another length."""
+def _without_content_length(fields: bytes) -> bytes:
     lines = fields.split(b"\r\n")[1:]
     return b"".join([b"\r\n" + line for line in lines if not line.lower().startswith(b"content-length:")])

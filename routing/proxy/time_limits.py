@@ -29,10 +29,10 @@ def overrun(exchange: Exchange, now: float) -> Overrun | None:
     if exchange.cancel_connecting is not None:
         if still > limits.connect_s:
             return Overrun(f"no connection within {limits.connect_s:g} s", False)
-    elif exchange.answering:
+    elif exchange.answer is not None:
         if still > limits.idle_s and not exchange.client.write_paused:
             return Overrun(f"the replica fell silent for {limits.idle_s:g} s", True)
-    elif exchange.complete:
+    elif exchange.upload is None or exchange.upload.complete:
         if exchange.stream and still > limits.first_byte_s:
             return Overrun(f"the replica sent nothing for {limits.first_byte_s:g} s", True)
     elif still > limits.idle_s and exchange.upstream is not None and exchange.upstream.write_paused:

@@ -1,0 +1,91 @@
+"""How exchanges end that no replica has answered, and the books that every end closes."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from routing.http.answers import answer
+from routing.pool import Refusal
+from routing.protocols.errors import error_answer
+from routing.proxy.destination import Unroutable
+from routing.proxy.local_answers import local_answer
+
+if TYPE_CHECKING:
+    from routing.proxy.exchange import Exchange
+
+
+class Failure:
+    """What to tell the client when no attempt is left."""
+
+    __slots__ = ("code", "message", "retry_after_s", "status")
+
+    def __init__(self, status: int, code: str, message: str, retry_after_s: float = 0.0) -> None:
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now: float = 0.0) -> None:
+    """The fleet's side of an end. ``failed``: with an error that was not the client's."""
+    if exchange.peeked:
+        exchange.proxy.peek(-exchange.peeked)
+        exchange.peeked = 0
+    pool = exchange.pool
+    if pool is None:
+        return
+    counters = pool.counters
+    counters.in_flight -= 1
+    if answered:
+        counters.answered += 1
+        pool.observe(now - exchange.started)
+    if failed:
+        counters.errors += 1
+
+
+def answer_error(exchange: Exchange, failure: Failure) -> None:
+    """Answer instead of a replica, in the shape of the caller's protocol."""
+    client, head = exchange.client, exchange.head
+    protocol = exchange.plan.protocol if exchange.pool is None else exchange.pool.protocol
+    keep = head.keep_alive and client.may_go_on(True)
+    content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
+    fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b" % (exchange.proxy.via_name, exchange.request_id)
+    if failure.retry_after_s:
+        fields += b"\r\nRetry-After: %d" % max(1, round(failure.retry_after_s))
+    client.write(
+        answer(
+            failure.status,
+            content_type,
+            body,
+            fields=fields,
+            close=not keep,
+            head_only=head.method == b"HEAD",
+        )
+    )
+    now = monotonic()
+    close_books(exchange, answered=True, failed=failure.status >= 500, now=now)
+    client.finish(now, keep)
+
+
+def refuse(exchange: Exchange, error: Unroutable) -> None:
+    """There is no fleet for this request."""
+    exchange.proxy.rejected += 1
+    answer_error(exchange, Failure(error.status, error.code, error.message, error.retry_after_s))
+
+
+def no_replica(exchange: Exchange, refusal: Refusal, failure: Failure | None) -> None:
+    """The pool has nobody (left). ``failure``: of the attempt before, which says more."""
+    assert exchange.pool is not None
+    if failure is None:
+        exchange.pool.counters.no_replica += 1
+        failure = Failure(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)
+    answer_error(exchange, failure)
+
+
+def answer_locally(exchange: Exchange) -> None:
+    client, head = exchange.client, exchange.head
+    keep = head.keep_alive and client.may_go_on(True)
+    fields = b"\r\nX-Request-Id: " + exchange.request_id
+    client.write(local_answer(exchange.proxy.table, head, fields, not keep))
+    client.finish(monotonic(), keep)

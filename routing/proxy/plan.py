@@ -1,0 +1,74 @@
+"""What a request's head alone says about where it goes. Worked out once while a client repeats its head.
+
+In this order a fleet is named by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
+field ``X-Switchyard-Fleet``, the ``model`` of an OpenAI body; else the default fleet takes it. Whatever
+stands outside the body comes first, so that such a request streams through without being read.
+"""
+
+from routing.http.request_head import RequestHead
+from routing.protocols import open_inference
+from routing.protocols.errors import protocol_of_path
+
+NAMED, IN_BODY, DEFAULT, LOCAL, LOOP = range(5)
+
+_FLEETS = b"/fleets/"
+_MODELS = b"/v1/models"
+
+
+class Plan:
+    """Where to look for the fleet, and what is forwarded."""
+
+    __slots__ = ("kind", "name", "protocol", "target", "v2")
+
+    def __init__(self, head: RequestHead, via_name: bytes) -> None:
+        self.kind = DEFAULT
+        self.name = ""
+        """Of a fleet or alias, where the kind is ``NAMED``."""
+        self.v2 = False
+        """Whether the path holds the model's name, which is replaced by the one that replicas expect."""
+        self.target = head.target
+        self.protocol = protocol_of_path(head.target)
+        """What the caller most likely speaks, for errors while no fleet is known."""
+        if head.via is not None and _was_here(head.via, via_name):
+            self.kind = LOOP
+        elif _is_local(head):
+            self.kind = LOCAL
+        else:
+            self._find(head)
+
+    def _find(self, head: RequestHead) -> None:
+        target = head.target
+        if target.startswith(_FLEETS):
+            rest = target[len(_FLEETS) :]
+            cut = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
+            self.target = rest[cut:] if rest[cut : cut + 1] == b"/" else b"/" + rest[cut:]
+            self.protocol = protocol_of_path(self.target)
+            self._named(rest[:cut].decode())
+            return
+        model = open_inference.model_of(target)
+        if model is not None:
+            self.v2 = True
+            self._named(model)
+        elif head.fleet is not None:
+            self._named(head.fleet.decode("utf-8", "replace"))
+        elif head.method == b"POST" and target.startswith(b"/v1/"):
+            self.kind = IN_BODY
+
+    def _named(self, name: str) -> None:
+        self.kind = NAMED
+        self.name = name
+
+
+def _is_local(head: RequestHead) -> bool:
+    if head.method == b"OPTIONS":
+        return head.target == b"*" or head.max_forwards == 0
+    return (
+        head.method in (b"GET", b"HEAD")
+        and head.fleet is None
+        and (head.target == _MODELS or head.target.startswith((_MODELS + b"/", _MODELS + b"?")))
+    )
+
+
+def _was_here(via: bytes, name: bytes) -> bool:
+    """Whether one of the hops in a Via value is called ``name`` (RFC 9110 §7.6.3)."""
+    return any(hop.split()[1:2] == [name] for hop in via.split(b","))

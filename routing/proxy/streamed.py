@@ -1,0 +1,43 @@
+"""An answer that does not come in one piece: how it is framed for the client, and its tokens."""
+
+from routing.http.chunked import LAST_CHUNK, frame
+from routing.http.response_head import ResponseHead
+from routing.outcome import Outcome
+from routing.protocols import openai
+
+_CLOSE = b"\r\nConnection: close"
+_CHUNKED = b"\r\nTransfer-Encoding: chunked"
+_END = b"\r\n\r\n"
+
+
+class StreamedAnswer:
+    """State of one answer on its way to the client."""
+
+    __slots__ = ("_chunks", "_tokens", "ending", "keep", "outcome")
+
+    def __init__(self, head: ResponseHead, outcome: Outcome, minor: int, keep: bool, protocol: str) -> None:
+        """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
+        without_length = head.content_length < 0
+        self._chunks = without_length and minor == 1
+        self.keep = keep and (self._chunks or not without_length)
+        self.outcome = outcome
+        self.ending = (_CHUNKED if self._chunks else b"") + (b"" if self.keep else _CLOSE) + _END
+        """The last fields of the head."""
+        self._tokens: openai.EventTokens | openai.TailTokens | None = None
+        if protocol == "openai":
+            events = b"text/event-stream" in head.block
+            self._tokens = openai.EventTokens() if events else openai.TailTokens()
+
+    def count(self, piece: bytes) -> int:
+        """Output tokens in a piece of the body, as far as can be told."""
+        return self._tokens.feed(piece) if self._tokens is not None else 0
+
+    def tokens(self) -> int:
+        """Output tokens of the whole answer; 0 when not known."""
+        return self._tokens.total() if self._tokens is not None else 0
+
+    def framed(self, piece: bytes, complete: bool) -> bytes:
+        """A piece as it goes to the client."""
+        if not self._chunks:
+            return piece
+        return (frame(piece) if piece else b"") + (LAST_CHUNK if complete else b"")

@@ -1,0 +1,39 @@
+"""A request body that did not come with its head: collected while its fleet is searched or a connection
+opened, then passed on piece by piece."""
+
+from routing.http.chunked import LAST_CHUNK, frame
+
+HELD_BYTES = 65_536
+"""Kept while a connection is being opened; then the client is paused."""
+
+
+class Upload:
+    """State of one body on its way."""
+
+    __slots__ = ("_pieces", "chunked", "complete", "held")
+
+    def __init__(self, chunked: bool, piece: bytes) -> None:
+        self.chunked = chunked
+        """Whether its length is not known beforehand, so that it goes upstream in chunks."""
+        self.complete = False
+        self._pieces = [piece] if piece else []
+        self.held = len(piece)
+        """Bytes collected and not yet taken."""
+
+    def add(self, piece: bytes, complete: bool) -> None:
+        self._pieces.append(piece)
+        self.held += len(piece)
+        self.complete = complete
+
+    def take(self) -> bytes:
+        """Everything collected."""
+        body = b"".join(self._pieces)
+        self._pieces = []
+        self.held = 0
+        return body
+
+    def framed(self, piece: bytes) -> bytes:
+        """A piece as it goes upstream; the last one ends the body."""
+        if not self.chunked:
+            return piece
+        return (frame(piece) if piece else b"") + (LAST_CHUNK if self.complete else b"")
