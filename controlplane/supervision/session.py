@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -58,10 +59,13 @@ class Session:
         self.supervisor = supervisord.start(configuration, self.logs)
 
     def make_folders(self) -> None:
-        for folder in (self.logs, self.data / "proxy"):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
         if socket := self.own_redis_socket:
+            # The proxy's copy of the table is for a Redis that is away. This one will be there in a moment,
+            # and the copy would have the proxy trust replicas of the last run that are not loaded yet.
+            shutil.rmtree(self.data / "proxy", ignore_errors=True)
             socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.data / "proxy").mkdir(exist_ok=True)
 
     @property
     def own_redis_socket(self) -> Path | None:

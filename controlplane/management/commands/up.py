@@ -22,6 +22,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_arguments(parser)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.started = time.monotonic()
+
     def handle(self, *args: Any, **flags: Any) -> None:
         """Exit status 0 after an orderly stop, 1 after one sentence about what went wrong."""
         try:
@@ -35,7 +39,7 @@ class Command(BaseCommand):
 
     def run(self, options: UpOptions) -> None:
         data = Path(settings.DATA_DIR)
-        session = Session(options, data, settings.REDIS_URL, self.say)
+        session = Session(options, data, settings.REDIS_URL, self.progress)
         with only_one_on(data):
             session.check()
             try:
@@ -47,34 +51,36 @@ class Command(BaseCommand):
                 self.stop(session)
 
     def start(self, session: Session) -> None:
-        started = time.monotonic()
         preparation.migrate()
-        self.say("database is up to date")
+        self.progress("database is up to date")
         if preparation.collect_static():
-            self.say("static files are collected")
+            self.progress("static files are collected")
         administrator = preparation.ensure_administrator()
         session.start()
         session.wait_for_redis()
         self.register_examples(session.options)
         session.wait_until_ready()
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - self.started
         self.say(welcome(session.options, session.data, administrator, seconds))
 
     def register_examples(self, options: UpOptions) -> None:
         if not options.examples:
             return
         if names := example_fleets.register(options):
-            self.say(f"registered the example fleets: {', '.join(names)}")
+            self.progress(f"registered the example fleets: {', '.join(names)}")
         example_fleets.forget_health(options)
         if elsewhere := example_fleets.registered_elsewhere(options):
             flag = f"--examples-port {options.examples_port}"
-            self.say(f"registered at other addresses than {flag} gives: {', '.join(elsewhere)}")
+            self.progress(f"registered at other addresses than {flag} gives: {', '.join(elsewhere)}")
 
     def stop(self, session: Session) -> None:
         started = time.monotonic()
         if not session.stop():
             raise UpError("Some processes could not be ended.")
         self.say(f"stopped in {time.monotonic() - started:.1f} s")
+
+    def progress(self, text: str) -> None:
+        self.say(f"{time.monotonic() - self.started:6.1f} s  {text}")
 
     def say(self, text: str) -> None:
         self.stdout.write(text)
