@@ -1,7 +1,8 @@
 """What the conductor sends to open pages once a second, and keeps as history.
 
 Rates are per second over the last second; percentiles are of merged sketches over the last
-WINDOW_S seconds, in seconds; ``None`` where there was nothing to measure.
+WINDOW_S seconds, in seconds; ``None`` where there was nothing to measure. Percentages (errors, shares)
+look back WINDOW_S as well.
 """
 
 import msgspec
