@@ -1,4 +1,4 @@
-"""The first administrator."""
+"""The first administrator, and passwords of one's own."""
 
 import secrets
 
@@ -27,3 +27,10 @@ def ensure_administrator(name: str, actor: str) -> str | None:
         ForcedPasswordChange.objects.create(user=user)
         write.audit("accounts.create", name, after={"superuser": True})
         return password
+
+
+def own_password_chosen(user: User) -> None:
+    """The user has replaced the password: nobody else has seen this one."""
+    with writing(user.get_username()) as write:
+        ForcedPasswordChange.objects.filter(user=user).delete()
+        write.audit("accounts.change_password", user.get_username())

@@ -35,7 +35,9 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
         revisions.record_first(write, fleet)
         write.audit("fleets.create", fleet.name, after=described(fleet))
         write.event(Event.Kind.ADMIN, f"{actor} created fleet {fleet.name}", fleet=fleet)
-        return change_of(fleet, [f"created with {len(kept.get('replicas', []))} replicas"], write)
+        number = len(kept.get("replicas", []))
+        line = f"created with {number} {'replica' if number == 1 else 'replicas'}"
+        return change_of(fleet, [line], write)
 
 
 def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
@@ -79,15 +81,16 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
 
 def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     """Saves checked settings (``probe`` whole). Returns what changed; nothing: nothing is written."""
-    fields = {_COLUMNS.get(name, name): value for name, value in kept.items()}
-    if "probe" in fields:
-        fields["probe"] = without_defaults(settings_values.probe_of(fields["probe"]))
+    given = {_COLUMNS.get(name, name): value for name, value in kept.items()}
+    if "probe" in given:
+        given["probe"] = without_defaults(settings_values.probe_of(given["probe"]))
+    fields = {name: value for name, value in given.items() if value != getattr(fleet, name)}
+    if not fields:
+        return []
     before = {name: getattr(fleet, name) for name in fields}
     lines = settings_values.differences(before, fields)
-    if not lines:
-        return []
     _check_names(kept, fleet)
-    if fields.get("is_default") and not fleet.is_default:
+    if fields.get("is_default"):
         _take_default(write, fleet.name)
     write.save_fleet(fleet, **fields)
     if {"aliases", "is_default"} & fields.keys():

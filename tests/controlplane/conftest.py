@@ -1,6 +1,6 @@
 """Fixtures of the control plane's tests: a database that really commits, a real Redis, a caller."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +13,9 @@ from controlplane.services import fleets, tokens
 
 
 @pytest.fixture(autouse=True)
-def _fresh(transactional_db: None, redis_server: Any) -> Iterator[None]:
+def _fresh(transactional_db: None, redis_server: Any) -> None:
     """Writes commit, so that what happens on commit happens; every test begins like a new process."""
     publisher._contents_compared.clear()
-    yield
 
 
 class Api:
@@ -48,25 +47,25 @@ class Api:
         return self("delete", path, **headers)
 
 
-@pytest.fixture()
+@pytest.fixture
 def operator() -> User:
-    return User.objects.create_user("anna", password="violet-otter-9182", is_staff=True)
+    return User.objects.create_user("anna", is_staff=True)
 
 
-@pytest.fixture()
+@pytest.fixture
 def api(operator: User) -> Api:
     """A staff user's token."""
     return Api(tokens.create(operator, "tests", "tests")[1])
 
 
-@pytest.fixture()
+@pytest.fixture
 def reader() -> Api:
     """The token of somebody who may look only."""
     user = User.objects.create_user("rolf")
     return Api(tokens.create(user, "tests", "tests")[1])
 
 
-@pytest.fixture()
+@pytest.fixture
 def anonymous() -> Api:
     return Api(None)
 
@@ -83,14 +82,14 @@ LLM: dict[str, Any] = {
 }
 
 
-@pytest.fixture()
+@pytest.fixture
 def llm() -> str:
     """A fleet of two replicas; its name."""
     fleets.create(LLM, "tests")
     return "llm"
 
 
-@pytest.fixture()
+@pytest.fixture
 def make_fleet() -> Callable[..., str]:
     def make(name: str, **settings: Any) -> str:
         fleets.create({"name": name, "protocol": "openai", **settings}, "tests")

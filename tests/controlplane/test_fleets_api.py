@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.controlplane.conftest import LLM, Api
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest, decode_snapshot
+from tests.controlplane.conftest import LLM, Api
 
 
 def manifest(redis_client: Any) -> Any:

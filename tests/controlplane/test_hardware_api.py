@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.controlplane.conftest import Api
 
 from controlplane.models import Event
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
+from tests.controlplane.conftest import Api
 
 
 def weights(redis_client: Any) -> dict[str, float]:
@@ -40,7 +40,9 @@ def test_refused_and_explained(api: Api, settings: Any, pointer: str, words: str
     assert words in answer.json()["errors"][0]["detail"]
 
 
-def test_a_new_weight_reaches_replicas_without_one_of_their_own(api: Api, llm: str, redis_client: Any) -> None:
+def test_a_new_weight_reaches_replicas_without_one_of_their_own(
+    api: Api, llm: str, redis_client: Any
+) -> None:
     api.post("/hardware-classes", {"name": "h100", "weight": 4})
     api.patch("/fleets/llm/replicas/a", {"hardware": "h100"})
     api.patch("/fleets/llm/replicas/b", {"hardware": "h100"})

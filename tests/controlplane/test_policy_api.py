@@ -4,12 +4,12 @@ import threading
 from typing import Any
 
 import pytest
-from tests.controlplane import workers
-from tests.controlplane.conftest import Api
 
 from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
+from tests.controlplane import workers
+from tests.controlplane.conftest import Api
 
 
 def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None:
@@ -36,7 +36,12 @@ def test_change_is_saved_revised_audited_told_and_published(api: Api, llm: str, 
     assert body["revision"] == 2
     assert body["table_version"] == "1:2"
     assert body["published"] is True
-    assert body["workers"] == {"live": 0, "applied": 0, "refused": 0, "waited_ms": body["workers"]["waited_ms"]}
+    assert body["workers"] == {
+        "live": 0,
+        "applied": 0,
+        "refused": 0,
+        "waited_ms": body["workers"]["waited_ms"],
+    }
     assert answer["ETag"] == '"2"'
 
     snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
@@ -46,7 +51,9 @@ def test_change_is_saved_revised_audited_told_and_published(api: Api, llm: str, 
     audit = AuditEntry.objects.get(verb="policies.change")
     assert (audit.actor, audit.target, audit.before) == ("anna", "llm", {})
     event = Event.objects.get(kind="policy")
-    assert event.text.startswith("anna changed the policy of llm: strategy: least_expected_work → round_robin")
+    assert event.text.startswith(
+        "anna changed the policy of llm: strategy: least_expected_work → round_robin"
+    )
 
 
 def test_the_bell_rings_with_the_fleets_name(api: Api, llm: str, redis_client: Any) -> None:
@@ -130,7 +137,11 @@ def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> N
         ({"queue": {"size": 1}}, "/queue", "reserved and not implemented yet"),
         ({"nothing_like_it": None}, "/nothing_like_it", "unknown field"),
         ({"max_concurrency": True}, "/max_concurrency", "must be a whole number, not true"),
-        ({"retries": {"replay_safe": "sometimes"}}, "/retries/replay_safe", "must be one of auto, always, never"),
+        (
+            {"retries": {"replay_safe": "sometimes"}},
+            "/retries/replay_safe",
+            "must be one of auto, always, never",
+        ),
     ],
 )
 def test_refused_and_explained(api: Api, llm: str, changes: Any, pointer: str, words: str) -> None:

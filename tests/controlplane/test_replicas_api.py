@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.controlplane.conftest import Api
 
 from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
 from controlplane.services import health
 from controlplane.telemetry.frames import FleetFrame, FleetSummary, Point, ReplicaLive, fleet_key
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
+from tests.controlplane.conftest import Api
 
 
 def published(redis_client: Any, name: str) -> Any:
@@ -23,22 +23,51 @@ def published(redis_client: Any, name: str) -> Any:
 def store_frame(redis_client: Any, *, age_s: float = 0.0, **replica: Any) -> None:
     """A frame of fleet llm as the conductor stores it, with one replica."""
     values: dict[str, Any] = {
-        **{"name": "a", "eligible": True, "state": "ready", "why": "", "admin_state": "active"},
-        **{"health": "ready", "ejected": False, "weight": 1.0, "rps": 1.0, "share_percent": 100.0},
-        **{"in_flight": 3, "max_concurrency": None, "p50_s": None, "p99_s": None},
-        **{"errors_per_s": 0.0, "seconds_per_work": None},
+        "name": "a",
+        "eligible": True,
+        "state": "ready",
+        "why": "",
+        "admin_state": "active",
+        "health": "ready",
+        "ejected": False,
+        "weight": 1.0,
+        "rps": 1.0,
+        "share_percent": 100.0,
+        "in_flight": 3,
+        "max_concurrency": None,
+        "p50_s": None,
+        "p99_s": None,
+        "errors_per_s": 0.0,
+        "seconds_per_work": None,
         **replica,
     }
     at = time.time() - age_s
     point = Point(at=at, rps=1.0, p50_s=None, p99_s=None, errors_per_s=0.0, in_flight=3)
     summary = FleetSummary(
-        **{"name": "llm", "protocol": "openai", "aliases": [], "strategy": "round_robin", "revision": 1},
-        **{"rps": 1.0, "p50_s": None, "p99_s": None, "error_percent": 0.0, "in_flight": 3},
-        **{"capacity": None, "replicas": 1, "eligible": 1, "states": {"ready": 1}},
+        name="llm",
+        protocol="openai",
+        aliases=[],
+        strategy="round_robin",
+        revision=1,
+        rps=1.0,
+        p50_s=None,
+        p99_s=None,
+        error_percent=0.0,
+        in_flight=3,
+        capacity=None,
+        replicas=1,
+        eligible=1,
+        states={"ready": 1},
     )
     frame = FleetFrame(
-        **{"sequence": 1, "at": at, "table": "1:1", "summary": summary, "point": point},
-        **{"replicas": [ReplicaLive(**values)], "workers": 1, "workers_current": 1},
+        sequence=1,
+        at=at,
+        table="1:1",
+        summary=summary,
+        point=point,
+        replicas=[ReplicaLive(**values)],
+        workers=1,
+        workers_current=1,
     )
     redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
 
@@ -91,7 +120,9 @@ def test_a_new_weight_is_a_revision_and_reaches_proxies(api: Api, llm: str, redi
     revision = PolicyRevision.objects.get(number=2)
     assert (revision.weights, revision.actor) == ({"a": 2.5, "b": 2.0}, "anna")
     assert Event.objects.get(replica__name="a", kind="policy").text.endswith("(revision 2)")
-    assert str(decode_snapshot(redis_client.hget("sy:fleet:llm", "body")).version) == body["table_version"][2:]
+    assert (
+        str(decode_snapshot(redis_client.hget("sy:fleet:llm", "body")).version) == body["table_version"][2:]
+    )
 
 
 def test_null_gives_the_weight_back_to_the_hardware_class(api: Api, llm: str, redis_client: Any) -> None:
@@ -136,7 +167,10 @@ def test_another_url_is_another_instance(api: Api, llm: str, redis_client: Any) 
     assert published(redis_client, "a").health == "ready"
     body = api.patch("/fleets/llm/replicas/a", {"url": "http://127.0.0.1:9999"}).json()
     assert body["health"]["state"] == "checking"
-    assert (published(redis_client, "a").health, published(redis_client, "a").has_passed) == ("checking", False)
+    assert (published(redis_client, "a").health, published(redis_client, "a").has_passed) == (
+        "checking",
+        False,
+    )
 
 
 def test_probing_changes_no_etag(api: Api, llm: str) -> None:

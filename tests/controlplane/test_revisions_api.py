@@ -1,8 +1,7 @@
 """``/fleets/{fleet}/revisions``: what was, and going back to it."""
 
-from tests.controlplane.conftest import Api
-
 from controlplane.models import Event, PolicyRevision
+from tests.controlplane.conftest import Api
 
 
 def test_lists_newest_first(api: Api, llm: str) -> None:

@@ -21,4 +21,6 @@ def acknowledge(client: Any, fleet: str, worker: str, applied: str, refused: str
 
 
 def stored_snapshot(client: Any, fleet: str) -> dict[str, str]:
-    return {key.decode(): value.decode() for key, value in client.hgetall(redis_keys.fleet_key(fleet)).items()}
+    return {
+        key.decode(): value.decode() for key, value in client.hgetall(redis_keys.fleet_key(fleet)).items()
+    }

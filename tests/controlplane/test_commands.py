@@ -1,0 +1,214 @@
+"""``manage.py apply``, ``dump``, ``createtoken``, ``ensure_admin`` and the checks."""
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
+from controlplane.services import tokens
+from routing.contract import redis_keys
+from routing.contract.table import decode_manifest, decode_snapshot
+from tests.controlplane.conftest import Api
+
+FILE = """\
+version: 1
+hardware:
+  - {name: h100, weight: 4.0}
+fleets:
+  - name: llm
+    protocol: openai
+    aliases: [chat]
+    default: true
+    policy: {strategy: round_robin, timeouts: {total_s: 30}}
+    probe: {preset: vllm, period_s: 5}
+    replicas:
+      - {name: a, url: "http://10.0.0.1:8000", hardware: h100}
+      - {name: b, url: "http://10.0.0.2:8000", weight: 2.0, max_concurrency: 4}
+  - name: digits
+    protocol: open-inference
+    served_model: mnist
+    replicas:
+      - {name: a, url: "http://10.0.0.3:8000", admin_state: draining}
+"""
+
+
+def run(*words: Any, **options: Any) -> str:
+    output = StringIO()
+    call_command(*words, stdout=output, **options)
+    return output.getvalue()
+
+
+@pytest.fixture
+def apply(tmp_path: Path) -> Any:
+    def apply(text: str, **options: Any) -> list[str]:
+        file = tmp_path / "fleets.yaml"
+        file.write_text(text)
+        return run("apply", str(file), **options).splitlines()
+
+    return apply
+
+
+def test_apply_makes_it_so_and_says_what_changed(apply: Any, redis_client: Any) -> None:
+    assert apply(FILE) == [
+        "hardware h100: created",
+        "fleet llm: created with 2 replicas",
+        "fleet digits: created with 1 replica",
+    ]
+    manifest = decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body"))
+    assert (set(manifest.fleets), manifest.default, manifest.aliases) == (
+        {"llm", "digits"},
+        "llm",
+        {"chat": "llm"},
+    )
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert snapshot.policy.strategy == "round_robin"
+    assert snapshot.probe.period_s == 5.0
+    assert [(r.name, r.weight, r.hardware, r.max_concurrency) for r in snapshot.replicas] == [
+        ("a", 4.0, "h100", None),
+        ("b", 2.0, "", 4),
+    ]
+
+
+def test_applying_twice_changes_nothing(apply: Any) -> None:
+    apply(FILE)
+    before = (list(Fleet.objects.values()), AuditEntry.objects.count(), Event.objects.count())
+    assert apply(FILE) == ["Nothing to change."]
+    assert (list(Fleet.objects.values()), AuditEntry.objects.count(), Event.objects.count()) == before
+
+
+def test_apply_changes_what_differs(apply: Any, redis_client: Any) -> None:
+    apply(FILE)
+    text = FILE.replace("weight: 2.0", "weight: 3.0").replace("round_robin", "least_connections")
+    text = text.replace("10.0.0.1", "10.0.0.9").replace("aliases: [chat]", "aliases: [talk]")
+    text = text.replace("weight: 4.0", "weight: 8.0")
+    assert apply(text) == [
+        "hardware h100.weight: 4 → 8",
+        "fleet llm: aliases: chat → none",
+        "fleet llm: aliases: none → talk",
+        "fleet llm: a.url: http://10.0.0.1:8000 → http://10.0.0.9:8000",
+        "fleet llm: b.weight: 2 → 3",
+        "fleet llm: strategy: round_robin → least_connections",
+    ]
+    # One revision holds the new policy and the new weights.
+    assert PolicyRevision.objects.filter(fleet__name="llm").count() == 2
+    assert PolicyRevision.objects.get(fleet__name="llm", number=2).weights == {"a": None, "b": 3.0}
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert [replica.weight for replica in snapshot.replicas] == [8.0, 3.0]
+
+
+def test_replicas_come_and_go_with_the_file(apply: Any, redis_client: Any) -> None:
+    apply(FILE)
+    text = FILE.replace('{name: b, url: "http://10.0.0.2:8000"', '{name: c, url: "http://10.0.0.4:8000"')
+    assert apply(text) == ["fleet llm: c: registered", "fleet llm: b: removed"]
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert [replica.name for replica in snapshot.replicas] == ["a", "c"]
+    assert PolicyRevision.objects.filter(fleet__name="llm").count() == 1
+
+
+def test_a_weight_alone_is_a_revision(apply: Any) -> None:
+    apply(FILE)
+    apply(FILE.replace("weight: 2.0", "weight: 3.0"))
+    assert PolicyRevision.objects.get(fleet__name="llm", number=2).summary == "weights from a fleet file"
+
+
+def test_an_operators_drain_outlives_a_file_that_does_not_speak_of_it(apply: Any, api: Api) -> None:
+    apply(FILE)
+    api.patch("/fleets/llm/replicas/a", {"admin_state": "draining"})
+    assert apply(FILE) == ["Nothing to change."]
+    assert api.get("/fleets/llm/replicas/a").json()["admin_state"] == "draining"
+
+
+def test_an_alias_moves_from_one_fleet_to_another(apply: Any, redis_client: Any) -> None:
+    apply(FILE)
+    moved = FILE.replace("    aliases: [chat]\n", "").replace(
+        "    served_model: mnist", "    served_model: mnist\n    aliases: [chat]"
+    )
+    apply(moved)
+    manifest = decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body"))
+    assert manifest.aliases == {"chat": "digits"}
+
+
+def test_the_default_moves_from_one_fleet_to_another(apply: Any, redis_client: Any) -> None:
+    apply(FILE)
+    moved = FILE.replace("    default: true\n", "").replace(
+        "    served_model: mnist", "    served_model: mnist\n    default: true"
+    )
+    apply(moved)
+    assert decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body")).default == "digits"
+
+
+def test_prune_removes_what_the_file_does_not_name(apply: Any) -> None:
+    apply(FILE)
+    only_digits = "version: 1\nfleets:\n" + FILE[FILE.index("  - name: digits") :]
+    assert apply(only_digits) == ["Nothing to change."]
+    assert apply(only_digits, prune=True) == ["fleet llm: deleted", "hardware h100: deleted"]
+
+
+def test_dump_is_a_file_that_changes_nothing(apply: Any) -> None:
+    apply(FILE)
+    text = run("dump")
+    assert apply(text) == ["Nothing to change."]
+    Fleet.objects.all().delete()
+    apply(text)
+    assert run("dump") == text
+
+
+def test_errors_carry_line_and_column(apply: Any) -> None:
+    with pytest.raises(CommandError) as refusal:
+        apply(FILE.replace("round_robin", "round-robin").replace("period_s", "priod_s"))
+    first, second = str(refusal.value).splitlines()
+    assert re.search(r'fleets\.yaml: line 9, column \d+: .*did you mean "round_robin"', first)
+    assert re.search(r"fleets\.yaml: line 10, column \d+: .*did you mean \"period_s\"", second)
+    assert not Fleet.objects.exists()
+
+
+def test_a_file_that_does_not_fit_what_is_there_changes_nothing(apply: Any, make_fleet: Any) -> None:
+    make_fleet("other", aliases=["chat"])
+    with pytest.raises(CommandError, match="already an alias of fleet other"):
+        apply(FILE)
+    assert list(Fleet.objects.values_list("name", flat=True)) == ["other"]
+
+
+def test_a_missing_file_is_one_sentence() -> None:
+    with pytest.raises(CommandError, match=r"nowhere\.yaml: No such file"):
+        run("apply", "/tmp/nowhere.yaml")
+
+
+def test_createtoken(operator: User) -> None:
+    token = run("createtoken", "anna", "deploy").strip()
+    row = tokens.verify(token)
+    assert row is not None
+    assert (row.user, row.name) == (operator, "deploy")
+    with pytest.raises(CommandError, match="no user otto"):
+        run("createtoken", "otto", "x")
+
+
+def test_ensure_admin_prints_a_password_once() -> None:
+    first = run("ensure_admin")
+    password = re.search(r"One-time password: (\S+)", first)
+    assert password is not None
+    assert User.objects.get(username="admin").check_password(password[1])
+    assert run("ensure_admin") == "An administrator exists already.\n"
+    assert json.loads(run("ensure_admin", json=True)) == {"name": None, "password": None}
+
+
+def test_migrations_are_complete_and_checks_pass() -> None:
+    run("makemigrations", check=True, dry_run=True)
+    run("check")
+
+
+def test_checks_warn_of_public_hosts_without_tls(settings: Any) -> None:
+    from controlplane.checks import public_without_tls, static_files_collected
+
+    assert public_without_tls(None) == []
+    settings.ALLOWED_HOSTS = ["fleet.example"]
+    assert [message.id for message in public_without_tls(None)] == ["switchyard.W001"]
+    settings.COLLECTED_STATIC = True
+    assert [message.id for message in static_files_collected(None)] == ["switchyard.W002"]

@@ -1,0 +1,91 @@
+"""Two writers at once: nobody's change is lost, nobody's version is used twice."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from controlplane import publisher
+from controlplane.models import Fleet, PolicyRevision
+from controlplane.services import policies, replicas
+from controlplane.services.errors import Conflict, Stale
+from controlplane.services.lookup import fleet_named
+from controlplane.services.writing import writing
+from routing.contract import redis_keys
+from routing.contract.table import decode_snapshot
+from tests.controlplane.conftest import Api
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Runs each in its own thread, all let go together; results or exceptions."""
+    gate = threading.Barrier(len(calls))
+    results: list[Any] = [None] * len(calls)
+
+    def run(index: int, call: Callable[[], Any]) -> None:
+        gate.wait()
+        try:
+            results[index] = call()
+        except Exception as error:
+            results[index] = error
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_every_one_of_eight_changes_gets_its_own_version(llm: str, redis_client: Any) -> None:
+    changes = [
+        lambda seconds=seconds: policies.change("llm", {"slow_start_s": seconds}, "w")
+        for seconds in range(1, 9)
+    ]
+    results = at_once(*changes)
+    versions = sorted(result.version.number for result in results)
+    assert versions == list(range(2, 10))
+    assert PolicyRevision.objects.filter(fleet__name="llm").count() == 9
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert snapshot == publisher.snapshot_of(Fleet.objects.get())
+
+
+def test_of_two_with_the_same_etag_one_wins(llm: str) -> None:
+    version = Fleet.objects.get().edit_version
+    results = at_once(
+        lambda: policies.change("llm", {"slow_start_s": 1}, "w", if_version=version),
+        lambda: policies.change("llm", {"slow_start_s": 2}, "w", if_version=version),
+    )
+    refused = [result for result in results if isinstance(result, Stale)]
+    assert len(refused) == 1
+    assert Fleet.objects.get().revision == 2
+
+
+def test_a_write_from_outdated_values_is_refused(llm: str) -> None:
+    with writing("w") as write:
+        fleet = fleet_named("llm")
+        Fleet.objects.filter(pk=fleet.pk).update(edit_version=7)
+        with pytest.raises(Conflict, match="changed by somebody else"):
+            write.save_fleet(fleet, served_model="x")
+        replica = fleet.replicas.get(name="a")
+        replica.edit_version = 99
+        with pytest.raises(Conflict):
+            write.save_replica(replica, weight=3.0)
+
+
+def test_probes_and_operators_do_not_hinder_each_other(api: Api, llm: str) -> None:
+    from controlplane.services import health
+
+    pk = Fleet.objects.get().replicas.get(name="a").pk
+    results = at_once(
+        lambda: health.record_transition(pk, "checking", "ready", "200", True),
+        lambda: replicas.set_admin_state("llm", "a", "draining", "w"),
+        lambda: policies.change("llm", {"strategy": "round_robin"}, "w"),
+    )
+    assert not [result for result in results if isinstance(result, Exception)]
+    assert Fleet.objects.get().table_version == 4
+    body = api.get("/fleets/llm/replicas/a").json()
+    assert (body["admin_state"], body["health"]["state"]) == ("draining", "ready")
