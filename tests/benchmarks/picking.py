@@ -1,4 +1,4 @@
-"""What picking costs: ``python tests/balancing/benchmark_picking.py``, from the project's root.
+"""What picking costs: ``python -m tests.benchmarks.picking``.
 
 Prints, for each strategy and pool size, microseconds of CPU for the strategy's loop alone and for
 begin + settle together, with 8 requests in flight, with one worker and with a second one beside it
@@ -7,13 +7,10 @@ in the shared counts. Figures are the least and the median of 7 rounds; compare 
 
 import os
 import platform
-import sys
 import time
 from collections import deque
 from random import Random
 from statistics import median
-
-sys.path.insert(0, os.getcwd())
 
 from routing import strategies
 from routing.contract.policy import Policy
