@@ -38,6 +38,9 @@ EXIT_GRACE_S = 1.0
 ANSWER_LIMIT_S = 1.0
 
 
+_Answer = dict[str, list[ReplicaState]] | None
+
+
 class Owner(Protocol):
     """What a slot needs of the parent."""
 
@@ -70,7 +73,7 @@ class WorkerSlot:
         self._heard_at = 0.0
         self._report: bytes | None = None
         self._leaving = False
-        self._questions: dict[int, asyncio.Future[dict[str, list[ReplicaState]]]] = {}
+        self._questions: dict[int, asyncio.Future[_Answer]] = {}
 
     @property
     def pid(self) -> int | None:
@@ -123,12 +126,12 @@ class WorkerSlot:
             self._heard_at = now
             self._process.kill()
 
-    async def explain(self) -> dict[str, list[ReplicaState]] | None:
-        """Ask the worker which replicas are eligible; ``None`` when it does not answer within a second."""
+    async def explain(self) -> _Answer:
+        """Ask the worker which replicas are eligible; ``None``: it is gone or too slow."""
         if not self.serving:
             return None
         question = max(self._questions, default=0) + 1
-        answer: asyncio.Future[dict[str, list[ReplicaState]]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         self._questions[question] = answer
         self.send(Explain(question=question))
         try:
@@ -149,7 +152,7 @@ class WorkerSlot:
         ours.setblocking(False)
         try:
             _, self._channel = await asyncio.get_running_loop().create_unix_connection(
-                lambda: ControlChannel(self._received, self._closed.set), sock=ours
+                lambda: ControlChannel(self._received, self._hung_up), sock=ours
             )
             for message in self._owner.greeting(self.index):
                 self._channel.send(message)
@@ -173,8 +176,15 @@ class WorkerSlot:
         self._counts.clear_worker(self.index)
         report = self.report
         self._process = self._channel = self._report = self.manifest = None
-        self.serving = False
         self._owner.ended(report)
+
+    def _hung_up(self) -> None:
+        """The process is gone or about to go: nobody waits for its answers any more."""
+        self.serving = False
+        self._closed.set()
+        for answer in self._questions.values():
+            if not answer.done():
+                answer.set_result(None)
 
     def _received(self, message: Message) -> None:
         self._heard_at = time.monotonic()
