@@ -4,11 +4,11 @@ from typing import Any
 
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.views import LoginView, PasswordChangeView
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 
 from controlplane.models import ForcedPasswordChange
+from controlplane.services import accounts
 
 PASSWORD_FIELDS = (
     ("old_password", "Present password", "current-password"),
@@ -30,15 +30,16 @@ class ChangePassword(PasswordChangeView):
     success_url = reverse_lazy("overview")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        context = super().get_context_data(forced=self._forced().exists(), **kwargs)
+        context = super().get_context_data(forced=self._forced(), **kwargs)
         form = context["form"]
         context["fields"] = [(form[name], label, hint) for name, label, hint in PASSWORD_FIELDS]
         return context
 
+    def _forced(self) -> bool:
+        username = self.request.user.get_username()
+        return ForcedPasswordChange.objects.filter(user__username=username).exists()
+
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         response = super().form_valid(form)
-        self._forced().delete()
+        accounts.own_password_chosen(form.user)
         return response
-
-    def _forced(self) -> QuerySet[ForcedPasswordChange]:
-        return ForcedPasswordChange.objects.filter(user__username=self.request.user.get_username())

@@ -1,0 +1,184 @@
+"""A real browser on a real web process with a real Redis; frames come from the test.
+
+Without a browser these tests are skipped, and say which command enables them; with ``CI=true`` a
+missing browser is a failure.
+"""
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.browser.measuring import Measuring
+from tests.browser.site import ADMIN, Site
+from tests.conftest import RedisServer
+from tests.server.rig import Proxy, until
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+ENABLE = "no Chromium; this enables the browser tests: apt-get install chromium"
+LIMIT_MS = 20_000
+# What the browser itself says of an answer that a test provokes, e.g. "400 (Bad Request)".
+ANSWER_NOTICE = "Failed to load resource: the server responded with a status of"
+WATCH_POLICY = """
+window.policyViolations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.policyViolations.push(`${event.violatedDirective}: ${event.blockedURI}`));
+"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = shutil.which("chromium")
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail(ENABLE)
+    if found is None:
+        pytest.skip(ENABLE)
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def shared_site(
+    chromium: str, shared_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("site"), shared_redis.url)
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture
+def site(shared_site: Site, redis_server: RedisServer) -> Site:
+    """The web process, over an empty Redis."""
+    if shared_site.process is None:
+        shared_site.start()
+    return shared_site
+
+
+@pytest.fixture(scope="session")
+def sessions() -> dict[str, Any]:
+    """Signed-in browser states, by user: signing in costs a password hash."""
+    return {}
+
+
+@pytest.fixture
+def measuring(site: Site) -> Iterator[Measuring]:
+    with Measuring() as conductor:
+        yield conductor
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_fleet(site: Site, measuring: Measuring) -> Callable[..., str]:
+    """Registers a fleet of its own for a test, over the API, and has it measured."""
+
+    def make(replicas: tuple[str, ...] = ("a", "b", "c")) -> str:
+        name = f"digits-{next(_numbers)}"
+        listed = [
+            {"name": replica, "url": f"http://127.0.0.1:9{index:03d}"}
+            for index, replica in enumerate(replicas)
+        ]
+        site.api("POST", "/fleets", {"name": name, "protocol": "open-inference"})
+        for replica in listed:
+            site.api("POST", f"/fleets/{name}/replicas", replica)
+        measuring.fleets.append(name)
+        return name
+
+    return make
+
+
+class Watched:
+    """Opens pages and remembers what went wrong on them."""
+
+    def __init__(self, browser: Browser, site: Site) -> None:
+        self._browser = browser
+        self._site = site
+        self._contexts: list[BrowserContext] = []
+        self.problems: list[str] = []
+        self.expected: list[str] = [ANSWER_NOTICE]
+        """What the browser may report, because the test provokes it."""
+
+    def page(self, **options: Any) -> Page:
+        context = self._browser.new_context(base_url=self._site.url, **options)
+        self._contexts.append(context)
+        context.set_default_timeout(LIMIT_MS)
+        context.add_init_script(WATCH_POLICY)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.problems.append(f"{error.message}\n{error.stack}"))
+        page.on("console", self._console)
+        return page
+
+    def _console(self, message: Any) -> None:
+        if message.type == "error" and not any(words in message.text for words in self.expected):
+            self.problems.append(message.text)
+
+    def close(self) -> None:
+        for context in self._contexts:
+            for page in context.pages:
+                self.problems += page.evaluate("window.policyViolations ?? []")
+            context.close()
+
+
+@pytest.fixture
+def watched(browser: Browser, site: Site) -> Iterator[Watched]:
+    """Pages without a session. Errors in the console and refusals of the policy fail the test."""
+    pages = Watched(browser, site)
+    yield pages
+    pages.close()
+    assert pages.problems == []
+
+
+def sign_in(page: Page, name: str, password: str) -> None:
+    page.goto("/login")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+@pytest.fixture
+def open_page(watched: Watched, sessions: dict[str, Any]) -> Callable[..., Page]:
+    """Opens an address as a signed-in user: an administrator, unless told otherwise."""
+
+    def open_at(path: str, user: tuple[str, str] = ADMIN, **options: Any) -> Page:
+        if user[0] not in sessions:
+            page = watched.page()
+            sign_in(page, *user)
+            page.wait_for_url("**/")
+            sessions[user[0]] = page.context.storage_state()
+        page = watched.page(storage_state=sessions[user[0]], **options)
+        page.goto(path)
+        return page
+
+    return open_at
+
+
+@pytest.fixture
+def proxy(site: Site, redis_server: RedisServer, tmp_path: Path, redis_client: Any) -> Iterator[Proxy]:
+    """A real proxy with two workers, which have both reported."""
+    running = Proxy(tmp_path, "--redis", redis_server.url, "--workers", "2", "--state-dir", str(tmp_path))
+    until(lambda: redis_client.zcard("sy:workers") == 2, "two workers report")
+    yield running
+    running.stop()

@@ -1,0 +1,171 @@
+"""A fleet's page: draining with undo, weights, the strategy; each change as the API confirmed it."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.measuring import Measuring
+from tests.browser.site import LOOKER, Site
+from tests.server.rig import Proxy, until
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+
+
+def row(page: Page, replica: str) -> "Page":
+    return page.locator(f"tr[data-replica='{replica}']")  # type: ignore[return-value]
+
+
+def note(page: Page, replica: str) -> "Page":
+    return page.locator(f"tr[data-note='{replica}']")  # type: ignore[return-value]
+
+
+def test_numbers_and_charts_move(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    page = open_page(f"/fleets/{new_fleet()}")
+    reading = page.locator(".chart-head .big").first
+    seen = {reading.inner_text()}
+    until(lambda: seen.add(reading.inner_text()) or len(seen) >= 3, "three different rates are shown")
+    expect(page.locator(".uplot canvas")).to_have_count(3)
+    expect(row(page, "a")).to_contain_text("127.0.0.1:9000")
+
+
+def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring, site: Site, proxy: Proxy
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Drain b").click()
+    expect(row(page, "b")).to_contain_text("draining")
+    expect(note(page, "b")).to_contain_text("3 requests still in flight")
+    expect(note(page, "b")).to_contain_text(re.compile(r"draining · 2 of 2 workers in \d+ ms"))
+    assert site.api("GET", f"/fleets/{name}/replicas/b")["admin_state"] == "draining"
+
+    measuring.in_flight["b"] = 0
+    expect(note(page, "b")).to_contain_text("safe to stop")
+    page.get_by_role("button", name="Undo drain of b").click()
+    expect(page.get_by_role("button", name="Drain b")).to_be_visible()
+    expect(row(page, "b")).to_contain_text("ready")
+    assert site.api("GET", f"/fleets/{name}/replicas/b")["admin_state"] == "active"
+    expect(page.locator(".timeline")).to_contain_text("activated b")
+
+
+def test_a_replica_drained_elsewhere_can_be_activated(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    expect(row(page, "c")).to_contain_text("ready")
+    site.api("PATCH", f"/fleets/{name}/replicas/c", {"admin_state": "maintenance"})
+    page.get_by_role("button", name="Activate c").click()
+    expect(row(page, "c")).to_contain_text("ready")
+
+
+def test_a_weight_is_edited_in_its_row(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, proxy: Proxy
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Weight of a: 1.0. Change").click()
+    field = page.get_by_label("Weight of a", exact=True)
+    expect(field).to_be_focused()
+    field.fill("2.5")
+    field.press("Enter")
+    expect(page.get_by_role("button", name="Weight of a: 2.5. Change")).to_be_focused()
+    expect(note(page, "a")).to_contain_text(re.compile(r"revision 2 · 2 of 2 workers in \d+ ms"))
+    assert site.api("GET", f"/fleets/{name}/replicas/a")["weight"] == 2.5
+
+
+def test_a_refused_weight_says_why_and_escape_leaves(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    page = open_page(f"/fleets/{new_fleet()}")
+    page.get_by_role("button", name="Weight of a: 1.0. Change").click()
+    field = page.get_by_label("Weight of a", exact=True)
+    field.fill("-1")
+    field.press("Enter")
+    expect(note(page, "a").get_by_role("alert")).to_contain_text("-1")
+    field.fill("fast")
+    field.press("Enter")
+    expect(note(page, "a").get_by_role("alert")).to_contain_text("fast")
+    field.press("Escape")
+    expect(field).to_be_hidden()
+    expect(row(page, "a")).to_contain_text("1.0")
+
+
+def test_the_strategy_changes_with_its_revision_and_back(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, proxy: Proxy
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    policy = page.get_by_role("region", name="Policy")
+    apply = policy.get_by_role("button", name="Apply")
+    expect(apply).to_be_disabled()
+    policy.get_by_label("Strategy").select_option("round_robin")
+    expect(policy).to_contain_text("Takes turns")
+    expect(policy.locator("pre")).to_contain_text('{"strategy":"round_robin"}')
+    apply.click()
+    expect(policy.locator(".result")).to_contain_text(re.compile(r"revision 2 · 2 of 2 workers in \d+ ms"))
+    expect(policy.get_by_role("heading")).to_have_text("Policy · revision 2")
+    assert site.api("GET", f"/fleets/{name}/policy")["policy"]["strategy"] == "round_robin"
+
+    policy.get_by_role("button", name="back to revision 1").click()
+    expect(policy.get_by_role("heading")).to_have_text("Policy · revision 3")
+    expect(policy.get_by_label("Strategy")).to_have_value("least_expected_work")
+    assert site.api("GET", f"/fleets/{name}/policy")["policy"]["strategy"] == "least_expected_work"
+
+
+def test_parameters_come_from_the_schema_and_errors_from_the_api(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    policy = page.get_by_role("region", name="Policy")
+    kappa = policy.get_by_label("kappa")
+    expect(kappa).to_have_value("3")
+    kappa.fill("99")
+    policy.get_by_role("button", name="Apply").click()
+    expect(policy.locator(".problem")).to_contain_text("99")
+    kappa.fill("4")
+    policy.get_by_role("button", name="Apply").click()
+    expect(policy.locator(".result")).to_contain_text("revision 2")
+    assert site.api("GET", f"/fleets/{name}/policy")["policy"]["parameters"] == {"kappa": 4.0}
+
+
+def test_a_change_made_elsewhere_is_not_overwritten(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    policy = page.get_by_role("region", name="Policy")
+    policy.get_by_label("Strategy").select_option("round_robin")
+    measuring.pause()
+    site.api("PATCH", f"/fleets/{name}/policy", {"strategy": "least_connections"})
+    policy.get_by_role("button", name="Apply").click()
+    expect(policy.locator(".problem")).to_contain_text("Somebody else changed this meanwhile")
+    assert site.api("GET", f"/fleets/{name}/policy")["policy"]["strategy"] == "least_connections"
+
+
+def test_an_account_without_rights_looks_and_is_told_so(
+    open_page: Open, new_fleet: Callable[..., str]
+) -> None:
+    page = open_page(f"/fleets/{new_fleet()}", user=LOOKER)
+    expect(row(page, "a")).to_contain_text("ready")
+    expect(page.get_by_role("button", name="Drain a")).to_have_count(0)
+    expect(page.get_by_role("region", name="Policy")).to_contain_text("Your account may look, not change.")
+    expect(page.get_by_label("Strategy")).to_be_disabled()
+
+
+def test_three_hundred_replicas_keep_few_rows_in_the_page(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    names = tuple(f"node-{number:03d}" for number in range(300))
+    name = new_fleet(names)
+    page = open_page(f"/fleets/{name}")
+    expect(row(page, "node-000")).to_be_visible()
+    assert page.locator("tr[data-replica]").count() < 100
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(row(page, "node-299")).to_be_attached()
+    assert page.locator("tr[data-replica]").count() < 100
+    page.keyboard.press("/")
+    page.keyboard.type("node-150")
+    expect(page.locator("tr[data-replica]")).to_have_count(1)

@@ -1,0 +1,77 @@
+"""Parts of the pages that can be asked directly: the browser imports the module and calls it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def call(open_page: Callable[..., Page]) -> Callable[[str, str], Any]:
+    page = open_page("/")
+
+    # Under hashed names: the page's own import of it tells which.
+    def in_module(name: str, code: str) -> Any:
+        found = page.evaluate("() => performance.getEntriesByType('resource').map(one => one.name)")
+        stem = f"/dashboard/js/{name}."
+        url = next(one for one in found if stem in one)
+        return page.evaluate(f"async () => {{ const it = await import('{url}'); {code} }}")
+
+    return in_module
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ("null", "–"),
+        ("0.00042", "0.4 ms"),
+        ("0.0421", "42 ms"),
+        ("0.9994", "999 ms"),
+        ("0.9996", "1.00 s"),
+        ("1.312", "1.31 s"),
+        ("38.24", "38.2 s"),
+        ("240", "4.0 min"),
+    ],
+)
+def test_durations_have_three_digits_and_a_unit(
+    call: Callable[[str, str], Any], seconds: str, words: str
+) -> None:
+    assert call("format", f"return it.text(it.duration({seconds}))") == words
+
+
+def test_history_and_frames_meet_without_a_gap_or_a_double(call: Callable[[str, str], Any]) -> None:
+    columns = call(
+        "live/series",
+        """
+        const point = (at) => ({at, rps: at, p50_s: null, p99_s: 1, errors_per_s: 0, in_flight: 2});
+        const series = new it.Series();
+        series.reset([100, 101, 102].map(point));
+        series.push(point(102));           // the frame that history has already
+        series.push(point(103));
+        series.push(point(110));           // something is missing before it
+        series.reset([101, 102, 103, 104, 105, 106, 107, 108, 109, 110].map(point));
+        const whole = [...series.at];
+        series.push(point(120));
+        return [whole, series.at, series.rps];
+        """,
+    )
+    assert columns[0] == list(range(101, 111))
+    assert columns[1][-2:] == [111, 120]
+    assert columns[2][-2:] == [None, 120]
+
+
+def test_series_keep_a_quarter_of_an_hour(call: Callable[[str, str], Any]) -> None:
+    length = call(
+        "live/series",
+        """
+        const series = new it.Series();
+        for (let at = 0; at < 5000; at++) {
+          series.push({at, rps: 1, p50_s: 1, p99_s: 1, errors_per_s: 0, in_flight: 0});
+        }
+        return [series.at.length, series.p99.length, series.at.at(-1)];
+        """,
+    )
+    assert length == [960, 960, 4999]

@@ -1,0 +1,97 @@
+"""The overview: numbers that move, one sentence that says what is wrong, search, empty states."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.measuring import Measuring
+from tests.server.rig import until
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+
+
+def test_numbers_move_without_a_reload(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    name = new_fleet()
+    page = open_page("/")
+    cell = page.locator(f"tr[data-fleet='{name}'] [data-cell='rps']")
+    expect(cell).to_contain_text("/s")
+    seen = {cell.inner_text()}
+    until(lambda: seen.add(cell.inner_text()) or len(seen) >= 3, "three different rates are shown")
+    expect(page.locator("[data-badge]")).to_contain_text("live")
+    expect(page.locator(".uplot")).to_have_count(2)
+
+
+def test_calm_when_nothing_is_wrong(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    new_fleet()
+    banner = open_page("/").locator(".banner")
+    expect(banner).to_contain_text("All is well")
+    expect(banner).to_contain_text("All 3 replicas of 1 fleet take requests, through 2 proxy workers.")
+
+
+def test_says_which_fleet_lost_a_replica_and_leads_there(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    name = new_fleet()
+    measuring.states["b"] = ("ejected", "5 timeouts in 8 s")
+    page = open_page("/")
+    expect(page.locator(".banner")).to_contain_text("1 replica out")
+    expect(page.locator(".banner")).to_contain_text("1 ejected")
+    page.get_by_role("link", name=f"Open {name}").click()
+    expect(page.locator(".banner")).to_contain_text("b is ejected: 5 timeouts in 8 s")
+
+
+def test_a_fleet_nobody_can_reach_is_the_worst_news(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    name = new_fleet(("a",))
+    measuring.states["a"] = ("down", "connection refused")
+    banner = open_page("/").locator(".banner")
+    expect(banner).to_contain_text(f"{name} has no eligible replica")
+    expect(banner).to_contain_text("answered with 503")
+
+
+def test_without_proxies_it_says_that_nobody_reports(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    new_fleet()
+    measuring.workers = 0
+    expect(open_page("/").locator(".banner")).to_contain_text("No proxy reports")
+
+
+def test_slash_finds_a_fleet_and_enter_opens_it(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    first, second = new_fleet(), new_fleet()
+    page = open_page("/")
+    expect(page.locator("tr[data-fleet]")).to_have_count(2)
+    page.keyboard.press("/")
+    expect(page.get_by_label("Find fleet")).to_be_focused()
+    page.keyboard.type("nothing like it")
+    expect(page.get_by_text("No fleet is called")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("tr[data-fleet]")).to_have_count(2)
+    page.keyboard.press("/")
+    page.keyboard.type(second)
+    expect(page.locator("tr[data-fleet]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(second)
+    assert first != second
+
+
+def test_without_fleets_it_says_how_to_make_one(open_page: Open, measuring: Measuring) -> None:
+    page = open_page("/")
+    expect(page.get_by_role("heading", name="No fleets yet")).to_be_visible()
+    expect(page.get_by_text("curl -X POST").first).to_contain_text("/api/v1/fleets")
+
+
+def test_before_anything_is_measured_it_says_so(open_page: Open) -> None:
+    page = open_page("/")
+    expect(page.get_by_role("heading", name="Nothing is measured yet")).to_be_visible()
+    expect(page.locator("[data-badge]")).to_contain_text("nothing measured yet")
+
+
+def test_the_timeline_tells_changes_as_they_happen(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    name = new_fleet()
+    page = open_page("/")
+    expect(page.locator(".timeline")).to_contain_text("registered replica c")
+    expect(page.locator(".timeline")).to_contain_text(name)

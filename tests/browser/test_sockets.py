@@ -1,0 +1,97 @@
+"""The WebSocket itself: who may open it, and what a client that does not read costs."""
+
+import asyncio
+import http.cookiejar
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+import websockets
+from channels.layers import get_channel_layer
+
+from controlplane.telemetry import frames
+from tests.browser.measuring import Measuring
+from tests.browser.site import ADMIN, Site
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def cookie(shared_site: Site) -> str:
+    """A signed-in session, got as a browser gets it."""
+    jar = http.cookiejar.CookieJar()
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    opener.open(f"{shared_site.url}/login").close()
+    token = next(one.value for one in jar if one.name == "csrftoken")
+    form = {"username": ADMIN[0], "password": ADMIN[1], "csrfmiddlewaretoken": token}
+    opener.open(f"{shared_site.url}/login", urllib.parse.urlencode(form).encode()).close()
+    return f"sessionid={next(one.value for one in jar if one.name == 'sessionid')}"
+
+
+def connect(site: Site, path: str, cookie: str = "", origin: str | None = "") -> "websockets.connect":
+    return websockets.connect(
+        f"ws://127.0.0.1:{site.port}{path}",
+        origin=site.url if origin == "" else origin,
+        additional_headers={"Cookie": cookie} if cookie else {},
+        open_timeout=20,
+    )
+
+
+async def close_code(site: Site, path: str, cookie: str = "") -> int:
+    async with connect(site, path, cookie) as socket:
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await asyncio.wait_for(socket.recv(), 20)
+        assert closed.value.rcvd is not None
+        return closed.value.rcvd.code
+
+
+async def test_without_a_session_it_closes_with_4401(site: Site) -> None:
+    assert await close_code(site, "/ws/overview") == 4401
+
+
+async def test_a_fleet_that_is_not_there_closes_with_4404(site: Site, cookie: str) -> None:
+    assert await close_code(site, "/ws/fleets/nothing", cookie) == 4404
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", None])
+async def test_other_origins_are_refused_with_their_session(
+    site: Site, cookie: str, origin: str | None
+) -> None:
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        await connect(site, "/ws/overview", cookie, origin).__aenter__()
+    assert refused.value.response.status_code == 403
+
+
+async def test_hello_carries_history_frame_and_sparklines(
+    site: Site, cookie: str, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    name = new_fleet()
+    async with connect(site, "/ws/overview", cookie) as socket:
+        while json.loads(await asyncio.wait_for(socket.recv(), 20)).get("frame") is None:
+            pass
+    async with connect(site, "/ws/overview", cookie) as socket:
+        hello = json.loads(await asyncio.wait_for(socket.recv(), 20))
+    assert hello["type"] == "hello"
+    assert 0 <= hello["age_s"] < 20
+    assert hello["history"][-1]["at"] == hello["frame"]["at"]
+    assert len(hello["sparks"][name]["rps"]) == len(hello["sparks"][name]["p99_s"]) > 0
+
+
+async def test_a_client_that_does_not_read_gets_the_newest_frame_not_a_queue(site: Site, cookie: str) -> None:
+    """40 MB are sent to a page that reads nothing: more than sockets hold, so most must be dropped."""
+    sent, layer = 400, get_channel_layer()
+    async with connect(site, "/ws/overview", cookie) as socket:
+        await asyncio.wait_for(socket.recv(), 20)
+        socket.transport.pause_reading()
+        for number in range(sent):
+            frame = json.dumps({"at": number, "filler": "x" * 100_000})
+            await layer.group_send(frames.OVERVIEW_GROUP, {"type": "live.frame", "data": frame})
+        await layer.flush()
+        socket.transport.resume_reading()
+        got = []
+        while not got or got[-1] != sent - 1:
+            got.append(json.loads(await asyncio.wait_for(socket.recv(), 30))["frame"]["at"])
+    assert got == sorted(got)
+    assert len(got) < sent / 2
