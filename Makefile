@@ -4,14 +4,13 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test lint browser password reset lock
+.PHONY: help install up test lint password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
 	@echo "make test      lint, types, import contracts, migrations check, every test"
 	@echo "make lint      the checks without the tests"
-	@echo "make browser   download a Chromium for the browser tests, where none is installed"
 	@echo "make password  set the administrator's password anew"
 	@echo "make reset     empty the data folder (var/)"
 	@echo "make lock      resolve the locks again from pyproject.toml (needs uv)"
@@ -27,9 +26,6 @@ test: python
 
 lint: python
 	@$(RUN) test --lint-only
-
-browser: python
-	@$(RUN) run --dev -m playwright install chromium
 
 password: python
 	@$(RUN) run manage.py changepassword admin
