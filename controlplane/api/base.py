@@ -14,7 +14,8 @@ from controlplane.api.pagination import Pages
 from controlplane.services.errors import FieldError, Invalid, Stale
 from routing.contract.field_rules import did_you_mean, found
 
-_ETAG = re.compile(r'"([0-9]+)"')
+_ANY_ETAG = re.compile(r'(W/)?"[^"]*"')
+_OUR_ETAG = re.compile(r'"([0-9]{1,18})"')
 
 
 class ApiView(APIView):
@@ -55,9 +56,11 @@ def expected_version(request: Request) -> int | None:
     header = request.headers.get("If-Match")
     if header is None or header.strip() == "*":
         return None
-    match = _ETAG.fullmatch(header.strip())
+    if not _ANY_ETAG.fullmatch(header.strip()):
+        raise exceptions.ParseError('If-Match holds one ETag as it was given out, in quotes, as in "7".')
+    match = _OUR_ETAG.fullmatch(header.strip())
     if match is None:
-        raise Stale(f"If-Match: {header} is no ETag that was ever given out here.")
+        raise Stale(f"{header.strip()} is no ETag that was ever given out here.")
     return int(match.group(1))
 
 

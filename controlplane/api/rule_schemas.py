@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section
+from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
 from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
+from routing.contract.names import SLUG_PATTERN
 from routing.contract.policy_rules import POLICY
 from routing.strategies import registry
 
@@ -34,6 +35,8 @@ def _body(rule: Rule, partial: bool) -> Schema:
     if isinstance(rule, Scalars):
         scalar = {"type": ["number", "string", "boolean"]}
         return {"type": "object", "additionalProperties": scalar}
+    if isinstance(rule, Text) and rule.what == "name":
+        return {"type": "string", "pattern": SLUG_PATTERN.replace(r"\Z", "$")}
     return {"type": "string"}
 
 

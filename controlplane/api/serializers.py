@@ -203,4 +203,4 @@ class Event(Row):
 
 class Live(Row):
     age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
-    frame = serializers.JSONField(allow_null=True, help_text="As pages get it once a second.")
+    frame = serializers.JSONField(help_text="As pages get it once a second; null: there is none.")

@@ -98,6 +98,8 @@ def test_list_search_and_pages(api: Api, make_fleet: Callable[..., str]) -> None
     page = api.get("/fleets?page_size=2&page=2").json()
     assert (page["count"], [row["name"] for row in page["results"]], page["next"]) == (3, ["two"], None)
     assert api.get("/fleets?page=9").status_code == 404
+    assert api.get("/fleets?page_size=all").status_code == 400
+    assert api.get("/fleets?page_size=1001").status_code == 400
     wrong = api.get("/fleets?serch=x")
     assert wrong.status_code == 400
     assert 'did you mean "search"?' in wrong.json()["detail"]

@@ -161,7 +161,8 @@ def test_if_match(api: Api, llm: str) -> None:
     assert stale.status_code == 412
     assert "read it again" in stale.json()["detail"]
     assert api.patch("/fleets/llm/policy", {"slow_start_s": 2}, if_match="*").status_code == 200
-    assert api.patch("/fleets/llm/policy", {"slow_start_s": 3}, if_match="nonsense").status_code == 412
+    assert api.patch("/fleets/llm/policy", {"slow_start_s": 3}, if_match='W/"1"').status_code == 412
+    assert api.patch("/fleets/llm/policy", {"slow_start_s": 3}, if_match="nonsense").status_code == 400
 
 
 def test_a_write_succeeds_while_redis_is_away(api: Api, llm: str, redis_server: Any) -> None:
