@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.rig import Proxy, Replica, fleet_file, until
+from tests.server.rig import LIMIT_S, Proxy, Replica, fleet_file, until
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def open_stream(proxy: Proxy, replica: Replica) -> Iterator[http.client.HTTPResp
     connection.request("GET", "/stream")
     response = connection.getresponse()
     assert response.read(5) == b"first"
-    assert replica.streaming.is_set()
+    assert replica.streaming.wait(LIMIT_S)
     try:
         yield response
     finally:
