@@ -13,7 +13,7 @@ TIMEOUT_S = 1.0
 
 
 @lru_cache(maxsize=4)
-def _client(url: str) -> "redis.Redis[bytes]":
+def _client(url: str) -> redis.Redis:
     return redis.Redis.from_url(
         url,
         socket_timeout=TIMEOUT_S,
@@ -23,12 +23,12 @@ def _client(url: str) -> "redis.Redis[bytes]":
     )
 
 
-def client() -> "redis.Redis[bytes]":
+def client() -> redis.Redis:
     """The process's shared client, safe in threads. Answers bytes. Raises redis.RedisError when away."""
     return _client(settings.REDIS_URL)
 
 
-def async_client() -> "redis.asyncio.Redis[bytes]":
+def async_client() -> redis.asyncio.Redis:
     """A new client of the running event loop; whoever asks for it closes it."""
     return redis.asyncio.Redis.from_url(
         settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
