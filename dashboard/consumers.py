@@ -21,7 +21,7 @@ from dashboard.hello import frame_message, hello
 NOT_SIGNED_IN = 4401
 NO_SUCH_FLEET = 4404
 TRY_AGAIN_LATER = 1013
-SESSION_CHECK_S = 15.0
+SESSION_CHECK_S = 5.0
 """A socket outlives a logout by no longer than this."""
 
 

@@ -50,8 +50,10 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
+    """Ends with the module: while it is open an event loop runs in this thread, which neither tests
+    that are coroutines nor Django's database can stand."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield started
@@ -59,9 +61,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def shared_site(
-    chromium: str, shared_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
+def shared_site(shared_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(tmp_path_factory.mktemp("site"), shared_redis.url)
     site.start()
     yield site

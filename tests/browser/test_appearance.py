@@ -90,8 +90,10 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
-                """() => { const it = document.activeElement;
-                  return [it.getAttribute("aria-label") ?? it.textContent, getComputedStyle(it).outlineStyle]; }"""
+                """() => {
+                  const it = document.activeElement;
+                  return [it.getAttribute("aria-label") ?? it.textContent, getComputedStyle(it).outlineStyle];
+                }"""
             )
         )
     names = [name for name, _ in reached]

@@ -155,17 +155,17 @@ def test_an_account_without_rights_looks_and_is_told_so(
     expect(page.get_by_label("Strategy")).to_be_disabled()
 
 
-def test_three_hundred_replicas_keep_few_rows_in_the_page(
+def test_a_long_list_keeps_few_rows_in_the_page(
     open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
 ) -> None:
-    names = tuple(f"node-{number:03d}" for number in range(300))
+    names = tuple(f"node-{number:03d}" for number in range(160))
     name = new_fleet(names)
     page = open_page(f"/fleets/{name}")
     expect(row(page, "node-000")).to_be_visible()
     assert page.locator("tr[data-replica]").count() < 100
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(row(page, "node-299")).to_be_attached()
+    expect(row(page, "node-159")).to_be_attached()
     assert page.locator("tr[data-replica]").count() < 100
     page.keyboard.press("/")
-    page.keyboard.type("node-150")
+    page.keyboard.type("node-123")
     expect(page.locator("tr[data-replica]")).to_have_count(1)
