@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from routing.contract.table import FleetSnapshot, ReplicaSpec
 from routing.policies import learned_speed
 from routing.replica import Replica
-from routing.shared_counts import CapacityExhausted, SharedCounts
+from routing.shared_counts import AlreadyHeld, CapacityExhausted, SharedCounts
 
 
 class Members:
@@ -73,8 +73,9 @@ class Members:
             return
         try:
             cells = self._shared.claim(f"{replica.uid} {replica.spec.url}")
-        except CapacityExhausted:
-            # Each worker counts this one for itself then: worse picks, no lost request.
+        except (CapacityExhausted, AlreadyHeld):
+            # Full, or a fleet that was removed and is back before its last request has ended. Each worker
+            # counts this one for itself until the next table: worse picks, no lost request.
             return
         replica.cells, replica.cell_view, replica.cell_at = cells, cells.view, cells.own
         cells.write_counts(replica.in_flight, replica.work)

@@ -54,6 +54,10 @@ class CapacityExhausted(Exception):
     """Every slot of the block is taken; the replica is counted by each worker for itself."""
 
 
+class AlreadyHeld(Exception):
+    """This worker holds cells under that key: its last requests of an earlier table have not ended yet."""
+
+
 class SharedCounts:
     """One process's view of the block. ``worker`` is None in the parent, which owns no cells."""
 
@@ -101,7 +105,7 @@ class SharedCounts:
     def claim(self, key: str) -> "ReplicaCells":
         """This worker's cells for a replica, the same slot in every worker that gives the same key.
 
-        Raises CapacityExhausted when no slot is free, RuntimeError when this worker holds the key already.
+        Raises CapacityExhausted when no slot is free, AlreadyHeld when this worker has the key.
         """
         if self.worker is None:
             raise RuntimeError("the parent has no cells")
@@ -112,7 +116,7 @@ class SharedCounts:
             entry = slot * ENTRY_FIELDS
             holders = self._directory[entry + 3]
             if holders & mine:
-                raise RuntimeError(f"this worker already holds cells for {key!r}")
+                raise AlreadyHeld(f"this worker already holds cells for {key!r}")
             if not holders:
                 self._zero(slot * self.workers, self.workers)
                 at = HEADER_BYTES + entry * 8

@@ -13,7 +13,7 @@ from routing.outcome import Outcome
 from routing.policies import host_view
 from routing.pool import Pool
 from routing.replica import Replica
-from routing.shared_counts import IN_FLIGHT, WORK, CapacityExhausted, SharedCounts
+from routing.shared_counts import IN_FLIGHT, WORK, AlreadyHeld, CapacityExhausted, SharedCounts
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_full_block_says_so(block):
 def test_claiming_twice_is_an_error(block):
     worker = SharedCounts.attach(block.fd, 0)
     worker.claim("a")
-    with pytest.raises(RuntimeError, match="already holds"):
+    with pytest.raises(AlreadyHeld, match="already holds"):
         worker.claim("a")
 
 

@@ -196,3 +196,22 @@ def test_shared_counts_are_given_back_with_the_last_request(make_snapshot):
     assert parent.used() == 1
     attempt.settle(Outcome.SUCCESS, 1.1)
     assert parent.used() == 0
+
+
+def test_a_fleet_that_is_removed_and_back_while_requests_run_is_routed_at_once(make_snapshot):
+    shared = SharedCounts.create(workers=2)
+    table = Table(SharedCounts.attach(shared.fd, 0))
+    table.apply_manifest(listing("digits"))
+    table.apply_snapshot(make_snapshot(1))
+    running = table.fleets["digits"].begin(1.0, 10.0)
+    table.apply_manifest(listing(version=2))
+
+    table.apply_manifest(listing("digits", version=3))
+    assert table.apply_snapshot(make_snapshot(1, version=3))
+    attempt = table.fleets["digits"].begin(1.0, 11.0)
+    assert not isinstance(attempt, Refusal)
+
+    running.settle(Outcome.SUCCESS, 12.0)
+    attempt.settle(Outcome.SUCCESS, 12.0)
+    table.apply_snapshot(make_snapshot(1, version=4))
+    assert shared.used() == 1
