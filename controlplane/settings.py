@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from controlplane import environment
+from controlplane.supervision.environment import socket_path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -21,7 +22,7 @@ TLS = environment.flag("SWITCHYARD_TLS")
 PROXY_URL = environment.http_url("SWITCHYARD_PROXY_URL", "http://127.0.0.1:8080")
 
 # --- Redis: database 0 carries table, telemetry and probes; 1 channels, 2 Celery ---
-REDIS_URL = environment.redis_url("SWITCHYARD_REDIS_URL", DATA_DIR / "redis" / "redis.sock")
+REDIS_URL = environment.redis_url("SWITCHYARD_REDIS_URL", socket_path(DATA_DIR))
 _CHANNELS_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 1)
 _CELERY_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 2)
 

@@ -25,6 +25,8 @@ TEST_DIR = Path(tempfile.mkdtemp(prefix="sy-", dir="/tmp" if os.path.isdir("/tmp
 atexit.register(shutil.rmtree, TEST_DIR, ignore_errors=True)
 REDIS_SOCKET = TEST_DIR / "redis.sock"
 
+# SWITCHYARD_TEST_DATABASE_URL=postgresql://… runs the same tests on that server (it makes test_NAME there).
+database_url = os.environ.get("SWITCHYARD_TEST_DATABASE_URL", "")
 for name in [name for name in os.environ if name.startswith("SWITCHYARD_")]:
     del os.environ[name]
 os.environ.update(
@@ -33,6 +35,7 @@ os.environ.update(
     SWITCHYARD_REDIS_URL=f"unix://{REDIS_SOCKET}?db=0",
     SWITCHYARD_ALLOWED_HOSTS="127.0.0.1,localhost,testserver",
     SWITCHYARD_COLLECTED_STATIC="0",
+    SWITCHYARD_DATABASE_URL=database_url,
 )
 
 import django  # noqa: E402
