@@ -24,7 +24,8 @@ export function duration(seconds) {
 /** Per second. @param {number} value @returns {Quantity} */
 export function rate(value) {
   if (value >= 99.95) return [thousands.format(value), "/s"];
-  return [value >= 9.995 ? value.toFixed(1) : value.toFixed(value === 0 ? 0 : 1), "/s"];
+  if (value === 0) return ["0", "/s"];
+  return [value.toFixed(value < 0.995 ? 2 : 1), "/s"];
 }
 
 /** @param {number} value @returns {Quantity} */
