@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-if os.environ.get("DJANGO_SETTINGS_MODULE"):
+# Workers of pytest-xdist inherit what their controller has set here.
+if os.environ.get("DJANGO_SETTINGS_MODULE") and "PYTEST_XDIST_WORKER" not in os.environ:
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: these tests choose their own settings.")
 
 # A short path: a Unix socket's is limited to 107 bytes.
