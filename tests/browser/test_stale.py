@@ -31,9 +31,12 @@ def test_looks_stale_when_measuring_stops_and_live_when_it_goes_on(
     expect(page.locator("[data-badge]")).to_have_text(
         re.compile(r"stale · last update \d+(\.\d)? s ago · connected, but nothing new is measured")
     )
+    expect(page.locator(".banner")).to_contain_text("Not live")
+    expect(page.locator(".banner")).to_contain_text("the conductor sends nothing")
     assert "grayscale" in page.locator(".table-panel").evaluate("one => getComputedStyle(one).filter")
     measuring.resume()
     live(page)
+    expect(page.locator(".banner")).to_contain_text("All is well")
     assert page.locator(".table-panel").evaluate("one => getComputedStyle(one).filter") == "none"
 
 

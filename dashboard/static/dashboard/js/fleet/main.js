@@ -10,6 +10,7 @@ import { Events } from "../live/events.js";
 import { Feed } from "../live/feed.js";
 import { Banner } from "../parts/banner.js";
 import { searchField } from "../parts/search.js";
+import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { FleetModel } from "./model.js";
@@ -59,7 +60,7 @@ function Page() {
   const markers = markersOf(events.list ?? []);
   const chart = { series: model.series, seconds: seconds(), markers, markersVersion: events.version };
   return html`
-    ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${verdict(frame)} />`}
+    ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
     <div class="columns">
       ${[REQUESTS, LATENCY, IN_FLIGHT].map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>

@@ -10,6 +10,7 @@ import { Events } from "../live/events.js";
 import { Feed } from "../live/feed.js";
 import { Banner } from "../parts/banner.js";
 import { searchField } from "../parts/search.js";
+import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
 import { NoFleets } from "./empty.js";
 import { Figures } from "./figures.js";
@@ -54,7 +55,7 @@ function Page() {
   const markers = markersOf(events.list ?? []);
   const chart = { series: model.series, seconds: seconds(), markers, markersVersion: events.version };
   return html`
-    <${Banner} verdict=${verdict(frame, events.list ?? [])} />
+    <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [])} />
     <${Figures} model=${model} frame=${frame} />
     <${FleetTable} model=${model} fleets=${frame.fleets} search=${search} />
     <div class="columns">
