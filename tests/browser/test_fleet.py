@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
 
 
-def row(page: Page, replica: str) -> "Page":
-    return page.locator(f"tr[data-replica='{replica}']")  # type: ignore[return-value]
+def row(page: Page, replica: str) -> Locator:
+    return page.locator(f"tr[data-replica='{replica}']")
 
 
-def note(page: Page, replica: str) -> "Page":
-    return page.locator(f"tr[data-note='{replica}']")  # type: ignore[return-value]
+def note(page: Page, replica: str) -> Locator:
+    return page.locator(f"tr[data-note='{replica}']")
 
 
 def test_numbers_and_charts_move(open_page: Open, new_fleet: Callable[..., str]) -> None:
