@@ -49,6 +49,7 @@ class UpstreamConnection(asyncio.Protocol):
     """One connection to a replica."""
 
     __slots__ = (
+        "_abandoned",
         "_answers_head",
         "_decoder",
         "_known",
@@ -73,6 +74,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.reused = False
         """Whether it has served a request before the present one."""
         self.write_paused = False
+        self._abandoned = False
         self._known = b""
         self._known_head: ResponseHead | None = None
 
@@ -107,6 +109,14 @@ class UpstreamConnection(asyncio.Protocol):
         if piece:
             self.transport.write(piece)
 
+    def abandon(self) -> None:
+        """Nobody waits for this connection any more, whether it is open already or about to be."""
+        self._abandoned = True
+        if self.transport is not None:
+            self.transport.abort()
+            # A loop that has closed it by itself already does not say so.
+            self.pool.closed(self)
+
     def discard(self) -> None:
         """Close now, whatever is in flight; the consumer hears nothing more."""
         self.consumer = None
@@ -117,6 +127,8 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
         self.pool.opened(self)
+        if self._abandoned:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         consumer = self.consumer
@@ -197,8 +209,12 @@ class UpstreamConnection(asyncio.Protocol):
         if head.plain and len(data) - position == length and not self._answers_head:
             # All there in one segment, as most answers are.
             now = monotonic()
-            self._reusable = head.keep_alive
-            self._end(now, b"")
+            if head.keep_alive and not self.request_open and not self.write_paused:
+                self.consumer = None
+                self.pool.release(self, now)
+            else:
+                self._reusable = False
+                self._end(now, b"")
             consumer.response(head, data[position:], True, now)
             return
         if self._answers_head or head.status in (204, 304):

@@ -91,10 +91,13 @@ class UpstreamPool:
         return task.cancel
 
     async def _connect(self, asker: Connecting) -> None:
+        upstream = UpstreamConnection(self)
         try:
-            _, upstream = await self._loop.create_connection(
-                lambda: UpstreamConnection(self), self.host, self.port
-            )
+            await self._loop.create_connection(lambda: upstream, self.host, self.port)
+        except asyncio.CancelledError:
+            # The connection may have come about in this very moment.
+            upstream.abandon()
+            raise
         except OSError as error:
             asker.connect_failed(error.strerror or str(error))
             return

@@ -1,21 +1,17 @@
-"""What was read out of one request."""
+"""What a request says about itself."""
+
+from typing import NamedTuple
 
 
-class Ask:
-    """A request's own words about itself."""
+class Ask(NamedTuple):
+    """Read out of one request."""
 
-    __slots__ = ("model", "stream", "work")
-
-    def __init__(self, model: str, stream: bool, work: float) -> None:
-        self.model = model
-        """As the client wrote it; empty when it named none."""
-        self.stream = stream
-        """Whether the client asked to have the answer streamed."""
-        self.work = work
-        """Estimated units of work; 0: no estimate."""
-
-    def __repr__(self) -> str:
-        return f"<Ask model={self.model!r} stream={self.stream} work={self.work:g}>"
+    model: str
+    """As the client wrote it; empty when it named none."""
+    stream: bool
+    """Whether the client asked to have the answer streamed."""
+    work: float
+    """Estimated units of work; 0: no estimate."""
 
 
 class BadAsk(Exception):

@@ -52,12 +52,12 @@ def read(target: bytes, body: bytes) -> Ask:
     except msgspec.MsgspecError:
         return Ask(_model_alone(body), False, 0.0)
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
-    prompt = len(body) / BYTES_PER_TOKEN
+    work = len(body) / BYTES_PER_TOKEN
     if limit is not None and limit > 0:
-        return Ask(said.model, bool(said.stream), prompt + limit * (said.n or 1))
-    if target.partition(b"?")[0].endswith(_GENERATES):
-        return Ask(said.model, bool(said.stream), 0.0)
-    return Ask(said.model, bool(said.stream), prompt)
+        work += limit * (said.n or 1)
+    elif target.partition(b"?")[0].endswith(_GENERATES):
+        work = 0.0
+    return Ask(said.model, said.stream is True, work)
 
 
 def _model_alone(body: bytes) -> str:

@@ -45,6 +45,7 @@ from routing.replica import Replica
 if TYPE_CHECKING:
     from routing.proxy.proxy import Proxy
 
+_SUCCESS = Outcome.SUCCESS
 _ENDINGS = (b"\r\nConnection: close\r\n\r\n", b"\r\n\r\n")
 
 
@@ -81,7 +82,7 @@ class Exchange:
         self.head = head
         self.started = self.moved_at = monotonic()
         """``moved_at``: when the present attempt last made progress."""
-        self.request_id = head.request_id or proxy.request_ids.next()
+        self.request_id = head.request_id or proxy.request_id()
         self.body_bytes = b""
         """The whole body, kept until a response begins; empty while ``upload`` is set."""
         self.upload: Upload | None = None
@@ -134,9 +135,7 @@ class Exchange:
                 raise Unroutable(508, "loop", words)
             else:
                 pool = find_planned(proxy.table, planned)
-                ask = ask_of(pool.protocol, head, body, complete)
-                self.work = ask.work
-                self.stream = ask.stream
+                _, self.stream, self.work = ask_of(pool.protocol, head, body, complete)
                 self._take(pool)
         except Unroutable as error:
             ends.refuse(self, error)
@@ -212,11 +211,9 @@ class Exchange:
 
     def _find_in_body(self) -> None:
         """The body is complete. Raises :class:`Unroutable`."""
-        pool, ask = find_in_body(self.proxy.table, self.head, self.body_bytes)
-        self.work = ask.work
-        self.stream = ask.stream
+        pool, (model, self.stream, self.work) = find_in_body(self.proxy.table, self.head, self.body_bytes)
         expected = pool.served_model or pool.name
-        if ask.model and ask.model != expected and self.body_bytes[:1] == b"{":
+        if model != expected and model and self.body_bytes[:1] == b"{":
             self.model = expected
             self.body_bytes = openai.with_model(self.body_bytes, expected)
         self._take(pool)
@@ -284,7 +281,7 @@ class Exchange:
         attempt.first_byte(now)
         keep = self.head.keep_alive and client.may_go_on(complete)
         link: Link = attempt.replica.http  # type: ignore[assignment]
-        outcome = Outcome.SUCCESS if head.status < 400 else outcome_of(head)
+        outcome = _SUCCESS if head.status < 400 else outcome_of(head)
         if not complete:
             self._begin_answer(head, body, outcome, keep, now)
             return
@@ -294,8 +291,7 @@ class Exchange:
             ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
         client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
         self.upstream = self.attempt = None
-        tokens = openai.completion_tokens(body) if pool.protocol == "openai" else 0
-        attempt.settle(outcome, now, tokens)
+        attempt.settle(outcome, now, openai.completion_tokens(body) if b"_tokens" in body else 0)
         ends.close_books(self, answered=True, failed=head.status >= 500, now=now)
         client.finish(now, keep)
 
@@ -332,7 +328,7 @@ class Exchange:
         if complete:
             self.attempt = None
             attempt.settle(answer.outcome, now, answer.tokens())
-            ends.close_books(self, answered=True, failed=answer.outcome is Outcome.FAILED, now=now)
+            ends.close_books(self, answered=True, failed=answer.failed, now=now)
             client.finish(now, answer.keep and client.may_go_on(True))
 
     def lost(self, reason: str, untouched: bool) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from routing.http.answers import answer
 from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
 from routing.http.request_head import RequestHead
-from routing.http.request_ids import RequestIds
+from routing.http.request_ids import request_ids
 from routing.http.sweep import Sweeper
 from routing.http.upstream_pool import UpstreamPool
 from routing.protocols.errors import error_answer
@@ -32,12 +34,16 @@ class Proxy:
         self.via_name = settings.name.encode()
         self.sweeper = Sweeper(self._loop)
         self.hangups = HangupWatch(self._loop)
-        self.request_ids = RequestIds()
+        self.request_id = request_ids().__next__
+        """Gives a new one with each call."""
+        self.exchange: Callable[[ClientConnection, RequestHead], Exchange] = partial(Exchange, self)
+        """Made for each request head; part of what client connections need."""
         self.rejected = 0
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
         self._clients: set[ClientConnection] = set()
-        self._peeked = 0
+        self.searched_bytes = 0
+        """Bytes of bodies that are being read to find the model in them."""
 
     @property
     def clients(self) -> int:
@@ -72,9 +78,6 @@ class Proxy:
     def closed(self, client: ClientConnection) -> None:
         self._clients.discard(client)
 
-    def exchange(self, client: ClientConnection, head: RequestHead) -> Exchange:
-        return Exchange(self, client, head)
-
     def refusal(self, error: RequestRefused) -> bytes:
         self.rejected += 1
         content_type, body = error_answer("generic", error.status, error.code, error.message)
@@ -102,7 +105,7 @@ class Proxy:
 
     def peek(self, size: int) -> bool:
         """Take so many bytes out of the budget for bodies that are searched; negative: give back."""
-        if size > 0 and self._peeked + size > self.settings.peek_budget_bytes:
+        if size > 0 and self.searched_bytes + size > self.settings.peek_budget_bytes:
             return False
-        self._peeked += size
+        self.searched_bytes += size
         return True

@@ -13,7 +13,7 @@ _END = b"\r\n\r\n"
 class StreamedAnswer:
     """State of one answer on its way to the client."""
 
-    __slots__ = ("_chunks", "_tokens", "ending", "keep", "outcome")
+    __slots__ = ("_chunks", "_tokens", "ending", "failed", "keep", "outcome")
 
     def __init__(self, head: ResponseHead, outcome: Outcome, minor: int, keep: bool, protocol: str) -> None:
         """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
@@ -21,6 +21,7 @@ class StreamedAnswer:
         self._chunks = without_length and minor == 1
         self.keep = keep and (self._chunks or not without_length)
         self.outcome = outcome
+        self.failed = head.status >= 500
         self.ending = (_CHUNKED if self._chunks else b"") + (b"" if self.keep else _CLOSE) + _END
         """The last fields of the head."""
         self._tokens: openai.EventTokens | openai.TailTokens | None = None

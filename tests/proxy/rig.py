@@ -1,0 +1,351 @@
+"""Real sockets for proxy tests: replicas that follow a script, and a client that sends raw bytes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import h11
+
+from routing.contract.policy import Policy
+from routing.contract.table import FleetSnapshot, Manifest, Protocol, ReplicaSpec
+from routing.proxy import Proxy, ProxySettings
+from routing.table import Table
+
+OK = b"HTTP/1.1 200 OK\r\n"
+OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
+LIMIT_S = 10.0
+
+
+async def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
+    """Wait for a condition; fail when it does not come true in time."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true in time"
+        await asyncio.sleep(0.002)
+
+
+@dataclass
+class Seen:
+    """One complete request as a replica saw it."""
+
+    head: bytes
+    """With its empty line."""
+    body: bytes
+    connection: "ReplicaConnection"
+
+    @property
+    def line(self) -> bytes:
+        return self.head.partition(b"\r\n")[0]
+
+    @property
+    def fields(self) -> list[tuple[bytes, bytes]]:
+        """Names in lower case."""
+        lines = self.head.split(b"\r\n")[1:-2]
+        pairs = (line.partition(b":") for line in lines)
+        return [(name.lower(), value.strip()) for name, _, value in pairs]
+
+    def get(self, name: bytes) -> list[bytes]:
+        return [value for known, value in self.fields if known == name]
+
+
+Script = Callable[["ReplicaConnection", Seen], Awaitable[None]]
+
+
+class ReplicaConnection(asyncio.Protocol):
+    """One connection that the proxy opened to a replica."""
+
+    def __init__(self, replica: "Replica") -> None:
+        self.replica = replica
+        self.transport: asyncio.Transport
+        self.received = bytearray()
+        """Every byte so far."""
+        self.closed = False
+        self.closed_at = 0.0
+        self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
+        self._head_at = 0
+        self._body = bytearray()
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self.replica.connections.append(self)
+        if self.replica.on_connect is not None:
+            self.replica.on_connect(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        if self.replica.on_data is not None:
+            self.replica.on_data(self, data)
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        self._parser.receive_data(data)
+        while True:
+            event = self._parser.next_event()
+            if isinstance(event, h11.Data):
+                self._body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                rest = self._parser.trailing_data[0]
+                whole = bytes(self.received[self._head_at : len(self.received) - len(rest)])
+                head = whole[: whole.index(b"\r\n\r\n") + 4]
+                self._head_at = len(self.received) - len(rest)
+                seen = Seen(head, bytes(self._body), self)
+                self.replica.requests.append(seen)
+                self._body.clear()
+                self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
+                self._task = asyncio.get_running_loop().create_task(self._answer(seen))
+                if not rest:
+                    return
+                self._parser.receive_data(rest)
+            elif event is h11.NEED_DATA:
+                return
+
+    async def _answer(self, seen: Seen) -> None:
+        await self.replica.script(self, seen)
+
+    def eof_received(self) -> None:
+        self._close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.closed_at = time.monotonic()
+
+    @property
+    def incomplete(self) -> bool:
+        """A request has begun here and is not complete."""
+        return len(self.received) > self._head_at
+
+
+async def answer_ok(connection: ReplicaConnection, seen: Seen) -> None:
+    connection.transport.write(OK_ANSWER)
+
+
+def answer_bytes(answer: bytes, then: str = "") -> Script:
+    """A script that writes ``answer``, then closes (``fin``), resets (``rst``) or leaves it open."""
+
+    async def script(connection: ReplicaConnection, seen: Seen) -> None:
+        if answer:
+            connection.transport.write(answer)
+        if then == "fin":
+            connection.transport.close()
+        elif then == "rst":
+            reset(connection.transport)
+
+    return script
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close with RST, after what is written has gone out."""
+    import socket
+    import struct
+
+    raw = transport.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    asyncio.get_running_loop().call_later(0.05, transport.abort)
+
+
+class Replica:
+    """A scripted server on a port of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.script: Script = answer_ok
+        self.on_connect: Callable[[ReplicaConnection], None] | None = None
+        self.on_data: Callable[[ReplicaConnection, bytes], None] | None = None
+        self.requests: list[Seen] = []
+        self.connections: list[ReplicaConnection] = []
+        self.port = 0
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: ReplicaConnection(self), "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Refuse connections and cut those that are open."""
+        if self._server is not None:
+            self._server.close()
+            for connection in self.connections:
+                if not connection.closed:
+                    connection.transport.abort()
+            await self._server.wait_closed()
+            self._server = None
+
+    @property
+    def open(self) -> list[ReplicaConnection]:
+        return [connection for connection in self.connections if not connection.closed]
+
+
+@dataclass
+class Answer:
+    """One response as a client read it."""
+
+    status: int
+    head: bytes
+    body: bytes
+    complete: bool
+    """Whether the body's end was told (by length, last chunk, or orderly close)."""
+    fields: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    def get(self, name: bytes) -> list[bytes]:
+        return [value for known, value in self.fields if known == name]
+
+
+class Client:
+    """A raw connection to the proxy."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, port: int) -> "Client":
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 22))
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def send_bytewise(self, data: bytes) -> None:
+        for at in range(len(data)):
+            self.writer.write(data[at : at + 1])
+            await asyncio.sleep(0)
+
+    async def answer(self, method: bytes = b"GET", limit_s: float = LIMIT_S) -> Answer:
+        """The next response. An incomplete body is returned as such."""
+        async with asyncio.timeout(limit_s):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            lines = head.split(b"\r\n")[1:-2]
+            pairs = [line.partition(b":") for line in lines]
+            fields = [(name.lower(), value.strip()) for name, _, value in pairs]
+            answer = Answer(int(head.split(b" ")[1]), head, b"", True, fields)
+            if method == b"HEAD" or answer.status < 200 or answer.status in (204, 304):
+                return answer
+            if answer.get(b"transfer-encoding"):
+                await self._chunks(answer)
+            elif length := answer.get(b"content-length"):
+                try:
+                    answer.body = await self.reader.readexactly(int(length[0]))
+                except asyncio.IncompleteReadError as error:
+                    answer.body, answer.complete = error.partial, False
+            else:
+                answer.body = await self.reader.read(-1)
+            return answer
+
+    async def _chunks(self, answer: Answer) -> None:
+        try:
+            while size := int((await self.reader.readuntil(b"\r\n"))[:-2], 16):
+                answer.body += await self.reader.readexactly(size)
+                assert await self.reader.readexactly(2) == b"\r\n"
+            assert await self.reader.readexactly(2) == b"\r\n", "no trailers are forwarded"
+        except (asyncio.IncompleteReadError, ConnectionError):
+            answer.complete = False
+
+    async def ask(self, request: bytes) -> Answer:
+        self.send(request)
+        return await self.answer(request.split(b" ")[0])
+
+    async def ends(self, limit_s: float = 1.5) -> bytes:
+        """What still comes before the connection ends, which it must do in time."""
+        async with asyncio.timeout(limit_s):
+            try:
+                return await self.reader.read(-1)
+            except ConnectionError:
+                return b""
+
+    def half_close(self) -> None:
+        self.writer.write_eof()
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+
+class Rig:
+    """One proxy in this event loop, before scripted replicas."""
+
+    def __init__(self) -> None:
+        self.replicas: list[Replica] = []
+        self.table = Table()
+        self.proxy: Proxy
+        self.port = 0
+        self._server: asyncio.Server
+        self._clients: list[Client] = []
+        self._version = 0
+
+    async def start(self, settings: ProxySettings | None = None) -> None:
+        self.proxy = Proxy(self.table, settings)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self.proxy.connection, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def replica(self, name: str = "") -> Replica:
+        replica = Replica(name or f"r{len(self.replicas)}")
+        await replica.start()
+        self.replicas.append(replica)
+        return replica
+
+    def fleet(
+        self,
+        *replicas: Replica,
+        name: str = "f",
+        protocol: Protocol = "generic",
+        policy: Policy | None = None,
+        served_model: str = "",
+        aliases: tuple[str, ...] = (),
+        default: bool = True,
+    ) -> None:
+        """Add a fleet to the table, or replace it."""
+        self._version += 1
+        old = self.table.manifest
+        fleets = {**old.fleets, name: self._version}
+        names = {**old.aliases, **dict.fromkeys(aliases, name)}
+        chosen = name if default else old.default
+        self.table.apply_manifest(
+            Manifest(epoch=1, version=self._version, fleets=fleets, aliases=names, default=chosen)
+        )
+        self.table.apply_snapshot(
+            FleetSnapshot(
+                epoch=1,
+                version=self._version,
+                revision=1,
+                name=name,
+                protocol=protocol,
+                policy=policy or Policy(strategy="round_robin", slow_start_s=0),
+                served_model=served_model,
+                aliases=list(aliases),
+                replicas=[
+                    ReplicaSpec(uid=f"{name}-{r.name}", name=r.name, url=f"http://127.0.0.1:{r.port}")
+                    for r in replicas
+                ],
+            )
+        )
+
+    async def client(self) -> Client:
+        client = await Client.open(self.port)
+        self._clients.append(client)
+        return client
+
+    async def stop(self) -> None:
+        for client in self._clients:
+            client.abort()
+        self._server.close()
+        await until(lambda: self.proxy.clients == 0)
+        for replica in self.replicas:
+            await replica.stop()
+        await until(lambda: self.proxy.upstreams == 0)
+        await self._server.wait_closed()
+        self.check_books()
+
+    def check_books(self) -> None:
+        """Nothing is in flight any more: every attempt was settled, every request ended."""
+        for pool in self.table.fleets.values():
+            assert pool.counters.in_flight == 0, pool
+            for replica in pool.replicas:
+                assert replica.in_flight == 0, replica
+                assert replica.work == 0.0, replica
+        assert self.proxy.searched_bytes == 0
