@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-# Workers of pytest-xdist inherit what their controller has set here.
-if os.environ.get("DJANGO_SETTINGS_MODULE") and "PYTEST_XDIST_WORKER" not in os.environ:
+if os.environ.get("DJANGO_SETTINGS_MODULE"):
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: these tests choose their own settings.")
 
 # A short path: a Unix socket's is limited to 107 bytes.
@@ -44,6 +43,13 @@ import redis  # noqa: E402
 
 # Now, and not when pytest-django gets to it: the folders' own conftest files import models.
 django.setup()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Workers of pytest-xdist inherit the environment, and with this name in it pytest-django would load the
+    settings there before this file has given the worker a Redis and a data folder of its own."""
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
 class RedisServer:
