@@ -5,10 +5,10 @@ import sys
 
 from routing import logs
 from routing.contract.fleet_file import FleetFileError
-from routing.listeners import ListenFailed
-from routing.options import BadOptions, Options, parse
+from routing.parent.listeners import ListenFailed
+from routing.parent.options import BadOptions, Options, parse
 from routing.server import Server
-from routing.standalone import Standalone
+from routing.standalone.fleet_file_feed import Standalone
 
 COULD_NOT_START = 1
 WRONG_INPUT = 2

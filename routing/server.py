@@ -21,19 +21,19 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from routing.admin import AdminDoor
+from routing.admin.door import AdminDoor
+from routing.admin.emergency_drain import EmergencyDrains
+from routing.admin.metrics import WorkerView
+from routing.admin.report_sums import Totals
 from routing.contract.telemetry import WorkerReport
 from routing.control_channel import Drain, Message, Overrides, Start, StopAccepting, Tables
-from routing.disk_copy import DiskCopy
-from routing.emergency_drain import EmergencyDrains
-from routing.kept_table import KeptTable
-from routing.listeners import Address, open_listener, open_listeners
-from routing.metrics import WorkerView
-from routing.options import Options
-from routing.report_sums import Totals
+from routing.parent.disk_copy import DiskCopy
+from routing.parent.kept_table import KeptTable
+from routing.parent.listeners import Address, open_listener, open_listeners
+from routing.parent.options import Options
+from routing.parent.worker_slot import WorkerSlot
 from routing.shared_counts import SharedCounts
-from routing.standalone import Standalone
-from routing.worker_slot import WorkerSlot
+from routing.standalone.fleet_file_feed import Standalone
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Server:
     """One proxy. Construct it inside a running event loop, then :meth:`run`."""
 
     def __init__(self, options: Options, standalone: Standalone | None) -> None:
-        """Opens the sockets. Raises :class:`routing.listeners.ListenFailed`."""
+        """Opens the sockets. Raises :class:`routing.parent.listeners.ListenFailed`."""
         self.options = options
         self.draining = False
         self.totals = Totals()

@@ -37,7 +37,7 @@ from routing.control_channel import (
     StopAccepting,
     Tables,
 )
-from routing.listeners import BACKLOG
+from routing.parent.listeners import BACKLOG
 from routing.pool import Pool
 from routing.proxy import Proxy
 from routing.reporter import Reporter

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from django.core import management
 
-from routing import options as proxy_options
+from routing.parent import options as proxy_options
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 DOCKERFILE = (PROJECT / "deploy" / "Dockerfile").read_text()

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from routing.admin.metrics import WorkerView, render
+from routing.admin.report_sums import Totals
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
-from routing.metrics import WorkerView, render
-from routing.options import parse
-from routing.report_sums import Totals
+from routing.parent.options import parse
 from tests.server.rig import ROOT
 
 PAGE = (ROOT / "docs" / "proxy.md").read_text()

@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
+from routing.admin.emergency_drain import LASTS_S, EmergencyDrains
+from routing.admin.exposition import Exposition
+from routing.admin.report_sums import Totals, merge
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 from routing.control_channel import Applied, ControlChannel, Message, StopAccepting, Tables
-from routing.disk_copy import DiskCopy
-from routing.emergency_drain import LASTS_S, EmergencyDrains
-from routing.exposition import Exposition
-from routing.listeners import Address
-from routing.report_sums import Totals, merge
+from routing.parent.disk_copy import DiskCopy
+from routing.parent.listeners import Address
 from routing.table import Table
 from routing.table_feed import TableFeed
 

@@ -15,7 +15,7 @@ from routing.contract import health
 from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import FleetSnapshot, Health, Protocol
-from routing.probe_client import probe
+from routing.standalone.probe_client import probe
 
 log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from routing.admin.emergency_drain import Drained
+from routing.admin.metrics import WorkerView
 from routing.contract.table import FleetSnapshot
 from routing.control_channel import ReplicaState
-from routing.emergency_drain import Drained
-from routing.metrics import WorkerView
 
 Answers = Sequence[dict[str, list[ReplicaState]] | None]
 """Per worker: fleet → its replicas; ``None`` from a worker that did not answer."""

@@ -18,7 +18,7 @@ from routing.contract.compile import compile_file
 from routing.contract.fleet_file import FleetFile, FleetFileError, StrategyRules, load
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.control_channel import Tables
-from routing.prober import Answered, Prober
+from routing.standalone.prober import Answered, Prober
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ import time
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from routing.admin_http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
-from routing.emergency_drain import EmergencyDrains
-from routing.kept_table import KeptTable
-from routing.metrics import WorkerView, render
-from routing.report_sums import Totals
-from routing.status import replica_rows, worker_rows
-from routing.worker_slot import WorkerSlot
+from routing.admin.emergency_drain import EmergencyDrains
+from routing.admin.http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
+from routing.admin.metrics import WorkerView, render
+from routing.admin.report_sums import Totals
+from routing.admin.status import replica_rows, worker_rows
+from routing.parent.kept_table import KeptTable
+from routing.parent.worker_slot import WorkerSlot
 
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 

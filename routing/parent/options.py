@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from routing.listeners import Address
+from routing.parent.listeners import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64

@@ -6,10 +6,10 @@ bounded: histograms carry the fleet only; counters and gauges carry at most flee
 
 from typing import NamedTuple
 
+from routing.admin.exposition import Exposition, Labels
+from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
 from routing.contract.table import Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
-from routing.exposition import Exposition, Labels
-from routing.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
 
 _HELP = {
     "requests": "Requests taken for the fleet.",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.control_channel import Tables
-from routing.disk_copy import DiskCopy
+from routing.parent.disk_copy import DiskCopy
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""The parent's admin listener: liveness, readiness, metrics, status, emergency drain. Loopback by default."""
