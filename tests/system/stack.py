@@ -1,0 +1,248 @@
+"""All of Switchyard as ``make up`` starts it, on free ports and a folder of its own; and its client."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from controlplane.supervision.processes import descendants
+from tests.server.rig import ROOT, until
+
+START_LIMIT_S = 110.0
+EXAMPLE_OFFSETS = (1, 2, 3, 4, 101, 102, 103)
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def replica(self) -> str:
+        return self.headers.get("x-switchyard-replica", "")
+
+
+class Stack:
+    """One running ``manage.py up``. ``said`` is all that it printed."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.data = folder / "data"
+        self.port, self.proxy_port, self.admin_port = free_ports(3)
+        self.examples_port = free_examples_port()
+        self.environment = clean_environment(self.data)
+        self.said = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", *self.flags(), *flags],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.token = ""
+
+    def flags(self) -> list[str]:
+        return [
+            *("--data-dir", str(self.data), "--port", str(self.port), "--proxy-port", str(self.proxy_port)),
+            *("--admin-port", str(self.admin_port), "--examples-port", str(self.examples_port)),
+        ]
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line
+
+    def wait_until_up(self) -> None:
+        until(self._is_up_or_over, "everything is up", START_LIMIT_S)
+        assert self.process.poll() is None, self.said
+        command = [sys.executable, "manage.py", "createtoken", "admin", "system test"]
+        made = subprocess.run(
+            command, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True
+        )
+        self.token = made.stdout.strip()
+
+    def _is_up_or_over(self) -> bool:
+        return ("Ctrl-C stops it" in self.said and "curl -s" in self.said) or self.process.poll() is not None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def one_time_password(self) -> str:
+        found = re.search(r"login +admin +one-time password: (\S+)", self.said)
+        assert found, self.said
+        return found[1]
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """What the REST API answers; anything but a success fails the test."""
+        headers = {"Authorization": f"Token {self.token}"}
+        answer = exchange(self.port, method, f"/api/v1{path}", body, headers)
+        assert 200 <= answer.status < 300, answer
+        return answer.json
+
+    def ask(self, path: str, body: object = None, **headers: str) -> Answer:
+        """One request through the proxy: a POST where there is a body."""
+        return exchange(self.proxy_port, "GET" if body is None else "POST", path, body, headers)
+
+    def eligible(self, fleet: str) -> set[str]:
+        """Replicas that every proxy worker may pick, as the admin listener says."""
+        status = exchange(self.admin_port, "GET", "/status").json
+        workers = len(status["workers"])
+        rows = status["fleets"][fleet]["replicas"]
+        return {row["replica"] for row in rows if row["eligible_in_workers"] == workers}
+
+    def pids(self, *words: str) -> list[int]:
+        """Processes below ``up`` whose command line holds all these words."""
+        found = {pid: command_line(pid) for pid in descendants(self.process.pid)}
+        return [pid for pid, command in found.items() if all(word in command for word in words)]
+
+    def open_ports(self) -> list[int]:
+        ports = [self.port, self.proxy_port, self.admin_port]
+        ports += [self.examples_port + offset for offset in EXAMPLE_OFFSETS]
+        return [port for port in ports if is_open(port)]
+
+    def sockets(self) -> list[Path]:
+        return [path for path in self.data.rglob("*") if path.is_socket()]
+
+    def stop(self) -> None:
+        """For the end of a test run: whatever state it is in, nothing stays."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(15)
+        for pid in [*descendants(self.process.pid), self.process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self._reader.join(5)
+
+
+class Traffic:
+    """A few clients that ask the same over and over, of ``digits`` unless told otherwise."""
+
+    class Seen(NamedTuple):
+        started: float
+        status: int
+        replica: str
+        said: str = ""
+        """What was answered instead of a success."""
+
+    def __init__(self, stack: Stack, path: str = "", body: object = None, clients: int = 3) -> None:
+        self.stack = stack
+        self.path = path or "/v2/models/digits/infer"
+        self.body = body or one_digit()
+        self.seen: list[Traffic.Seen] = []
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(clients)]
+
+    def __enter__(self) -> "Traffic":
+        for thread in self._threads:
+            thread.start()
+        until(lambda: len(self.seen) > 20, "traffic flows")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _run(self) -> None:
+        while not self._over.wait(0.01):
+            started = time.monotonic()
+            try:
+                answer = self.stack.ask(self.path, self.body)
+                said = "" if answer.status == 200 else answer.body.decode(errors="replace")
+                seen = Traffic.Seen(started, answer.status, answer.replica, said)
+            except (OSError, http.client.HTTPException) as error:
+                seen = Traffic.Seen(started, 0, "", repr(error))
+            self.seen.append(seen)
+
+    def since(self, moment: float) -> list["Traffic.Seen"]:
+        """Answers to requests begun after ``moment``."""
+        return [seen for seen in self.seen if seen.started > moment]
+
+    def replicas(self, moment: float = 0.0) -> set[str]:
+        """Which replicas answered requests begun after ``moment``, successfully."""
+        return {seen.replica for seen in self.since(moment) if seen.status == 200}
+
+    def failures(self) -> list["Traffic.Seen"]:
+        return [seen for seen in self.seen if seen.status != 200]
+
+    def wait_for(self, number: int, after: float) -> list["Traffic.Seen"]:
+        """At least this many answers to requests begun after ``after``."""
+        until(lambda: len(self.since(after)) >= number, f"{number} more answers")
+        return self.since(after)
+
+
+def one_digit() -> dict[str, Any]:
+    tensor = {"name": "pixels", "shape": [1, 64], "datatype": "FP64", "data": [0.0] * 64}
+    return {"inputs": [tensor]}
+
+
+def exchange(
+    port: int, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+) -> Answer:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        content = None if body is None else json.dumps(body)
+        connection.request(method, path, content, {"Content-Type": "application/json", **(headers or {})})
+        response = connection.getresponse()
+        received = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, received, response.read())
+
+
+def clean_environment(data: Path) -> dict[str, str]:
+    """This process's environment without what the test run's own settings put there."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
+    kept.pop("DJANGO_SETTINGS_MODULE", None)
+    return {**kept, "SWITCHYARD_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
+
+
+def free_ports(number: int) -> list[int]:
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [server.getsockname()[1] for server in taken]
+    for server in taken:
+        server.close()
+    return ports
+
+
+def free_examples_port() -> int:
+    """A port below the range that the kernel gives to outgoing connections, with its followers free."""
+    for base in range(20_000 + os.getpid() % 50 * 200, 32_000, 110):
+        if not any(is_open(base + offset) for offset in EXAMPLE_OFFSETS):
+            return base
+    raise AssertionError("no free range of ports")
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def command_line(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def is_running(pid: int) -> bool:
+    """A zombie does not run."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    return False

@@ -1,0 +1,64 @@
+"""What dies comes back, what is lost is made again, and requests go on meanwhile."""
+
+import os
+import signal
+import time
+
+import pytest
+import redis
+
+from routing.contract import redis_keys
+from tests.server.rig import until
+from tests.system.stack import Stack, Traffic, exchange, is_open
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+CHAT = {"model": "tiny-llm", "max_tokens": 4, "messages": [{"role": "user", "content": "bala kiru"}]}
+
+
+def test_a_killed_conductor_is_started_again(stack: Stack) -> None:
+    (first,) = stack.pids("manage.py conductor")
+    os.kill(first, signal.SIGKILL)
+    (second,) = until(lambda: [pid for pid in stack.pids("manage.py conductor") if pid != first], "a new one")
+    assert second != first
+    until(lambda: "conductor ended (terminated by SIGKILL) and is started again" in stack.said, "it is told")
+    at = stack.api("GET", "/live")["frame"]["at"]
+    until(lambda: stack.api("GET", "/live")["frame"]["at"] > at, "frames go on", 60)
+
+
+def test_a_killed_replica_costs_no_request_and_comes_back(stack: Stack) -> None:
+    """What was in flight there is asked again elsewhere. Only the restarted server itself may refuse, for
+    the moment in which it listens already and still loads its model."""
+    until(lambda: "quick" in stack.eligible("tiny-llm"), "the language model is ready", 90)
+    with Traffic(stack, "/v1/chat/completions", CHAT) as traffic:
+        until(lambda: "quick" in traffic.replicas(), "it is used")
+        (pid,) = stack.pids("examples.tiny_llm.server", "--replica quick")
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not is_open(stack.examples_port + 1), "nobody listens")
+        until(lambda: is_open(stack.examples_port + 1), "somebody listens again", 60)
+        again = time.monotonic()
+        until(lambda: "quick" in traffic.replicas(again), "it is used again", 60)
+    assert [one for one in traffic.failures() if "Loading model" not in one.said] == []
+
+
+def test_an_emptied_redis_is_filled_again_within_five_seconds(stack: Stack) -> None:
+    keys = [redis_keys.MANIFEST, redis_keys.fleet_key("digits"), redis_keys.fleet_key("tiny-llm")]
+    with redis.Redis(unix_socket_path=str(stack.data / "redis" / "redis.sock")) as client:
+        before = client.hmget(redis_keys.fleet_key("digits"), "epoch", "version")
+        with Traffic(stack) as traffic:
+            client.flushall()
+            until(lambda: client.exists(*keys) == len(keys), "the table is there again", 5)
+        assert client.hmget(redis_keys.fleet_key("digits"), "epoch", "version") == before
+    assert traffic.failures() == []
+
+
+def test_a_killed_redis_costs_no_request(stack: Stack) -> None:
+    (pid,) = stack.pids("redis.sock")
+    live = "/api/v1/live"
+    token = {"Authorization": f"Token {stack.token}"}
+    with Traffic(stack) as traffic:
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: [new for new in stack.pids("redis.sock") if new != pid], "a new one")
+        until(lambda: exchange(stack.port, "GET", live, None, token).status == 200, "Redis is back", 60)
+        until(lambda: stack.api("GET", "/live")["age_s"] is not None, "frames are there again", 60)
+    assert traffic.failures() == []
