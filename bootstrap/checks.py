@@ -8,6 +8,7 @@ Arguments go to pytest; ``--lint-only`` leaves the tests out.
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -22,6 +23,7 @@ LINT: dict[str, list[str]] = {
     "django check": [sys.executable, "manage.py", "check"],
     "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
 }
+UNWANTED = {"DJANGO_SETTINGS_MODULE", "SWITCHYARD_REDIS_URL", "SWITCHYARD_DATABASE_URL"}
 PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup"]
 
 
@@ -30,15 +32,18 @@ def main(arguments: list[str]) -> int:
     if "--lint-only" not in arguments:
         steps["tests"] = [*PYTEST, *arguments]
     started = time.monotonic()
-    failed = [name for name, command in steps.items() if not passes(name, command)]
+    with tempfile.TemporaryDirectory(prefix="switchyard-checks-") as data:
+        failed = [name for name, command in steps.items() if not passes(name, command, data)]
     print(f"{len(steps)} checks in {time.monotonic() - started:.0f} s: ", end="")
     print("failed: " + ", ".join(failed) if failed else "all passed")
     return 1 if failed else 0
 
 
-def passes(name: str, command: list[str]) -> bool:
+def passes(name: str, command: list[str], data: str) -> bool:
+    """Run one check. ``data``: a folder for what Django makes when it starts, so that var/ stays as it is."""
     print(f"--- {name}", flush=True)
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    environment = {key: value for key, value in os.environ.items() if key not in UNWANTED}
+    environment |= {"PYTHONPATH": str(PROJECT), "SWITCHYARD_DATA_DIR": data}
     return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
 
 

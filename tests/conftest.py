@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,26 @@ def pytest_xdist_setupnodes() -> None:
     """Workers of pytest-xdist inherit the environment, and with this name in it pytest-django would load the
     settings there before this file has given the worker a Redis and a data folder of its own."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+ALONE = "alone"
+"""Tests that start everything or watch a browser measure seconds and must not compete for the processor: they
+come last and, where tests run in several processes, all in one."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("system") or item.get_closest_marker("browser"):
+        item.add_marker(pytest.mark.xdist_group(ALONE))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    yield
+    items.sort(key=lambda item: (in_group_alone(item), item.path.parts if in_group_alone(item) else ()))
+
+
+def in_group_alone(item: pytest.Item) -> bool:
+    return any(marker.args == (ALONE,) for marker in item.iter_markers("xdist_group"))
 
 
 class RedisServer:
