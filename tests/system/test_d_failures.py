@@ -2,7 +2,7 @@
 
 import os
 import signal
-import time
+from collections import Counter
 
 import pytest
 import redis
@@ -13,6 +13,7 @@ from tests.system.stack import Stack, Traffic, exchange, is_open
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
+LANGUAGE_MODELS = ("quick", "steady", "deep", "wide")
 CHAT = {"model": "tiny-llm", "max_tokens": 4, "messages": [{"role": "user", "content": "bala kiru"}]}
 
 
@@ -29,15 +30,15 @@ def test_a_killed_conductor_is_started_again(stack: Stack) -> None:
 def test_a_killed_replica_costs_no_request_and_comes_back(stack: Stack) -> None:
     """What was in flight there is asked again elsewhere. Only the restarted server itself may refuse, for
     the moment in which it listens already and still loads its model."""
-    until(lambda: "quick" in stack.eligible("tiny-llm"), "the language model is ready", 90)
+    until(lambda: stack.eligible("tiny-llm") == set(LANGUAGE_MODELS), "all are ready", 90)
     with Traffic(stack, "/v1/chat/completions", CHAT) as traffic:
-        until(lambda: "quick" in traffic.replicas(), "it is used")
-        (pid,) = stack.pids("examples.tiny_llm.server", "--replica quick")
+        busiest = Counter(one.replica for one in traffic.seen).most_common(1)[0][0]
+        port = stack.examples_port + 1 + LANGUAGE_MODELS.index(busiest)
+        (pid,) = stack.pids("examples.tiny_llm.server", f"--replica {busiest}")
         os.kill(pid, signal.SIGKILL)
-        until(lambda: not is_open(stack.examples_port + 1), "nobody listens")
-        until(lambda: is_open(stack.examples_port + 1), "somebody listens again", 60)
-        again = time.monotonic()
-        until(lambda: "quick" in traffic.replicas(again), "it is used again", 60)
+        until(lambda: not is_open(port), "nobody listens")
+        until(lambda: is_open(port), "somebody listens again", 60)
+        until(lambda: busiest in stack.eligible("tiny-llm"), "it is trusted again", 60)
     assert [one for one in traffic.failures() if "Loading model" not in one.said] == []
 
 

@@ -1,0 +1,94 @@
+"""Makes the README's pictures: ``.venv/bin/python -m tests.system.screenshots docs/images``.
+
+Starts what ``make up`` starts and sends six times the usual traffic for a minute; nothing is drawn by hand.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, StorageState, ViewportSize, sync_playwright
+
+from tests.browser.conftest import FLAGS, sign_in
+from tests.server.rig import ROOT, until
+from tests.system.stack import Stack
+
+LOAD_S = 75
+SIZE: ViewportSize = {"width": 1440, "height": 900}
+PASSWORD = "only for these pictures 1"
+PICTURES = (
+    ("overview", "/", "light"),
+    ("fleet", "/fleets/tiny-llm", "dark"),
+    ("digits", "/fleets/digits", "light"),
+)
+
+
+def main() -> None:
+    chromium = shutil.which("chromium") or sys.exit("There is no Chromium: apt-get install chromium.")
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sy-", dir="/tmp") as data, sync_playwright() as playwright:
+        stack = Stack(Path(data), "--no-client")
+        try:
+            stack.wait_until_up()
+            until(lambda: len(stack.eligible("tiny-llm")) == 4, "every replica is ready", 90)
+            browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+            take(stack, browser, folder)
+            browser.close()
+        finally:
+            stack.stop()
+
+
+def take(stack: Stack, browser: Browser, folder: Path) -> None:
+    """Sign in, keep the pages open while traffic flows, so that their charts fill, then take each."""
+    state = signed_in(stack, browser)
+    pages = []
+    for name, path, scheme in PICTURES:
+        context = browser.new_context(
+            base_url=stack.url,
+            viewport=SIZE,
+            storage_state=state,
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        page = context.new_page()
+        page.goto(path)
+        pages.append((name, page))
+    command = [sys.executable, "-m", "examples.client", "--proxy", f"http://127.0.0.1:{stack.proxy_port}"]
+    client = subprocess.Popen([*command, "--rate", "30"], cwd=ROOT, env=os.environ, stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(LOAD_S)
+        for name, page in pages:
+            page.bring_to_front()
+            settle(page)
+            page.screenshot(path=folder / f"{name}.png")
+            print(folder / f"{name}.png")
+    finally:
+        client.terminate()
+        client.wait()
+
+
+def settle(page: Page) -> None:
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(2500)
+
+
+def signed_in(stack: Stack, browser: Browser) -> StorageState:
+    page = browser.new_page(base_url=stack.url)
+    sign_in(page, "admin", stack.one_time_password)
+    page.wait_for_url("**/password")
+    fields = page.locator("input[type=password]")
+    for index, value in enumerate((stack.one_time_password, PASSWORD, PASSWORD)):
+        fields.nth(index).fill(value)
+    page.get_by_role("button", name="Change password").click()
+    page.wait_for_url("**/")
+    state = page.context.storage_state()
+    page.close()
+    return state
+
+
+if __name__ == "__main__":
+    main()
