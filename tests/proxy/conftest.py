@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import uvloop
 
-from tests.proxy.rig import Client, Replica, Rig
+from routing.proxy import ProxySettings
+from tests.proxy.rig import Client, Replica, Rig, StartRig
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -15,12 +16,25 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 @pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    """A proxy with default settings; after the test its books must balance."""
-    rig = Rig()
-    await rig.start()
-    yield rig
-    await rig.stop()
+async def start_rig() -> AsyncIterator[StartRig]:
+    """Starts proxies with settings of one's own; after the test their books must balance."""
+    rigs = []
+
+    async def start(settings: ProxySettings) -> Rig:
+        rig = Rig()
+        rigs.append(rig)
+        await rig.start(settings)
+        return rig
+
+    yield start
+    for rig in rigs:
+        await rig.stop()
+
+
+@pytest.fixture
+async def rig(start_rig: StartRig) -> Rig:
+    """A proxy with default settings."""
+    return await start_rig(ProxySettings())
 
 
 @pytest.fixture

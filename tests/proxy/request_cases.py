@@ -209,7 +209,8 @@ FORWARDING = [
     Case(
         "D02",
         get(
-            b"Connection: X-Forwarded-For, Host, Authorization, X-Forwarded-Proto\r\nAuthorization: Bearer k\r\n"
+            b"Connection: X-Forwarded-For, Host, Authorization, X-Forwarded-Proto\r\n"
+            b"Authorization: Bearer k\r\n"
         ),
         (200,),
         check=both(

@@ -1,8 +1,11 @@
 """Real sockets for proxy tests: replicas that follow a script, and a client that sends raw bytes."""
 
 import asyncio
+import contextlib
+import socket
+import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import h11
@@ -141,12 +144,15 @@ def answer_bytes(answer: bytes, then: str = "") -> Script:
 
 def reset(transport: asyncio.Transport) -> None:
     """Close with RST, after what is written has gone out."""
-    import socket
-    import struct
-
-    raw = transport.get_extra_info("socket")
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    linger_not(transport)
     asyncio.get_running_loop().call_later(0.05, transport.abort)
+
+
+def linger_not(transport: asyncio.BaseTransport) -> None:
+    """Have the kernel reset the connection when it is closed."""
+    raw = transport.get_extra_info("socket")
+    if raw is not None and raw.fileno() >= 0:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class Replica:
@@ -172,14 +178,31 @@ class Replica:
         if self._server is not None:
             self._server.close()
             for connection in self.connections:
-                if not connection.closed:
-                    connection.transport.abort()
-            await self._server.wait_closed()
+                connection.transport.abort()
             self._server = None
 
     @property
     def open(self) -> list[ReplicaConnection]:
         return [connection for connection in self.connections if not connection.closed]
+
+
+@contextlib.contextmanager
+def unreachable() -> Iterator[Replica]:
+    """A replica whose connections are never established: its accept queue is full."""
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        while True:
+            filler = sockets.enter_context(socket.socket())
+            filler.settimeout(0.05)
+            try:
+                filler.connect(listener.getsockname())
+            except TimeoutError:
+                break
+        replica = Replica("unreachable")
+        replica.port = listener.getsockname()[1]
+        yield replica
 
 
 @dataclass
@@ -262,6 +285,8 @@ class Client:
         self.writer.write_eof()
 
     def abort(self) -> None:
+        """Reset. (An orderly end would wait behind bytes that the proxy does not read.)"""
+        linger_not(self.writer.transport)
         self.writer.transport.abort()
 
 
@@ -338,7 +363,6 @@ class Rig:
         for replica in self.replicas:
             await replica.stop()
         await until(lambda: self.proxy.upstreams == 0)
-        await self._server.wait_closed()
         self.check_books()
 
     def check_books(self) -> None:
@@ -349,3 +373,6 @@ class Rig:
                 assert replica.in_flight == 0, replica
                 assert replica.work == 0.0, replica
         assert self.proxy.searched_bytes == 0
+
+
+StartRig = Callable[[ProxySettings], Awaitable[Rig]]

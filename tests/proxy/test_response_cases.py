@@ -30,10 +30,12 @@ class Case:
 
 
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+HEAD_5 = OK + b"Content-Length: 5\r\n\r\n"
+OK_CLOSE = OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 CASES = [
     Case("E01", OK_ANSWER, body=b"ok", reused=True),
-    Case("E02", OK + b"Content-Length: 5\r\n\r\n", method=b"HEAD", reused=True, has={b"content-length": [b"5"]}),
+    Case("E02", HEAD_5, method=b"HEAD", reused=True, has={b"content-length": [b"5"]}),
     Case("E02b", CHUNKED, method=b"HEAD", reused=True, has={b"content-length": []}),
     Case("E03 empty chunked", CHUNKED + b"0\r\n\r\n", reused=True),
     Case(
@@ -89,24 +91,32 @@ CASES = [
     Case("E24 no reason", b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", body=b"ok", reused=True),
     Case(
         "E25",
-        OK + b"Connection: X-Sec\r\nX-Sec: 1\r\nKeep-Alive: timeout=1\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nok",
+        OK
+        + b"Connection: X-Sec\r\nX-Sec: 1\r\nKeep-Alive: timeout=1\r\n"
+        + b"Upgrade: h2c\r\nContent-Length: 2\r\n\r\nok",
         body=b"ok",
         reused=True,
         has={b"x-sec": [], b"keep-alive": [], b"upgrade": [], b"connection": []},
     ),
-    Case("E25b close", OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nok", body=b"ok", has={b"connection": []}),
+    Case("E25b close", OK_CLOSE, body=b"ok", has={b"connection": []}),
     Case(
         "E26",
-        OK + b"Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\nSet-Cookie: t=1\r\n\r\n",
+        OK
+        + b"Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"
+        + b"5\r\nhello\r\n0\r\nX-T: 1\r\nSet-Cookie: t=1\r\n\r\n",
         body=b"hello",
         reused=True,
         has={b"x-t": [], b"set-cookie": [], b"trailer": []},
     ),
-    Case("E27 Set-Cookie twice", OK + b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n",
-         reused=True, has={b"set-cookie": [b"a=1", b"b=2"]}),
+    Case(
+        "E27 Set-Cookie twice",
+        OK + b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n",
+        reused=True,
+        has={b"set-cookie": [b"a=1", b"b=2"]},
+    ),
     Case("E28", b"", then="fin", status=502, method=b"POST"),
     Case("E29", b"", then="rst", status=502, method=b"POST"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

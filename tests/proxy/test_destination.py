@@ -1,0 +1,291 @@
+"""How a request finds its fleet, what the proxy answers itself, and in which words it refuses."""
+
+import json
+
+from routing.proxy import ProxySettings
+from tests.proxy.rig import Answer, Client, Replica, Rig, StartRig, answer_bytes
+
+
+def request(line: bytes, body: bytes = b"", fields: bytes = b"") -> bytes:
+    length = b"Content-Length: %d\r\n" % len(body) if body else b""
+    return line + b" HTTP/1.1\r\nHost: a.test\r\n" + length + fields + b"\r\n" + body
+
+
+def chat(model: object, **more: object) -> bytes:
+    return request(b"POST /v1/chat/completions", json.dumps({"model": model, **more}).encode())
+
+
+class Fleets:
+    """Three fleets of one replica each; ``tiny`` is the default."""
+
+    def __init__(self, rig: Rig, tiny: Replica, big: Replica, digits: Replica) -> None:
+        self.rig, self.tiny, self.big, self.digits = rig, tiny, big, digits
+
+
+async def fleets(rig: Rig, default: bool = True) -> Fleets:
+    tiny, big, digits = [await rig.replica(name) for name in ("t1", "b1", "d1")]
+    rig.fleet(tiny, name="tiny", protocol="openai", aliases=("chat", "small model"), default=default)
+    rig.fleet(big, name="big", protocol="openai", served_model="org/Big-8B", default=False)
+    rig.fleet(digits, name="digits", protocol="open-inference", aliases=("numbers",), default=False)
+    return Fleets(rig, tiny, big, digits)
+
+
+def said_by(answer: Answer) -> bytes:
+    assert answer.status == 200, answer
+    return answer.get(b"x-switchyard-replica")[0]
+
+
+async def test_model_in_the_body(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    assert said_by(await client.ask(chat("tiny"))) == b"t1"
+    assert said_by(await client.ask(chat("big"))) == b"b1"
+    # Unchanged where nothing demands a change.
+    assert some.tiny.requests[0].body == b'{"model": "tiny"}'
+    # The name that replicas expect, and every other byte as it was.
+    assert some.big.requests[0].body == b'{"model":"org/Big-8B"}'
+    assert some.big.requests[0].get(b"content-length") == [b"22"]
+
+
+async def test_alias_in_the_body(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    body = b'{"temperature": 1.0, "model" : "small model","messages":[{"model":"x", "n": 1e2}]}'
+    assert said_by(await client.ask(request(b"POST /v1/completions", body))) == b"t1"
+    expected = b'{"temperature":1.0,"model":"tiny","messages":[{"model":"x", "n": 1e2}]}'
+    assert some.tiny.requests[0].body == expected
+
+
+async def test_chunked_body_is_sent_with_its_length(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    chunks = b'9\r\n{"model":\r\n7\r\n"chat"}\r\n0\r\n\r\n'
+    client.send(request(b"POST /v1/completions", b"", b"Transfer-Encoding: chunked\r\n") + chunks)
+    assert said_by(await client.answer()) == b"t1"
+    assert some.tiny.requests[0].body == b'{"model":"tiny"}'
+    assert some.tiny.requests[0].get(b"transfer-encoding") == []
+
+
+async def test_body_that_arrives_in_pieces(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    await client.send_bytewise(chat("tiny", messages=["hello"]))
+    assert said_by(await client.answer()) == b"t1"
+    assert json.loads(some.tiny.requests[0].body) == {"model": "tiny", "messages": ["hello"]}
+
+
+async def test_multipart_body(rig: Rig) -> None:
+    await fleets(rig)
+    client = await rig.client()
+    body = (
+        b'--xyz\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n\x00\xff--xy\r\n'
+        b'--xyz\r\nContent-Disposition: form-data; name="model"\r\n\r\nbig\r\n--xyz--\r\n'
+    )
+    fields = b'Content-Type: multipart/form-data; boundary="xyz"\r\n'
+    assert said_by(await client.ask(request(b"POST /v1/audio/transcriptions", body, fields))) == b"b1"
+
+
+async def test_path_names_the_fleet(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    assert said_by(await client.ask(request(b"GET /fleets/big/v1/models?x=1"))) == b"b1"
+    assert some.big.requests[0].line == b"GET /v1/models?x=1 HTTP/1.1"
+    assert said_by(await client.ask(request(b"GET /fleets/numbers"))) == b"d1"
+    assert some.digits.requests[0].line == b"GET / HTTP/1.1"
+    assert said_by(await client.ask(request(b"GET /fleets/numbers?a=/b"))) == b"d1"
+    assert some.digits.requests[1].line == b"GET /?a=/b HTTP/1.1"
+
+
+async def test_v2_path_names_the_fleet(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    body = b'{"inputs": [{"name": "x", "shape": [2, 64], "datatype": "FP32", "data": []}]}'
+    assert said_by(await client.ask(request(b"POST /v2/models/digits/infer", body))) == b"d1"
+    assert said_by(await client.ask(request(b"POST /v2/models/numbers/versions/1/infer?x", body))) == b"d1"
+    assert said_by(await client.ask(request(b"GET /v2/models/big"))) == b"b1"
+    assert [seen.line.split()[1] for seen in some.digits.requests] == [
+        b"/v2/models/digits/infer",
+        b"/v2/models/digits/versions/1/infer?x",
+    ]
+    assert some.big.requests[0].line == b"GET /v2/models/org%2FBig-8B HTTP/1.1"
+
+
+async def test_field_names_the_fleet(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    ask = request(b"POST /v1/embeddings", b"not json", b"X-Switchyard-Fleet: big\r\n")
+    assert said_by(await client.ask(ask)) == b"b1"
+    assert some.big.requests[0].body == b"not json"
+    assert some.big.requests[0].get(b"x-switchyard-fleet") == []
+
+
+async def test_default_takes_what_names_no_fleet(rig: Rig) -> None:
+    await fleets(rig)
+    client = await rig.client()
+    assert said_by(await client.ask(request(b"GET /metrics"))) == b"t1"
+    assert said_by(await client.ask(request(b"POST /v1/completions", b"{}"))) == b"t1"
+
+
+async def test_no_default(rig: Rig) -> None:
+    await fleets(rig, default=False)
+    client = await rig.client()
+    answer = await client.ask(request(b"GET /metrics"))
+    assert answer.status == 404
+    assert answer.get(b"content-type") == [b"application/problem+json"]
+    assert "there is no default fleet; known: big, chat, digits" in json.loads(answer.body)["detail"]
+    answer = await client.ask(request(b"POST /v1/completions", b"{}"))
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "model_missing")
+
+
+async def test_unknown_names_are_answered_in_the_callers_shape(rig: Rig) -> None:
+    await fleets(rig)
+    client = await rig.client()
+    answer = await client.ask(chat("nope"))
+    error = json.loads(answer.body)["error"]
+    assert answer.status == 404
+    assert error == {
+        "message": "there is no fleet or alias named 'nope' here; "
+        "known: big, chat, digits, numbers, small model, tiny",
+        "type": "invalid_request_error",
+        "code": "model_not_found",
+        "param": None,
+    }
+    answer = await client.ask(request(b"POST /v2/models/nope/infer", b"{}"))
+    assert (answer.status, list(json.loads(answer.body))) == (404, ["error"])
+    answer = await client.ask(request(b"GET /fleets/nope/x"))
+    problem = json.loads(answer.body)
+    assert (answer.status, problem["status"], problem["title"]) == (404, 404, "Not Found")
+    answer = await client.ask(request(b"HEAD /fleets/nope/x"))
+    assert (answer.status, answer.body) == (404, b"")
+    # The connection is as good as before.
+    assert said_by(await client.ask(chat("tiny"))) == b"t1"
+    assert rig.proxy.rejected == 4
+
+
+async def test_bodies_that_are_no_question(rig: Rig) -> None:
+    await fleets(rig)
+    client = await rig.client()
+    for body in (b"[]", b"{", b'{"model": 5}', b"\xff"):
+        answer = await client.ask(request(b"POST /v1/completions", body))
+        assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "bad_body")
+
+
+async def test_encoded_body(rig: Rig) -> None:
+    await fleets(rig, default=False)
+    client = await rig.client()
+    gzip = request(b"POST /v1/completions", b"\x1f\x8b123", b"Content-Encoding: gzip\r\n")
+    answer = await client.ask(gzip)
+    assert answer.status == 415
+    assert b"/fleets/{name}/v1/" in answer.body
+
+
+async def test_model_list(rig: Rig) -> None:
+    await fleets(rig)
+    client = await rig.client()
+    answer = await client.ask(request(b"GET /v1/models"))
+    listed = json.loads(answer.body)
+    assert listed["object"] == "list"
+    assert [model["id"] for model in listed["data"]] == ["big", "chat", "small model", "tiny"]
+    assert json.loads((await client.ask(request(b"GET /v1/models/tiny"))).body)["id"] == "tiny"
+    assert json.loads((await client.ask(request(b"GET /v1/models/small%20model"))).body)["object"] == "model"
+    assert (await client.ask(request(b"GET /v1/models/digits"))).status == 404
+    assert (await client.ask(request(b"HEAD /v1/models"))).status == 200
+
+
+async def test_body_too_large_to_search(start_rig: StartRig) -> None:
+    rig = await start_rig(ProxySettings(peek_bytes=1000, peek_budget_bytes=1500))
+    some = await fleets(rig)
+    for body in (chat("tiny", x="y" * 2000), chunked(b"y" * 2000)):
+        client = await rig.client()
+        answer = await client.ask(body[:1500])
+        error = json.loads(answer.body)["error"]
+        assert (answer.status, error["code"]) == (413, "body_too_large_to_search")
+        assert "X-Switchyard-Fleet" in error["message"]
+        assert await client.ends() == b""
+    client = await rig.client()
+    large = request(b"POST /fleets/tiny/v1/completions", b"y" * 2000)
+    assert said_by(await client.ask(large)) == b"t1"
+    assert len(some.tiny.requests) == 1
+
+
+def chunked(body: bytes) -> bytes:
+    head = request(b"POST /v1/completions", b"", b"Transfer-Encoding: chunked\r\n")
+    return head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+
+
+async def test_budget_for_searched_bodies(start_rig: StartRig) -> None:
+    """Many large bodies at once: the one too many is told to try again."""
+    rig = await start_rig(ProxySettings(peek_budget_bytes=1500))
+    await fleets(rig)
+    body = chat("tiny", x="y" * 1000)
+    first, second = await rig.client(), await rig.client()
+    first.send(body[:-5])
+    from tests.proxy.rig import until
+
+    await until(lambda: rig.proxy.searched_bytes > 900)
+    second.send(body[:-5])
+    answer = await second.answer()
+    assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
+    first.send(body[-5:])
+    assert said_by(await first.answer()) == b"t1"
+    assert rig.proxy.searched_bytes == 0
+
+
+async def test_nobody_eligible(rig: Rig) -> None:
+    rig.fleet(protocol="openai")
+    client = await rig.client()
+    answer = await client.ask(chat("f"))
+    assert answer.status == 503
+    assert json.loads(answer.body)["error"]["type"] == "server_error"
+    counters = rig.table.fleets["f"].counters
+    assert (counters.requests, counters.no_replica, counters.errors) == (1, 1, 1)
+
+
+async def test_a_proxy_before_itself(start_rig: StartRig) -> None:
+    """F14: the first hop back is refused."""
+    rig = await start_rig(ProxySettings(idle_connection_s=0.1))
+    client = await rig.client()
+    proxy = Replica("loop")
+    proxy.port = rig.port
+    rig.fleet(proxy)
+    answer = await client.ask(request(b"GET /x"))
+    assert answer.status == 508
+    assert rig.table.fleets["f"].counters.requests == 1
+
+
+async def test_what_clients_are_told(rig: Rig, client: Client, replica: Replica) -> None:
+    replica.script = answer_bytes(
+        b"HTTP/1.1 200 OK\r\nX-Request-Id: theirs\r\nx-switchyard-replica: other\r\nContent-Length: 0\r\n\r\n"
+    )
+    answer = await client.ask(request(b"GET /x", b"", b"X-Request-Id: mine\r\n"))
+    assert answer.get(b"x-request-id") == [b"mine"]
+    assert answer.get(b"x-switchyard-replica") == [b"r0"]
+    assert answer.get(b"via") == [b"1.1 switchyard"]
+    ids = set()
+    for _ in range(3):
+        answer = await client.ask(request(b"GET /x"))
+        (given,) = answer.get(b"x-request-id")
+        assert replica.requests[-1].get(b"x-request-id") == [given]
+        ids.add(given)
+    assert len(ids) == 3
+
+
+async def test_path_prefix_of_a_replica(rig: Rig, client: Client, replica: Replica) -> None:
+    from msgspec.structs import replace
+
+    snapshot = rig.table.fleets["f"].snapshot
+    spec = replace(snapshot.replicas[0], url=snapshot.replicas[0].url + "/base", uid="other")
+    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=[spec]))
+    assert (await client.ask(request(b"GET /x?y"))).status == 200
+    assert replica.requests[0].line == b"GET /base/x?y HTTP/1.1"
+
+
+async def test_counters(rig: Rig, client: Client, replica: Replica) -> None:
+    for status in (200, 404, 429, 500, 503):
+        replica.script = answer_bytes(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status)
+        assert (await client.ask(request(b"GET /x"))).status == status
+    pool = rig.table.fleets["f"]
+    counters, one = pool.counters, pool.replicas[0]
+    assert (counters.requests, counters.answered, counters.errors) == (5, 5, 2)
+    assert (one.picked, one.succeeded, one.client_errors, one.rejected, one.failed) == (5, 1, 1, 1, 2)
+    assert sum(counters.latency.values()) == 5

@@ -1,0 +1,215 @@
+"""Rules R1 to R3: what is sent again, to whom, how often, and what never is."""
+
+import asyncio
+
+import pytest
+
+from routing.contract.policy import Policy, ReplaySafe, Retries, Timeouts
+from tests.proxy.rig import (
+    OK,
+    OK_ANSWER,
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Seen,
+    answer_bytes,
+    unreachable,
+    until,
+)
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+
+def post(path: bytes = b"/x") -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello" % path
+
+
+def policy(replay_safe: ReplaySafe = "auto", budget_percent: float = 20.0, connect_s: float = 1.0) -> Policy:
+    return Policy(
+        strategy="round_robin",
+        slow_start_s=0,
+        retries=Retries(replay_safe=replay_safe, budget_percent=budget_percent),
+        timeouts=Timeouts(connect_s=connect_s),
+    )
+
+
+async def fleet_of(rig: Rig, count: int, settings: Policy | None = None) -> list[Replica]:
+    replicas = [await rig.replica() for _ in range(count)]
+    rig.fleet(*replicas, policy=settings or policy())
+    return replicas
+
+
+@pytest.mark.parametrize("request_bytes", [GET, post()], ids=["GET", "POST"])
+async def test_refused_connections_go_elsewhere(rig: Rig, request_bytes: bytes) -> None:
+    """R1: any method, for no byte was written."""
+    replicas = await fleet_of(rig, 3, policy(budget_percent=100))
+    await replicas[0].stop()
+    await replicas[1].stop()
+    client = await rig.client()
+    for _ in range(6):
+        answer = await client.ask(request_bytes)
+        assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [b"r2"])
+    pool = rig.table.fleets["f"]
+    assert pool.counters.retries >= 1
+    assert pool.counters.errors == 0
+
+
+async def test_at_most_two_extra_tries(rig: Rig) -> None:
+    replicas = await fleet_of(rig, 5)
+    for replica in replicas:
+        await replica.stop()
+    client = await rig.client()
+    answer = await client.ask(post())
+    assert answer.status == 502
+    assert b"cannot be reached" in answer.body
+    pool = rig.table.fleets["f"]
+    assert pool.counters.retries == 2
+    assert sum(replica.picked for replica in pool.replicas) == 3
+
+
+async def test_connect_timeout_goes_elsewhere(rig: Rig) -> None:
+    good = await rig.replica()
+    with unreachable() as bad:
+        rig.fleet(bad, good, policy=policy(connect_s=0.2))
+        client = await rig.client()
+        for _ in range(2):
+            assert (await client.ask(post())).get(b"x-switchyard-replica") == [good.name.encode()]
+        rig.fleet(bad, policy=policy(connect_s=0.2))
+        answer = await client.ask(post())
+        assert answer.status == 504
+        assert b"no connection within 0.2 s" in answer.body
+
+
+@pytest.mark.parametrize("then", ["fin", "rst"])
+@pytest.mark.parametrize(
+    ("request_bytes", "replay_safe", "repeated"),
+    [
+        (GET, "auto", True),
+        (GET.replace(b"GET", b"DELETE"), "auto", True),
+        (post(), "auto", False),
+        (post(), "always", True),
+        (post(b"/v1/chat/completions"), "auto", True),
+        (post(b"/v1/chat/completions"), "never", False),
+        (post(b"/v1/embeddings?x=1"), "auto", True),
+        (post(b"/v1/responses"), "auto", False),
+        (post(b"/v2/models/f/infer"), "auto", True),
+        (post(b"/v2/models/f/generate"), "auto", False),
+    ],
+    ids=lambda value: value.split(b" HTTP")[0].decode() if isinstance(value, bytes) else str(value),
+)
+async def test_lost_before_the_first_byte(
+    rig: Rig, request_bytes: bytes, replay_safe: ReplaySafe, repeated: bool, then: str
+) -> None:
+    """R2: once, what is idempotent or marked as safe to send twice."""
+    replicas = await fleet_of(rig, 3, policy(replay_safe))
+    for replica in replicas:
+        replica.script = answer_bytes(b"", then)
+    client = await rig.client()
+    request = request_bytes.replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nX-Switchyard-Fleet: f\r\n")
+    assert (await client.ask(request)).status == 502
+    assert sum(len(replica.requests) for replica in replicas) == (2 if repeated else 1)
+    for replica in replicas:
+        replica.script = answer_bytes(OK_ANSWER)
+
+
+async def test_lost_once_is_answered_by_another(rig: Rig) -> None:
+    first, second = await fleet_of(rig, 2)
+    first.script = answer_bytes(b"", "fin")
+    client = await rig.client()
+    for _ in range(4):
+        assert (await client.ask(GET)).body == b"ok"
+    assert len(second.requests) == 4
+    assert all(seen.line == b"GET /x HTTP/1.1" for seen in second.requests)
+
+
+async def test_a_connection_closed_while_idle_is_no_failure(rig: Rig) -> None:
+    """F13: the only replica closes its idle connections as requests come; they get a new connection."""
+    (only,) = await fleet_of(rig, 1)
+    client = await rig.client()
+    assert (await client.ask(GET)).status == 200
+
+    async def close_used(connection: ReplicaConnection, seen: Seen) -> None:
+        if connection is only.connections[0]:
+            connection.transport.close()
+        else:
+            connection.transport.write(OK_ANSWER)
+
+    only.script = close_used
+    assert (await client.ask(GET)).status == 200
+    assert len(only.connections) == 2
+
+
+async def test_post_on_a_closing_connection_is_not_repeated(rig: Rig) -> None:
+    (only,) = await fleet_of(rig, 1)
+    client = await rig.client()
+    assert (await client.ask(GET)).status == 200
+    only.script = answer_bytes(b"", "fin")
+    assert (await client.ask(post())).status == 502
+    assert len(only.requests) == 2
+
+
+PARTS = {"byte": b"H", "line": OK, "head": OK + b"Content-Length: 5\r\n\r\nhe"}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+async def test_never_after_the_first_byte(rig: Rig, part: bytes) -> None:
+    """R3: the client gets an error, or a truncated answer, never a mixture."""
+    replicas = await fleet_of(rig, 2)
+    for replica in replicas:
+        replica.script = answer_bytes(part, "fin")
+    client = await rig.client()
+    answer = await client.ask(GET)
+    assert sum(len(replica.requests) for replica in replicas) == 1
+    if b"\r\n\r\n" in part:
+        assert (answer.status, answer.body, answer.complete) == (200, b"he", False)
+    else:
+        assert answer.status == 502
+
+
+async def test_never_after_early_hints(rig: Rig) -> None:
+    replicas = await fleet_of(rig, 2)
+    for replica in replicas:
+        replica.script = answer_bytes(b"HTTP/1.1 103 Early Hints\r\n\r\n", "fin")
+    client = await rig.client()
+    assert (await client.ask(GET)).status == 103
+    assert (await client.answer()).status == 502
+    assert sum(len(replica.requests) for replica in replicas) == 1
+
+
+async def test_errors_of_replicas_are_not_repeated(rig: Rig) -> None:
+    """R5 is off: a complete answer is an answer."""
+    replicas = await fleet_of(rig, 2)
+    for replica in replicas:
+        replica.script = answer_bytes(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+    client = await rig.client()
+    assert (await client.ask(GET)).status == 503
+    assert sum(len(replica.requests) for replica in replicas) == 1
+
+
+async def test_a_body_that_streams_is_not_repeated(rig: Rig) -> None:
+    """R4: what has gone out unkept cannot be sent again."""
+    replicas = await fleet_of(rig, 2, policy("always"))
+    for replica in replicas:
+        replica.script = answer_bytes(b"", "fin")
+    client = await rig.client()
+    client.send(post()[:-2])
+    await until(lambda: [r for r in replicas if r.connections and r.connections[0].received.endswith(b"hel")])
+    client.send(b"lo")
+    assert (await client.answer()).status == 502
+    assert sum(len(replica.connections) for replica in replicas) == 1
+
+
+async def test_retries_have_a_budget(rig: Rig) -> None:
+    """With half of the replicas down, retries stop at their share of the requests and 3 more."""
+    replicas = await fleet_of(rig, 2, policy(budget_percent=0))
+    client = await rig.client()
+
+    async def die(connection: ReplicaConnection, seen: Seen) -> None:
+        connection.transport.close()
+
+    replicas[0].script = die
+    statuses = [(await client.ask(GET)).status for _ in range(8)]
+    pool = rig.table.fleets["f"]
+    assert pool.counters.retries <= 3
+    assert 502 in statuses
+    await asyncio.sleep(0)
