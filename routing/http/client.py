@@ -54,7 +54,8 @@ class Exchange(Protocol):
         """More of the body, chunked coding removed."""
 
     def refuse(self, error: RequestRefused) -> None:
-        """The rest of the body breaks a rule or a limit: answer if nothing was, and finish."""
+        """The body breaks a rule or a limit: answer if nothing was, and finish. May come instead of
+        :meth:`begin`."""
 
     def client_gone(self) -> None:
         """The client left. Nothing must be written any more."""
@@ -333,14 +334,18 @@ class ClientConnection(asyncio.Protocol):
             self.deadline = 0.0
             exchange.begin(data[position:stop], True)
             return stop
-        body = RequestBody(head, self._limits, monotonic())
-        piece = body.feed(data[position:])
+        self._body = body = RequestBody(head, self._limits, monotonic())
         self.exchange = exchange = self._host.exchange(self, head)
         self.deadline = 0.0
+        try:
+            piece = body.feed(data[position:])
+        except RequestRefused as error:
+            exchange.refuse(error)
+            return len(data)
         if body.complete:
+            self._body = None
             exchange.begin(piece, True)
             return len(data) - len(body.rest)
-        self._body = body
         exchange.begin(piece, False)
         if head.expects_continue and not piece and self.exchange is exchange:
             self.write(CONTINUE)

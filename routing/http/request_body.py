@@ -12,7 +12,6 @@ class RequestBody:
     __slots__ = ("_decoder", "_limits", "_paused_at", "_remaining", "_since", "complete", "received", "rest")
 
     def __init__(self, head: RequestHead, limits: Limits, now: float) -> None:
-        """Raises :class:`RequestRefused` when the body is declared larger than the limit."""
         self._limits = limits
         self._decoder = ChunkedDecoder() if head.chunked else None
         self._remaining = head.content_length
@@ -22,11 +21,11 @@ class RequestBody:
         """Payload bytes so far."""
         self.complete = False
         self.rest = b""
-        if self._remaining > limits.max_body:
-            raise self._too_large()
 
     def feed(self, data: bytes) -> bytes:
-        """The payload in ``data``. Raises :class:`RequestRefused`."""
+        """The payload in ``data``. Raises :class:`RequestRefused`, also when too much is announced."""
+        if self._remaining > self._limits.max_body:
+            raise self._too_large()
         if self._decoder is None:
             piece = data[: self._remaining]
             self._remaining -= len(piece)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from routing.http.answers import answer
 from routing.pool import Refusal
-from routing.protocols.errors import error_answer
+from routing.protocols.errors import error_answer, protocol_of_path
 from routing.proxy.destination import Unroutable
 from routing.proxy.local_answers import local_answer
 
@@ -47,7 +47,9 @@ def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now
 def answer_error(exchange: Exchange, failure: Failure) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
     client, head = exchange.client, exchange.head
-    protocol = exchange.plan.protocol if exchange.pool is None else exchange.pool.protocol
+    protocol = protocol_of_path(head.target) if exchange.pool is None else exchange.pool.protocol
+    if exchange.pool is None and exchange.plan is not None:
+        protocol = exchange.plan.protocol
     keep = head.keep_alive and client.may_go_on(True)
     content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
     fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b" % (exchange.proxy.via_name, exchange.request_id)

@@ -1,0 +1,90 @@
+"""Chunked bodies: the same payload however the bytes are cut, and the same refusals."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, frame
+from routing.http.errors import BadChunk
+
+
+def decode(pieces: list[bytes]) -> tuple[bytes, bool, bytes]:
+    decoder = ChunkedDecoder()
+    payload = b""
+    for number, piece in enumerate(pieces):
+        payload += decoder.feed(piece)
+        if decoder.done:
+            return payload, True, decoder.rest + b"".join(pieces[number + 1 :])
+    return payload, False, b""
+
+
+def cut(data: bytes, at: list[int]) -> list[bytes]:
+    places = [0, *sorted(place % (len(data) + 1) for place in at), len(data)]
+    return [data[a:b] for a, b in pairwise(places)]
+
+
+def outcome(pieces: list[bytes]) -> object:
+    try:
+        return decode(pieces)
+    except BadChunk:
+        return "refused"
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), max_size=5),
+    st.sampled_from([b"", b"X-T: 1\r\n", b"A: \r\nB: 2\r\n"]),
+    st.binary(max_size=10),
+    st.lists(st.integers(0, 400), max_size=8),
+)
+def test_split_anywhere(chunks: list[bytes], trailers: bytes, rest: bytes, at: list[int]) -> None:
+    data = b"".join(frame(chunk) for chunk in chunks) + b"0\r\n" + trailers + b"\r\n" + rest
+    assert decode(cut(data, at)) == (b"".join(chunks), True, rest)
+
+
+@given(st.binary(max_size=40), st.lists(st.integers(0, 60), max_size=6))
+def test_refusals_do_not_depend_on_the_cuts(noise: bytes, at: list[int]) -> None:
+    data = b"2\r\nok\r\n" + noise + LAST_CHUNK
+    assert outcome(cut(data, at)) == outcome([data])
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"5", b"\r\n", b"hello", b"0", b";a=b", b"\n", b"\r", b" ", b"x: 1"]), max_size=12
+    )
+)
+def test_pieces_of_grammar(parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    assert outcome([data[at : at + 1] for at in range(len(data))]) == outcome([data])
+
+
+@pytest.mark.parametrize("length", [1, 9, 15, 16, 255, 256, 65_536])
+def test_frame(length: int) -> None:
+    piece = b"x" * length
+    assert decode([frame(piece) + LAST_CHUNK]) == (piece, True, b"")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"5 \r\nhello\r\n",
+        b"\r\n",
+        b"-1\r\n",
+        b"0x1\r\n",
+        b"1_0\r\n",
+        b"11111111111111111\r\n",
+        b"5;\r\nhello\r\n",
+        b"5;=x\r\n",
+        b'5;a="\r\n',
+        b"5;a=b\x00\r\n",
+        b"5\nhello",
+        b"5\r\nhello!\r\n",
+        b"0\r\nX T: 1\r\n\r\n",
+        b"0\r\n" + b"X: " + b"y" * 900 + b"\r\n" * 1 + (b"X: " + b"y" * 900 + b"\r\n") * 10,
+        b"5;" + b"a" * 2000,
+    ],
+)
+def test_refused(data: bytes) -> None:
+    assert outcome([data]) == "refused"
+    assert outcome([data[at : at + 1] for at in range(len(data))]) == "refused"

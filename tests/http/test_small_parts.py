@@ -1,0 +1,48 @@
+"""Request ids, local answers, the sweeper."""
+
+import asyncio
+from itertools import islice
+
+from routing.http.answers import answer
+from routing.http.request_ids import request_ids
+from routing.http.sweep import Sweeper
+from tests.proxy.rig import until
+
+
+def test_request_ids_are_distinct_and_of_one_shape() -> None:
+    first, second = list(islice(request_ids(), 1000)), list(islice(request_ids(), 10))
+    assert len({*first, *second}) == 1010
+    assert all(len(one) == 24 and int(one, 16) >= 0 for one in first)
+    assert len({one[:16] for one in first}) == 1
+
+
+def test_answer() -> None:
+    assert answer(404, "text/plain", b"no", fields=b"\r\nA: 1", close=True) == (
+        b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nA: 1\r\n"
+        b"Connection: close\r\n\r\nno"
+    )
+    assert answer(200, "a/b", b"body", head_only=True).endswith(b"Content-Length: 4\r\n\r\n")
+
+
+class Member:
+    def __init__(self, sweeper: Sweeper, limit: int) -> None:
+        self.deadline = 0.0
+        self.checks = 0
+        self._sweeper, self._limit = sweeper, limit
+
+    def check(self, now: float) -> None:
+        self.checks += 1
+        if self.checks == self._limit:
+            self._sweeper.discard(self)
+
+
+async def test_sweeper_runs_while_it_has_members() -> None:
+    sweeper = Sweeper(asyncio.get_running_loop())
+    first, second, later = Member(sweeper, 1), Member(sweeper, 2), Member(sweeper, 1)
+    later.deadline = float("inf")
+    for member in (first, second, later):
+        sweeper.add(member)
+    await until(lambda: second.checks == 2)
+    assert (first.checks, later.checks) == (1, 0)
+    sweeper.discard(later)
+    await until(lambda: sweeper._timer is None)

@@ -1,0 +1,127 @@
+"""What is read out of OpenAI requests and answers."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.protocols import multipart, openai
+from routing.protocols.ask import BadAsk
+
+CHAT = b"/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "expected"),
+    [
+        (CHAT, {"model": "m"}, ("m", False, 0.0)),
+        (CHAT, {"model": "m", "stream": True}, ("m", True, 0.0)),
+        (CHAT, {"model": "m", "stream": None, "max_tokens": None}, ("m", False, 0.0)),
+        (CHAT, {}, ("", False, 0.0)),
+        (CHAT, {"model": "m", "max_tokens": "many"}, ("m", False, 0.0)),
+        (CHAT, {"model": "m", "max_tokens": -1}, ("m", False, 0.0)),
+    ],
+)
+def test_read(target: bytes, body: object, expected: tuple[str, bool, float]) -> None:
+    assert openai.read(target, json.dumps(body).encode()) == expected
+
+
+def test_work_is_prompt_and_output_tokens() -> None:
+    body = b'{"model":"m","max_tokens":100,"messages":["' + b"x" * 400 + b'"]}'
+    work = openai.read(CHAT, body).work
+    assert work == len(body) / 4 + 100
+    more = openai.read(CHAT, body.replace(b"max_tokens", b"max_completion_tokens")).work
+    assert more == pytest.approx(work, rel=0.05)
+    assert openai.read(CHAT, body[:-1] + b',"n":3}').work > 300
+    embeddings = b'{"model":"m","input":"hello"}'
+    assert openai.read(b"/v1/embeddings", embeddings).work == len(embeddings) / 4
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"m"', b'{"model":5}', b'{"model":["m"]}', b"\xff"])
+def test_refused(body: bytes) -> None:
+    with pytest.raises(BadAsk):
+        openai.read(CHAT, body)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5), st.lists(st.integers())),
+        max_size=5,
+    ),
+    st.text(min_size=1, max_size=10),
+)
+def test_with_model_changes_the_model_alone(body: dict[str, object], model: str) -> None:
+    changed = openai.with_model(json.dumps(body).encode(), model)
+    assert json.loads(changed) == {**body, "model": model}
+
+
+def test_with_model_keeps_values_byte_for_byte() -> None:
+    body = b'{"a": 1.50, "model":"x", "b": [1e2, {"model" : "inner"}], "c":"\\u00e9"}'
+    assert openai.with_model(body, "new") == (
+        b'{"a":1.50,"model":"new","b":[1e2, {"model" : "inner"}],"c":"\\u00e9"}'
+    )
+
+
+def test_completion_tokens() -> None:
+    usage = b'{"usage":{"prompt_tokens":5,"completion_tokens": 17,"total_tokens":22}}'
+    assert openai.completion_tokens(usage) == 17
+    assert openai.completion_tokens(b'{"usage":{"output_tokens":3}}') == 3
+    assert openai.completion_tokens(b"{}") == 0
+
+
+EVENTS = b'data: {"a":1}\n\ndata: {"a":2}\n\n: comment\n\ndata: {"data: x"}\n\ndata: [DONE]\n\n'
+
+
+@given(st.lists(st.integers(0, len(EVENTS)), max_size=6))
+def test_events_are_counted_however_they_are_cut(at: list[int]) -> None:
+    tokens = openai.EventTokens()
+    places = [0, *sorted(at), len(EVENTS)]
+    counted = sum(tokens.feed(EVENTS[a:b]) for a, b in pairwise(places) if a != b)
+    assert counted == 4
+    assert tokens.total() == 3
+
+
+def test_usage_in_a_stream_counts_more_than_events() -> None:
+    tokens = openai.EventTokens()
+    tokens.feed(EVENTS)
+    tokens.feed(b'data: {"usage":{"completion_tokens":42}}\n\n')
+    assert tokens.total() == 42
+
+
+def test_usage_at_the_end_of_a_long_answer() -> None:
+    tokens = openai.TailTokens()
+    assert tokens.feed(b'{"text":"' + b"x" * 5000) == 0
+    tokens.feed(b'","usage":{"completion_')
+    tokens.feed(b'tokens":7}}')
+    assert tokens.total() == 7
+
+
+def test_model_list() -> None:
+    listed = json.loads(openai.model_list(["a", "b"]))
+    assert listed["data"][1] == {"id": "b", "object": "model", "created": 0, "owned_by": "switchyard"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "boundary"),
+    [
+        (b"\r\nContent-Type: multipart/form-data; boundary=abc", b"abc"),
+        (b'\r\nA: 1\r\ncontent-type:multipart/form-data; charset=x; boundary="a b"\r\nB: 2', b"a b"),
+        (b"\r\nContent-Type: application/json", None),
+        (b"\r\nX-Content-Type: multipart/form-data; boundary=abc", None),
+    ],
+)
+def test_multipart_boundary(fields: bytes, boundary: bytes | None) -> None:
+    assert multipart.boundary_of(fields) == boundary
+
+
+def test_multipart_model() -> None:
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="models"\r\n\r\nno\r\n'
+        b"--b\r\nContent-Type: text/plain\r\n"
+        b'content-disposition: form-data; name="model"\r\n\r\nyes\r\n--b--\r\n'
+    )
+    assert multipart.model_of(body, b"b") == "yes"
+    assert multipart.model_of(body.replace(b'"model"', b'"other"'), b"b") == ""
