@@ -41,7 +41,11 @@ def dispatch(command: str, rest: list[str]) -> int:
 
 
 def hand_over(python: os.PathLike[str], arguments: list[str]) -> NoReturn:
-    """Become ``python arguments`` in the project's folder: same process id, so signals reach it."""
+    """Become ``python arguments`` in the project's folder: same process id, so signals reach it.
+
+    Bytecode is always kept: without it, each of a dozen processes compiles its imports at every start.
+    """
     os.chdir(PROJECT)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.stdout.flush()
     os.execv(python, [str(python), *arguments])

@@ -1,8 +1,8 @@
-"""``python die_with_parent.py COMMAND...``: become COMMAND, which gets SIGTERM when its parent dies.
+"""``python die_with_parent.py NICE COMMAND...``: become COMMAND, which gets SIGTERM when its parent dies.
 
 A supervisor killed with SIGKILL cannot stop its children; the kernel can (Linux: PR_SET_PDEATHSIG,
 kept across exec). Elsewhere the command simply runs. Standard library only and few imports: this
-stands before every process that ``up`` starts.
+stands before every process that ``up`` starts. NICE lowers its priority (0: as it is).
 """
 
 import os
@@ -23,7 +23,8 @@ def main() -> None:
         if expected and os.getppid() != int(expected):
             sys.exit(1)
     os.environ[PARENT] = str(os.getpid())
-    os.execvp(sys.argv[1], sys.argv[1:])
+    os.nice(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -23,12 +23,18 @@ class Group(IntEnum):
     FRONT = 20
 
 
+EXAMPLES_NICE = 5
+"""Models load and compute; on two cores they would hold up the start of everything else."""
+
+
 class Program(NamedTuple):
     name: str
     command: list[str]
     group: Group
     stop_s: int = 2
     """Seconds between SIGTERM and SIGKILL."""
+    nice: int = 0
+    """Above 0: gives way to the others while the processor is short."""
 
 
 class ExampleReplica(NamedTuple):
@@ -62,7 +68,7 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     if options.client:
         client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
         client += ["--wait-for", f"http://127.0.0.1:{options.admin_port}/status"]
-        found.append(Program("example-client", client, Group.FRONT, stop_s=1))
+        found.append(Program("example-client", client, Group.FRONT, stop_s=1, nice=EXAMPLES_NICE))
     return found
 
 
@@ -70,7 +76,7 @@ def example(replica: ExampleReplica, options: UpOptions, data: Path) -> Program:
     command = [PYTHON, "-u", *replica.arguments, "--port", str(options.examples_port + replica.offset)]
     if replica.fleet == "tiny-llm":
         command += ["--models", str(data / "models")]
-    return Program(f"{replica.fleet}-{replica.name}", command, Group.BASE, stop_s=1)
+    return Program(f"{replica.fleet}-{replica.name}", command, Group.BASE, stop_s=1, nice=EXAMPLES_NICE)
 
 
 def control_plane(options: UpOptions, data: Path) -> list[Program]:

@@ -44,7 +44,7 @@ minfds={open_files()}
 
 
 def program_section(program: Program, logs: Path) -> str:
-    shim = [sys.executable, "-S", "-E", die_with_parent.__file__]
+    shim = [sys.executable, "-S", "-E", die_with_parent.__file__, str(program.nice)]
     return f"""[program:{program.name}]
 command={escaped(shlex.join([*shim, *program.command]))}
 directory={escaped(PROJECT)}
@@ -74,7 +74,7 @@ def open_files() -> int:
 
 def start(configuration: Path, logs: Path) -> "subprocess.Popen[bytes]":
     """Start it in a session of its own, so that Ctrl-C reaches ``up`` alone, which stops it in order."""
-    command = [sys.executable, "-S", "-E", die_with_parent.__file__]
+    command = [sys.executable, "-S", "-E", die_with_parent.__file__, "0"]
     command += [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)]
     environment = {**os.environ, die_with_parent.PARENT: str(os.getpid()), "PYTHONPATH": str(PROJECT)}
     with (logs / "supervisor.out").open("wb") as output:

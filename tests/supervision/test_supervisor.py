@@ -103,7 +103,7 @@ def test_a_command_may_hold_percent_signs_and_spaces(tmp_path: Path) -> None:
 def test_a_command_whose_parent_has_gone_does_not_start(tmp_path: Path) -> None:
     shim = supervisord.die_with_parent
     environment = {**os.environ, shim.PARENT: "1"}
-    command = [sys.executable, "-S", "-E", shim.__file__, sys.executable, "-c", "print('ran')"]
+    command = [sys.executable, "-S", "-E", shim.__file__, "0", sys.executable, "-c", "print('ran')"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
 
