@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -37,6 +38,7 @@ from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead, head_too_large, parse_request_head
 from routing.http.sweep import Sweeper
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
+from routing.http.write_batch import WriteBatch
 
 _BEGINNING = re.compile(rb"(?:\r\n)*+(?:\r?\Z|" + TOKEN + rb")")
 _LONGEST_KNOWN = 4096
@@ -73,6 +75,7 @@ class ClientHost(Protocol):
     limits: Limits
     sweeper: Sweeper
     hangups: HangupWatch
+    writes: WriteBatch
     draining: bool
     """Whether each connection is to be closed after its answer."""
 
@@ -123,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
         self._idle_limit_s = self._limits.head_timeout_s
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self.write: Callable[[bytes], None] = None  # type: ignore[assignment]
-        """The transport's."""
+        """The transport's, at the end of the loop's turn."""
         self.peer = b""
         """The client's address, for X-Forwarded-For."""
         self.tag = b""
@@ -159,7 +162,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        self.write = self.transport.write
+        self.write = partial(self._host.writes.add, self.transport.write)
         address = transport.get_extra_info("peername")
         self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
         self._since = monotonic()
@@ -243,6 +246,7 @@ class ClientConnection(asyncio.Protocol):
         """Cut the connection off, so that the client cannot take the answer for a whole one."""
         self.exchange = None
         self._ending = True
+        self._host.writes.flush()
         self.transport.abort()
 
     def pause_body(self) -> None:
@@ -262,6 +266,7 @@ class ClientConnection(asyncio.Protocol):
         """For draining: between two requests, nothing is lost by closing."""
         if self.exchange is None and self._partial is None and not self._ending:
             self._ending = True
+            self._host.writes.flush()
             self.transport.close()
 
     def check(self, now: float) -> None:
@@ -434,14 +439,17 @@ class ClientConnection(asyncio.Protocol):
             self._held = b""
             self.deadline = 0.0
             self._resume_reading(_HELD | _UPLOAD)
+            self._host.writes.flush()
             self.transport.write_eof()
         else:
+            self._host.writes.flush()
             self.transport.close()
 
     def _gone(self) -> None:
         self._ending = True
         exchange = self.exchange
         if exchange is None:
+            self._host.writes.flush()
             self.transport.close()
         else:
             self.exchange = None

@@ -11,6 +11,8 @@ As on the client's side the last head is kept: one that is repeated byte for byt
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -58,6 +60,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_remaining",
         "_reusable",
         "_state",
+        "_write",
         "consumer",
         "idle_since",
         "pool",
@@ -70,6 +73,8 @@ class UpstreamConnection(asyncio.Protocol):
     def __init__(self, pool: UpstreamPool) -> None:
         self.pool = pool
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        self._write: Callable[[bytes], None] = None  # type: ignore[assignment]
+        """The transport's, at the end of the loop's turn."""
         self.idle_since = 0.0
         self.reused = False
         """Whether it has served a request before the present one."""
@@ -100,14 +105,14 @@ class UpstreamConnection(asyncio.Protocol):
         self.consumer = consumer
         self._answers_head = answers_head
         self.request_open = request_open
-        self.transport.write(request)
+        self._write(request)
 
     def send_more(self, piece: bytes, complete: bool) -> None:
         """More of the request's body, framed."""
         if complete:
             self.request_open = False
         if piece:
-            self.transport.write(piece)
+            self._write(piece)
 
     def abandon(self) -> None:
         """Nobody waits for this connection any more, whether it is open already or about to be."""
@@ -126,6 +131,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        self._write = partial(self.pool.writes.add, self.transport.write)
         self.pool.opened(self)
         if self._abandoned:
             self.transport.abort()

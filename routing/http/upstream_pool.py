@@ -14,6 +14,7 @@ from typing import Protocol
 from routing.contract.addresses import forbidden_address
 from routing.http.sweep import Sweeper
 from routing.http.upstream import UpstreamConnection
+from routing.http.write_batch import WriteBatch
 
 
 class Connecting(Protocol):
@@ -38,12 +39,14 @@ class UpstreamPool:
         "open",
         "port",
         "tag",
+        "writes",
     )
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sweeper: Sweeper,
+        writes: WriteBatch,
         host: str,
         port: int,
         authority: bytes,
@@ -53,6 +56,7 @@ class UpstreamPool:
     ) -> None:
         self._loop = loop
         self._sweeper = sweeper
+        self.writes = writes
         self._max_idle = max_idle
         self._max_idle_s = max_idle_s
         self.host = host

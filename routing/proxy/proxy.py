@@ -14,6 +14,7 @@ from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
 from routing.http.sweep import Sweeper
 from routing.http.upstream_pool import UpstreamPool
+from routing.http.write_batch import WriteBatch
 from routing.protocols.errors import error_answer
 from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
@@ -34,6 +35,7 @@ class Proxy:
         self.via_name = settings.name.encode()
         self.sweeper = Sweeper(self._loop)
         self.hangups = HangupWatch(self._loop)
+        self.writes = WriteBatch(self._loop)
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
         self.exchange: Callable[[ClientConnection, RequestHead], Exchange] = partial(Exchange, self)
@@ -67,7 +69,7 @@ class Proxy:
 
     def idle(self) -> bool:
         """Whether no request is in flight and no answer waits to be taken."""
-        return not any(client.busy for client in self._clients)
+        return not self.writes and not any(client.busy for client in self._clients)
 
     # What client connections need (routing.http.client.ClientHost).
 
@@ -93,6 +95,7 @@ class Proxy:
             pool = UpstreamPool(
                 self._loop,
                 self.sweeper,
+                self.writes,
                 replica.host,
                 replica.port,
                 replica.authority,

@@ -13,6 +13,7 @@ from routing.http.hangup import HangupWatch
 from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
 from routing.http.sweep import Sweeper
+from routing.http.write_batch import WriteBatch
 
 
 class Transport(asyncio.Transport):
@@ -47,6 +48,7 @@ class Recorder:
         self.limits = Limits(max_body=1000)
         self.sweeper = Sweeper(loop)
         self.hangups = HangupWatch(loop)
+        self.writes = WriteBatch(loop)
         self.draining = False
         self.heard: list[tuple[bytes, bytes, bytes]] = []
         self.refusals: list[int] = []
@@ -121,6 +123,7 @@ def run(pieces: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes]], list[int
             if piece:
                 client.data_received(piece)
         host.sweeper.discard(client)
+        host.writes.flush()
         return host.heard, host.refusals, transport.written, transport.ended
     finally:
         loop.close()

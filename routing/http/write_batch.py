@@ -1,0 +1,59 @@
+"""Writes of one turn of the event loop, made together at its end.
+
+Theory. A turn of a busy loop reads from dozens of sockets. Written at once, each answer wakes a peer
+that sleeps again before the next one is ready, and waking is the dearest part of a small write: measured with
+64 connections, deferred writes cost a third less CPU a request. They are made after the turn's reads,
+in order, so that nothing waits longer than the turn takes. An idle proxy's turn holds one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+MOST = 64
+"""So many are written without waiting for the turn to end: it bounds what the first of them waits for."""
+
+Write = Callable[[bytes], None]
+
+
+LARGE = 8192
+"""More bytes than this are written at once: a socket may be read many times in one turn, and what comes of
+that must meet a full buffer, and pause the reading, before it piles up here."""
+
+
+class WriteBatch:
+    """All writes of one worker. Whoever closes a connection flushes first."""
+
+    __slots__ = ("_loop", "_pending")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._pending: list[tuple[Write, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def add(self, write: Write, data: bytes) -> None:
+        """Write later in this turn. ``write`` is a transport's; the order of additions is kept."""
+        if len(data) > LARGE:
+            self.flush()
+            write(data)
+            return
+        pending = self._pending
+        pending.append((write, data))
+        count = len(pending)
+        if count == 1:
+            self._loop.call_soon(self.flush)
+        elif count >= MOST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write now what is waiting."""
+        pending, self._pending = self._pending, []
+        for write, data in pending:
+            try:
+                write(data)
+            except RuntimeError:
+                # The transport was closed meanwhile, as its protocol has been told. The rest must go on.
+                continue

@@ -1,0 +1,188 @@
+"""CPU that one proxied request costs: ours and nginx's, in the same run.
+
+    python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64]
+
+Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
+settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
+a small chat completion over each in turn, round by round, so that a machine whose speed drifts drifts for
+both. The figure is the proxy process's own user and system time, from /proc, divided by the requests
+that wrk counted. Proxies have one CPU to themselves and wrk shares the other with the replicas, unless
+there is only one.
+
+nginx and wrk come from the system's packages; nothing here passes or fails by time.
+"""
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
+BODY = '{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
+PATH = "/v1/chat/completions"
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+NGINX = """daemon off; worker_processes 1; pid {folder}/{name}.pid; error_log stderr crit;
+events {{ worker_connections 4096; }}
+http {{ access_log off; keepalive_requests 100000000; default_type application/json;
+  client_body_temp_path {folder}/{name}-body; proxy_temp_path {folder}/{name}-proxy;
+  fastcgi_temp_path {folder}/{name}-f; uwsgi_temp_path {folder}/{name}-u; scgi_temp_path {folder}/{name}-s;
+  {rest} }}
+"""
+REPLICAS = "server {{ {listens} location / {{ return 200 '{answer}'; }} }}"
+PROXY = """upstream replicas {{ {servers} keepalive 128; keepalive_requests 100000000; }}
+  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://replicas; proxy_http_version 1.1;
+  proxy_set_header Connection ""; }} }}"""
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@contextmanager
+def running(command: list[str], port: int, cpu: int | None) -> Iterator[subprocess.Popen[bytes]]:
+    """The command, pinned to a CPU, from the moment its port answers; ended afterwards."""
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, preexec_fn=None if cpu is None else lambda: pin(cpu)
+    )
+    try:
+        until = time.monotonic() + 15
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > until:
+                    sys.exit(f"{command[0]} did not start: {' '.join(command)}")
+                time.sleep(0.05)
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(15)
+
+
+def pin(cpu: int) -> None:
+    os.sched_setaffinity(0, {cpu})
+
+
+def family(pid: int) -> list[int]:
+    """The process and all its descendants."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(member for child in children for member in family(int(child)))]
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
+    return sum(int(field[11]) + int(field[12]) for field in fields) * TICK_S
+
+
+def drive(port: int, script: Path, seconds: int, connections: int, cpu: int | None) -> int:
+    """Send for so many seconds; returns the number of answers. Exits when one was an error."""
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
+    said = subprocess.run(
+        [*command, f"http://127.0.0.1:{port}{PATH}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=None if cpu is None else lambda: pin(cpu),
+    ).stdout
+    if "Non-2xx" in said or "Socket errors" in said:
+        sys.exit(f"the proxy on port {port} answered with errors:\n{said}")
+    matched = re.search(r"(\d+) requests in", said)
+    assert matched is not None, said
+    return int(matched[1])
+
+
+def write_inputs(folder: Path, ports: list[int], nginx_port: int) -> tuple[Path, Path, Path, Path]:
+    replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
+    listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
+    servers = " ".join(f"server 127.0.0.1:{port};" for port in ports)
+    rest = REPLICAS.format(listens=listens, answer=ANSWER)
+    replicas.write_text(NGINX.format(folder=folder, name="replicas", rest=rest))
+    rest = PROXY.format(servers=servers, port=nginx_port)
+    proxy.write_text(NGINX.format(folder=folder, name="proxy", rest=rest))
+    fleets = folder / "fleets.yaml"
+    listed = "".join(f'      - {{name: r{port}, url: "http://127.0.0.1:{port}"}}\n' for port in ports)
+    fleets.write_text(f"version: 1\nfleets:\n  - name: m\n    protocol: openai\n    replicas:\n{listed}")
+    script = folder / "post.lua"
+    script.write_text(
+        f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
+    )
+    return replicas, proxy, fleets, script
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """Proxy → (CPU µs a request, requests a second) of each round."""
+    *ports, nginx_port, our_port = free_ports(6)
+    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port)
+    cpus = sorted(os.sched_getaffinity(0))
+    proxy_cpu, other_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 and not options.no_pin else (None, None)
+    ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", "1", "--admin", "none"]
+    rounds: dict[str, list[tuple[float, float]]] = {"nginx": [], "switchyard": []}
+    with (
+        running(["nginx", "-c", str(replicas)], ports[0], other_cpu),
+        running(["nginx", "-c", str(proxy)], nginx_port, proxy_cpu) as nginx,
+        running([*ours, "--listen", f"127.0.0.1:{our_port}"], our_port, proxy_cpu) as switchyard,
+    ):
+        drive(our_port, script, 1, options.connections, other_cpu)
+        drive(nginx_port, script, 1, options.connections, other_cpu)
+        for number in range(options.rounds):
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
+            for name, process, port in (("nginx", nginx, nginx_port), ("switchyard", switchyard, our_port)):
+                pids = family(process.pid)
+                before = cpu_seconds(pids)
+                count = drive(port, script, options.seconds, options.connections, other_cpu)
+                used = cpu_seconds(pids) - before
+                rounds[name].append((used / count * 1e6, count / options.seconds))
+    return rounds
+
+
+def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Namespace) -> None:
+    version = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr.strip()
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {version}")
+    print(f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each")
+    print(f"{'':12} CPU µs a request: median (least to most)   requests/s: median")
+    for name, figures in rounds.items():
+        cost = [figure[0] for figure in figures]
+        rate = statistics.median(figure[1] for figure in figures)
+        median = statistics.median(cost)
+        print(f"{name:12} {median:18.1f} ({min(cost):.1f} to {max(cost):.1f}) {rate:24,.0f}")
+    ratios = [ours[0] / nginx[0] for ours, nginx in zip(rounds["switchyard"], rounds["nginx"], strict=True)]
+    print(
+        f"switchyard / nginx, round by round: median {statistics.median(ratios):.2f} "
+        f"({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--no-pin", action="store_true", help="let the kernel choose CPUs")
+    options = parser.parse_args()
+    missing = [tool for tool in ("nginx", "wrk") if shutil.which(tool) is None]
+    if missing:
+        sys.exit(f"This benchmark needs {' and '.join(missing)}: apt-get install nginx-light wrk")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        report(measure(options, Path(folder)), options)
+
+
+if __name__ == "__main__":
+    main()
