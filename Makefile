@@ -4,13 +4,15 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test lint password reset lock
+.PHONY: help install up test lint bench pictures password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
 	@echo "make test      lint, types, import contracts, migrations check, every test"
 	@echo "make lint      the checks without the tests"
+	@echo "make bench     what a proxied request and a pick cost, beside nginx where it is installed"
+	@echo "make pictures  the README's pictures, from a stack under load (needs Chromium)"
 	@echo "make password  set the administrator's password anew"
 	@echo "make reset     empty the data folder (var/)"
 	@echo "make lock      resolve the locks again from pyproject.toml (needs uv)"
@@ -26,6 +28,13 @@ test: python
 
 lint: python
 	@$(RUN) test --lint-only
+
+bench: python
+	@$(RUN) run --dev -m tests.benchmarks.picking
+	@$(RUN) run --dev -m tests.benchmarks.proxy_cpu
+
+pictures: python
+	@$(RUN) run --dev -m tests.system.screenshots docs/images
 
 password: python
 	@$(RUN) run manage.py changepassword admin
