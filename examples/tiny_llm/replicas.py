@@ -1,8 +1,8 @@
 """The four replicas of the example fleet ``tiny-llm``: one model family on hardware of unequal speed.
 
-Nothing sleeps to seem slow. ``steady`` has a quarter of ``quick``'s slots and one thread, ``deep`` computes
-ten times the layers, and ``wide`` has half a million tokens in its vocabulary: llama.cpp really takes
-seconds to load that (503 ``Loading model`` meanwhile) and really is slower for each token it picks.
+Nothing sleeps to seem slow. ``quick`` computes a third of ``steady``'s layers and has more slots, ``deep`` computes
+ten times ``steady``'s, and ``wide`` has half a million tokens in its vocabulary: llama.cpp really takes seconds to
+load that (503 ``Loading model`` meanwhile) and really is slower for each token it picks.
 """
 
 from typing import NamedTuple
@@ -26,11 +26,9 @@ class Replica(NamedTuple):
     """Tokens that all slots together can hold."""
 
 
-SMALL = Shape()
-
 REPLICAS = {
-    "quick": Replica(SMALL, threads=2, slots=4, context=8192),
-    "steady": Replica(SMALL, threads=1, slots=1, context=2048),
-    "deep": Replica(Shape(layers=60), threads=1, slots=2, context=4096),
+    "quick": Replica(Shape(layers=2), threads=1, slots=4, context=8192),
+    "steady": Replica(Shape(layers=6), threads=2, slots=2, context=4096),
+    "deep": Replica(Shape(layers=60), threads=1, slots=1, context=2048),
     "wide": Replica(Shape(width=64, layers=2, vocabulary=500_000), threads=1, slots=2, context=4096),
 }
