@@ -16,7 +16,8 @@ is told of body bytes, of the client's leaving, and of time passing; it writes i
 ``write`` and says ``finish`` once.
 
 Clients tend to repeat a head byte for byte. The last one is kept (``_known``): where the next begins
-with the same bytes, it was checked already.
+with the same bytes, it was checked already. The usual request, a known head and the whole of its body in one
+segment while the connection is idle (``_ready``), is begun in :meth:`ClientConnection.data_received` itself.
 
 uvloop reports a client's close and its half-close alike, so either counts as the client's leaving.
 """
@@ -103,11 +104,13 @@ class ClientConnection(asyncio.Protocol):
         "_idle_limit_s",
         "_known",
         "_known_head",
+        "_known_stop",
         "_limits",
         "_lingered",
         "_lingering",
         "_partial",
         "_pauses",
+        "_ready",
         "_serving",
         "_since",
         "_write_paused_at",
@@ -144,6 +147,10 @@ class ClientConnection(asyncio.Protocol):
         # Of the bytes not yet given to anyone.
         self._known = b""
         self._known_head: RequestHead | None = None
+        self._known_stop = 0
+        """Where the body of a request with this head ends."""
+        self._ready: RequestHead | None = None
+        """The known head, while the connection is idle and holds nothing."""
         self._partial: bytearray | None = None
         self._held = b""
         self._held_at = 0
@@ -170,7 +177,13 @@ class ClientConnection(asyncio.Protocol):
         self._host.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.exchange is not None:
+        head = self._ready
+        if head is not None and len(data) == self._known_stop and data.startswith(self._known):
+            self._ready = None
+            self.exchange = exchange = self._host.exchange(self, head)
+            self.deadline = 0.0
+            exchange.begin(data[len(self._known) :], True)
+        elif self.exchange is not None:
             if self._body is not None:
                 self._receive(data)
             else:
@@ -231,11 +244,12 @@ class ClientConnection(asyncio.Protocol):
         """The answer is written to its end. ``keep``: the connection may serve another request."""
         self.exchange = None
         self._since = now
-        self._idle_limit_s = self._limits.keep_alive_s
         self.deadline = 0.0
         if not keep or self._body is not None:
             self._shut()
-        elif self._held and not self._serving:
+        elif not self._held:
+            self._ready = self._known_head
+        elif not self._serving:
             held, position = self._held, self._held_at
             self._held = b""
             if len(held) - position <= self._limits.max_pipelined:
@@ -305,6 +319,7 @@ class ClientConnection(asyncio.Protocol):
         length = len(data)
         try:
             while position < length and self.exchange is None and not self._ending:
+                self._ready = None
                 known = self._known_head
                 if known is not None and data.startswith(self._known, position):
                     position = self._begin(known, data, position + len(self._known))
@@ -314,9 +329,9 @@ class ClientConnection(asyncio.Protocol):
                     while data.startswith(LINE_END, position):
                         position += 2
                     head = parse_request_head(data, position, end, self._limits)
+                    self._idle_limit_s = self._limits.keep_alive_s
                     if end - position < _LONGEST_KNOWN:
-                        self._known = data[position : end + 4]
-                        self._known_head = head
+                        self._remember(head, data[position : end + 4])
                     position = self._begin(head, data, end + 4)
                 elif data.startswith(LINE_END, position):
                     position += 2
@@ -355,6 +370,12 @@ class ClientConnection(asyncio.Protocol):
         if head.expects_continue and not piece and self.exchange is exchange:
             self.write(CONTINUE)
         return len(data)
+
+    def _remember(self, head: RequestHead, text: bytes) -> None:
+        if not head.chunked and head.content_length <= self._limits.max_body:
+            self._known = text
+            self._known_head = head
+            self._known_stop = len(text) + head.content_length
 
     def _keep_partial(self, data: bytes) -> None:
         self._partial = bytearray(data)
@@ -433,6 +454,7 @@ class ClientConnection(asyncio.Protocol):
         """Close after what is written. What the client still sends is drained for a while first, for a
         close with unread bytes resets the connection and may destroy the answer (RFC 9112 §9.6)."""
         self._ending = True
+        self._ready = None
         if linger or self._body is not None or self._held:
             self._lingering = True
             self._body = None

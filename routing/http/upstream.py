@@ -6,6 +6,7 @@ RFC 9112 §6.3 defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``
 The consumer hears of every piece at once; nothing is collected here but an incomplete head.
 
 As on the client's side the last head is kept: one that is repeated byte for byte is not read again.
+The usual answer, a known head and the whole of its body in one segment, passes in ``data_received``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class UpstreamConnection(asyncio.Protocol):
         "_decoder",
         "_known",
         "_known_head",
+        "_known_stop",
         "_partial",
+        "_ready",
         "_remaining",
         "_reusable",
         "_state",
@@ -82,6 +85,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._abandoned = False
         self._known = b""
         self._known_head: ResponseHead | None = None
+        self._known_stop = 0
+        """Where the body of a response with this head ends."""
+        self._ready: ResponseHead | None = None
+        """The known head, while a response that may begin with it is waited for: to a complete request,
+        not to HEAD."""
 
         # Of the request in hand.
         self.consumer: Consumer | None = None
@@ -105,6 +113,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.consumer = consumer
         self._answers_head = answers_head
         self.request_open = request_open
+        self._ready = None if answers_head or request_open else self._known_head
         self._write(request)
 
     def send_more(self, piece: bytes, complete: bool) -> None:
@@ -141,10 +150,15 @@ class UpstreamConnection(asyncio.Protocol):
         if consumer is None:
             self.transport.abort()
             return
-        known = self._known_head
-        if known is not None and self._state == _HEAD and not self._partial and data.startswith(self._known):
-            self._begin_body(consumer, known, data, len(self._known))
-            return
+        head = self._ready
+        if head is not None:
+            self._ready = None
+            if len(data) == self._known_stop and data.startswith(self._known):
+                now = monotonic()
+                self.consumer = None
+                self.pool.release(self, now)
+                consumer.response(head, data[len(self._known) :], True, now)
+                return
         try:
             if self._state == _HEAD:
                 self._read_head(consumer, data)
@@ -167,6 +181,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.write_paused = True
+        self._ready = None
         if self.consumer is not None:
             self.consumer.replica_paused(True)
 
@@ -198,9 +213,10 @@ class UpstreamConnection(asyncio.Protocol):
             if head.status != 100:
                 consumer.informational(head)
         self._partial = b""
-        if head.plain and position - start < _LONGEST_KNOWN:
+        if head.plain and head.keep_alive and position - start < _LONGEST_KNOWN:
             self._known = data[start:position]
             self._known_head = head
+            self._known_stop = position - start + head.content_length
         self._begin_body(consumer, head, data, position)
 
     def _keep_partial(self, data: bytes) -> None:
@@ -212,17 +228,6 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _begin_body(self, consumer: Consumer, head: ResponseHead, data: bytes, position: int) -> None:
         length = head.content_length
-        if head.plain and len(data) - position == length and not self._answers_head:
-            # All there in one segment, as most answers are.
-            now = monotonic()
-            if head.keep_alive and not self.request_open and not self.write_paused:
-                self.consumer = None
-                self.pool.release(self, now)
-            else:
-                self._reusable = False
-                self._end(now, b"")
-            consumer.response(head, data[position:], True, now)
-            return
         if self._answers_head or head.status in (204, 304):
             length = 0
         elif head.chunked:

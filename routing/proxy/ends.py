@@ -10,6 +10,7 @@ from routing.pool import Refusal
 from routing.protocols.errors import error_answer, protocol_of_path
 from routing.proxy.destination import Unroutable
 from routing.proxy.local_answers import local_answer
+from routing.proxy.plan import Plan
 
 if TYPE_CHECKING:
     from routing.proxy.exchange import Exchange
@@ -29,9 +30,7 @@ class Failure:
 
 def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now: float = 0.0) -> None:
     """The fleet's side of an end. ``failed``: with an error that was not the client's."""
-    if exchange.peeked:
-        exchange.proxy.peek(-exchange.peeked)
-        exchange.peeked = 0
+    exchange.search_ends()
     pool = exchange.pool
     if pool is None:
         return
@@ -47,9 +46,10 @@ def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now
 def answer_error(exchange: Exchange, failure: Failure) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
     client, head = exchange.client, exchange.head
-    protocol = protocol_of_path(head.target) if exchange.pool is None else exchange.pool.protocol
-    if exchange.pool is None and exchange.plan is not None:
-        protocol = exchange.plan.protocol
+    if exchange.pool is not None:
+        protocol = exchange.pool.protocol
+    else:
+        protocol = head.note.protocol if isinstance(head.note, Plan) else protocol_of_path(head.target)
     keep = head.keep_alive and client.may_go_on(True)
     content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
     fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b" % (exchange.proxy.via_name, exchange.request_id)

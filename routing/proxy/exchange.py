@@ -59,10 +59,7 @@ class Exchange:
         "cancel_connecting",
         "client",
         "head",
-        "model",
         "moved_at",
-        "peeked",
-        "plan",
         "pool",
         "proxy",
         "repeatable",
@@ -86,16 +83,11 @@ class Exchange:
         self.body_bytes = b""
         """The whole body, kept until a response begins; empty while ``upload`` is set."""
         self.upload: Upload | None = None
-        self.peeked = 0
-        """Bytes that count against the worker's budget for searched bodies."""
         self.stream = False
         """Whether the client asked to have the answer streamed."""
-        self.model = ""
-        """Replaces the body's own, where the client used an alias."""
 
         self.work = 0.0
         """Estimated units; 0: no estimate."""
-        self.plan: Plan = None  # type: ignore[assignment]
 
         # Of the attempts.
         self.pool: Pool | None = None
@@ -116,7 +108,6 @@ class Exchange:
         planned: Plan = head.note  # type: ignore[assignment]
         if planned is None:
             head.note = planned = Plan(head, proxy.via_name)
-        self.plan = planned
         if complete:
             self.body_bytes = body
         else:
@@ -203,18 +194,24 @@ class Exchange:
             raise too_large_to_search(settings.peek_bytes)
         if not self.proxy.peek(size):
             raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
-        self.peeked += size
+        upload.searched += size
         if upload.complete:
             self.body_bytes = upload.take()
+            self.search_ends()
             self.upload = None
             self._find_in_body()
+
+    def search_ends(self) -> None:
+        """Give back to the worker's budget."""
+        if self.upload is not None:
+            self.proxy.peek(-self.upload.searched)
+            self.upload.searched = 0
 
     def _find_in_body(self) -> None:
         """The body is complete. Raises :class:`Unroutable`."""
         pool, (model, self.stream, self.work) = find_in_body(self.proxy.table, self.head, self.body_bytes)
         expected = pool.served_model or pool.name
         if model != expected and model and self.body_bytes[:1] == b"{":
-            self.model = expected
             self.body_bytes = openai.with_model(self.body_bytes, expected)
         self._take(pool)
 
@@ -292,7 +289,13 @@ class Exchange:
         client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
         self.upstream = self.attempt = None
         attempt.settle(outcome, now, openai.completion_tokens(body) if b"_tokens" in body else 0)
-        ends.close_books(self, answered=True, failed=head.status >= 500, now=now)
+        # As ends.close_books, without the call.
+        counters = pool.counters
+        counters.in_flight -= 1
+        counters.answered += 1
+        pool.observe(now - self.started)
+        if head.status >= 500:
+            counters.errors += 1
         client.finish(now, keep)
 
     def _begin_answer(

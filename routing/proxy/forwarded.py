@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference
+from routing.proxy.plan import Plan
 
 if TYPE_CHECKING:
     from routing.proxy.exchange import Exchange
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 
 def request_bytes(exchange: Exchange, link: Link, body: bytes) -> bytes:
     """Head and (framed) body in one piece."""
-    head, plan = exchange.head, exchange.plan
+    head = exchange.head
+    plan: Plan = head.note  # type: ignore[assignment]
     fields = head.fields
     target = plan.target
-    if plan.v2 or head.chunked or exchange.model:
-        target, fields = _changed(exchange, body)
+    if plan.v2 or exchange.upload is not None or len(body) != head.content_length:
+        target, fields = _changed(exchange, plan, body)
     if head.plain:
         ours = exchange.client.tag
     else:
@@ -46,19 +48,19 @@ def request_fields(peer: bytes, via_name: bytes) -> bytes:
     )
 
 
-def _changed(exchange: Exchange, body: bytes) -> tuple[bytes, bytes]:
+def _changed(exchange: Exchange, plan: Plan, body: bytes) -> tuple[bytes, bytes]:
     """Target and fields where the model's name or the framing is not the client's own."""
-    head, target, fields = exchange.head, exchange.plan.target, exchange.head.fields
+    head, target, fields = exchange.head, plan.target, exchange.head.fields
     pool = exchange.pool
     assert pool is not None
-    if exchange.plan.v2:
+    if plan.v2:
         model = pool.served_model or pool.name
-        if model != exchange.plan.name:
+        if model != plan.name:
             target = open_inference.with_model(target, model)
     if exchange.upload is not None:
         if head.chunked:
             fields += b"\r\nTransfer-Encoding: chunked"
-    elif head.chunked or exchange.model:
+    elif len(body) != head.content_length:
         fields = _without_content_length(fields) + b"\r\nContent-Length: %d" % len(body)
     return target, fields
 

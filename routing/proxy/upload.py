@@ -10,7 +10,7 @@ HELD_BYTES = 65_536
 class Upload:
     """State of one body on its way."""
 
-    __slots__ = ("_pieces", "chunked", "complete", "held")
+    __slots__ = ("_pieces", "chunked", "complete", "held", "searched")
 
     def __init__(self, chunked: bool, piece: bytes) -> None:
         self.chunked = chunked
@@ -19,6 +19,8 @@ class Upload:
         self._pieces = [piece] if piece else []
         self.held = len(piece)
         """Bytes collected and not yet taken."""
+        self.searched = 0
+        """Bytes that count against the worker's budget for bodies whose fleet is not known yet."""
 
     def add(self, piece: bytes, complete: bool) -> None:
         self._pieces.append(piece)
