@@ -1,8 +1,8 @@
 """The four replicas of the example fleet ``tiny-llm``: one model family on hardware of unequal speed.
 
-Nothing sleeps to seem slow. ``quick`` computes a third of ``steady``'s layers and has more slots, ``deep`` computes
-ten times ``steady``'s, and ``wide`` has half a million tokens in its vocabulary: llama.cpp really takes seconds to
-load that (503 ``Loading model`` meanwhile) and really is slower for each token it picks.
+Nothing sleeps to seem slow. ``quick`` computes a third of ``steady``'s layers and has more slots, ``deep``
+computes ten times as many, and ``wide`` has half a million tokens in its vocabulary: llama.cpp really takes
+seconds to load that (503 ``Loading model`` meanwhile) and really is slower for each token it picks.
 """
 
 from typing import NamedTuple
