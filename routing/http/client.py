@@ -25,71 +25,20 @@ uvloop reports a client's close and its half-close alike, so either counts as th
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Protocol
 
 from routing.http.answers import CONTINUE
 from routing.http.errors import RequestRefused
-from routing.http.hangup import HangupWatch
-from routing.http.limits import Limits
+from routing.http.partial_head import PartialHead
+from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
-from routing.http.request_head import RequestHead, head_too_large, parse_request_head
-from routing.http.sweep import Sweeper
-from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
-from routing.http.write_batch import WriteBatch
+from routing.http.request_head import RequestHead, parse_request_head
+from routing.http.roles import ClientHost, Exchange
+from routing.http.syntax import HEAD_END, LINE_END
 
-_BEGINNING = re.compile(rb"(?:\r\n)*+(?:\r?\Z|" + TOKEN + rb")")
 _LONGEST_KNOWN = 4096
-_HELD, _UPLOAD = 1, 2
-"""Reasons to stop reading: too many bytes of further requests; the replica takes the body slowly."""
-
-
-class Exchange(Protocol):
-    """One request and its answer, as a client connection sees it."""
-
-    def begin(self, body: bytes, complete: bool) -> None:
-        """The head is read; ``body`` is what came with it."""
-
-    def body(self, piece: bytes, complete: bool) -> None:
-        """More of the body, chunked coding removed."""
-
-    def refuse(self, error: RequestRefused) -> None:
-        """The body breaks a rule or a limit: answer if nothing was, and finish. May come instead of
-        :meth:`begin`."""
-
-    def client_gone(self) -> None:
-        """The client left. Nothing must be written any more."""
-
-    def client_paused(self, paused: bool) -> None:
-        """The client takes its answer slowly (or keeps up again)."""
-
-    def check(self, now: float) -> None:
-        """Time passes: look at the time limits."""
-
-
-class ClientHost(Protocol):
-    """What a connection needs of whoever accepts connections."""
-
-    limits: Limits
-    sweeper: Sweeper
-    hangups: HangupWatch
-    writes: WriteBatch
-    draining: bool
-    """Whether each connection is to be closed after its answer."""
-
-    def opened(self, client: ClientConnection) -> None: ...
-    def closed(self, client: ClientConnection) -> None: ...
-    @property
-    def exchange(self) -> Callable[[ClientConnection, RequestHead], Exchange]:
-        """Makes the exchange for a request head."""
-        ...
-
-    def refusal(self, error: RequestRefused) -> bytes:
-        """The whole answer to a head that was refused; it closes the connection."""
-        ...
 
 
 class ClientConnection(asyncio.Protocol):
@@ -109,7 +58,7 @@ class ClientConnection(asyncio.Protocol):
         "_lingered",
         "_lingering",
         "_partial",
-        "_pauses",
+        "_reading",
         "_ready",
         "_serving",
         "_since",
@@ -137,7 +86,7 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = 0.0
         self._since = 0.0
         """Idle, in an incomplete head, or lingering since."""
-        self._pauses = 0
+        self._reading: Reading = None  # type: ignore[assignment]
         self._write_paused_at = 0.0
         self._ending = False
         """No further request is served."""
@@ -151,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
         """Where the body of a request with this head ends."""
         self._ready: RequestHead | None = None
         """The known head, while the connection is idle and holds nothing."""
-        self._partial: bytearray | None = None
+        self._partial: PartialHead | None = None
         self._held = b""
         self._held_at = 0
         self._serving = False
@@ -169,6 +118,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        self._reading = Reading(self.transport, self._host.hangups, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)
         address = transport.get_extra_info("peername")
         self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
@@ -203,7 +153,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._ending = True
         self._host.sweeper.discard(self)
-        self._host.hangups.unwatch(self)
+        self._reading.closed()
         exchange = self.exchange
         if exchange is not None:
             self.exchange = None
@@ -253,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
             held, position = self._held, self._held_at
             self._held = b""
             if len(held) - position <= self._limits.max_pipelined:
-                self._resume_reading(_HELD)
+                self._reading.go_on(HELD)
             self._serve(held, position)
 
     def abort(self) -> None:
@@ -264,15 +214,15 @@ class ClientConnection(asyncio.Protocol):
         self.transport.abort()
 
     def pause_body(self) -> None:
-        if self._body is not None:
-            if not self._pauses & _UPLOAD:
-                self._body.pause(monotonic())
-            self._pause_reading(_UPLOAD)
+        """Read no more of the request's body for now."""
+        if self._body is not None and not self._reading.is_stopped(UPLOAD):
+            self._body.pause(monotonic())
+            self._reading.stop(UPLOAD)
 
     def resume_body(self) -> None:
-        if self._body is not None and self._pauses & _UPLOAD:
+        if self._body is not None and self._reading.is_stopped(UPLOAD):
             self._body.resume(monotonic())
-        self._resume_reading(_UPLOAD)
+        self._reading.go_on(UPLOAD)
 
     # Called by the host and the sweeper.
 
@@ -378,36 +328,22 @@ class ClientConnection(asyncio.Protocol):
             self._known_stop = len(text) + head.content_length
 
     def _keep_partial(self, data: bytes) -> None:
-        self._partial = bytearray(data)
+        """Raises :class:`RequestRefused`."""
+        self._partial = PartialHead(self._limits)
         self._since = monotonic()
         self.deadline = 0.0
-        self._check_partial(self._partial, 0)
+        self._partial.add(data)
 
     def _continue_head(self, data: bytes) -> None:
-        partial = self._partial
-        assert partial is not None
-        known = len(partial)
-        partial += data
-        if partial.find(HEAD_END, max(0, known - 3)) >= 0:
-            self._partial = None
-            self._serve(bytes(partial), 0)
-            return
+        assert self._partial is not None
         try:
-            self._check_partial(partial, known)
+            collected = self._partial.add(data)
         except RequestRefused as error:
             self._refuse(error)
-
-    def _check_partial(self, partial: bytearray, known: int) -> None:
-        """What can already be refused of a head that is not complete."""
-        if BARE_LINE_FEED.search(partial, known):
-            raise RequestRefused(400, "bare_line_feed", "a line of the request head does not end in CRLF")
-        if not _BEGINNING.match(partial):
-            raise RequestRefused(400, "bad_request_line", "the request does not begin with a method")
-        if len(partial) > self._limits.max_head or (
-            len(partial) > self._limits.max_target + 64
-            and partial.find(LINE_END, 0, self._limits.max_target + 64) < 0
-        ):
-            raise head_too_large(partial, 0, self._limits)
+            return
+        if collected is not None:
+            self._partial = None
+            self._serve(collected, 0)
 
     def _receive(self, data: bytes) -> None:
         """Bytes of the body of the request that is being served."""
@@ -424,7 +360,7 @@ class ClientConnection(asyncio.Protocol):
                 exchange.body(piece, False)
             return
         self._body = None
-        self._resume_reading(_UPLOAD)
+        self._reading.go_on(UPLOAD)
         rest = body.rest
         if rest:
             self._hold(rest)
@@ -439,7 +375,7 @@ class ClientConnection(asyncio.Protocol):
             self._held = data
             self._held_at = position
         if len(self._held) - self._held_at > self._limits.max_pipelined:
-            self._pause_reading(_HELD)
+            self._reading.stop(HELD)
 
     # Ending.
 
@@ -460,7 +396,7 @@ class ClientConnection(asyncio.Protocol):
             self._body = None
             self._held = b""
             self.deadline = 0.0
-            self._resume_reading(_HELD | _UPLOAD)
+            self._reading.go_on(HELD | UPLOAD)
             self._host.writes.flush()
             self.transport.write_eof()
         else:
@@ -477,16 +413,3 @@ class ClientConnection(asyncio.Protocol):
             self.exchange = None
             exchange.client_gone()
             self.transport.abort()
-
-    def _pause_reading(self, reason: int) -> None:
-        if not self._pauses and not self.transport.is_closing():
-            self.transport.pause_reading()
-            self._host.hangups.watch(self, self.transport.get_extra_info("socket").fileno(), self._gone)
-        self._pauses |= reason
-
-    def _resume_reading(self, reason: int) -> None:
-        if self._pauses:
-            self._pauses &= ~reason
-            if not self._pauses and not self.transport.is_closing():
-                self._host.hangups.unwatch(self)
-                self.transport.resume_reading()

@@ -1,0 +1,40 @@
+"""A request head that arrives in pieces, and what can already be refused of it."""
+
+import re
+
+from routing.http.errors import RequestRefused
+from routing.http.limits import Limits
+from routing.http.request_head import head_too_large
+from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
+
+_BEGINNING = re.compile(rb"(?:\r\n)*+(?:\r?\Z|" + TOKEN + rb")")
+_METHOD_AND_VERSION = 64
+
+
+class PartialHead:
+    """Collects pieces until the head is complete. Reads each byte about once, however small the pieces."""
+
+    __slots__ = ("_bytes", "_limits")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> bytes | None:
+        """Everything collected, once the end of the head is in it. Raises :class:`RequestRefused`."""
+        collected = self._bytes
+        known = len(collected)
+        collected += data
+        if collected.find(HEAD_END, max(0, known - 3)) >= 0:
+            return bytes(collected)
+        if BARE_LINE_FEED.search(collected, known):
+            raise RequestRefused(400, "bare_line_feed", "a line of the request head does not end in CRLF")
+        if not _BEGINNING.match(collected):
+            raise RequestRefused(400, "bad_request_line", "the request does not begin with a method")
+        if len(collected) > self._limits.max_head or self._line_is_too_long():
+            raise head_too_large(collected, 0, self._limits)
+        return None
+
+    def _line_is_too_long(self) -> bool:
+        longest = self._limits.max_target + _METHOD_AND_VERSION
+        return len(self._bytes) > longest and self._bytes.find(LINE_END, 0, longest) < 0
