@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from routing.http.answers import answer
 from routing.pool import Refusal
 from routing.protocols.errors import error_answer, protocol_of_path
+from routing.proxy import search
 from routing.proxy.destination import Unroutable
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
@@ -30,7 +31,7 @@ class Failure:
 
 def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now: float = 0.0) -> None:
     """The fleet's side of an end. ``failed``: with an error that was not the client's."""
-    exchange.search_ends()
+    search.end(exchange)
     pool = exchange.pool
     if pool is None:
         return

@@ -30,9 +30,9 @@ from routing.http.upstream import UpstreamConnection
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
 from routing.protocols import openai
-from routing.proxy import ends, plan, time_limits
+from routing.proxy import ends, plan, search, time_limits
 from routing.proxy.cost import ask_of
-from routing.proxy.destination import Unroutable, find_in_body, find_planned, too_large_to_search
+from routing.proxy.destination import Unroutable, find_planned
 from routing.proxy.ends import Failure
 from routing.proxy.forwarded import request_bytes
 from routing.proxy.link import Link
@@ -116,9 +116,9 @@ class Exchange:
         try:
             if kind == plan.IN_BODY:
                 if complete:
-                    self._find_in_body()
+                    search.find(self, self.started)
                 else:
-                    self._peek(len(body))
+                    search.collect(self, len(body))
             elif kind == plan.LOCAL:
                 ends.answer_locally(self)
             elif kind == plan.LOOP:
@@ -127,7 +127,7 @@ class Exchange:
             else:
                 pool = find_planned(proxy.table, planned)
                 _, self.stream, self.work = ask_of(pool.protocol, head, body, complete)
-                self._take(pool)
+                self.take(pool, self.started)
         except Unroutable as error:
             ends.refuse(self, error)
 
@@ -142,7 +142,7 @@ class Exchange:
         upload.add(piece, complete)
         if self.pool is None:
             try:
-                self._peek(len(piece))
+                search.collect(self, len(piece))
             except Unroutable as error:
                 ends.refuse(self, error)
         elif upload.held > HELD_BYTES and not complete:
@@ -184,45 +184,14 @@ class Exchange:
         else:
             self._failed(Outcome.TIMEOUT, Failure(504, "timeout", overrun.message), repeat=False)
 
-    # --- finding the fleet ------------------------------------------------------------------------
+    # --- attempts ---------------------------------------------------------------------------------
 
-    def _peek(self, size: int) -> None:
-        """``size`` more bytes are collected. Raises :class:`Unroutable`."""
-        upload, settings = self.upload, self.proxy.settings
-        assert upload is not None
-        if max(upload.held, self.head.content_length) > settings.peek_bytes:
-            raise too_large_to_search(settings.peek_bytes)
-        if not self.proxy.peek(size):
-            raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
-        upload.searched += size
-        if upload.complete:
-            self.body_bytes = upload.take()
-            self.search_ends()
-            self.upload = None
-            self._find_in_body()
-
-    def search_ends(self) -> None:
-        """Give back to the worker's budget."""
-        if self.upload is not None:
-            self.proxy.peek(-self.upload.searched)
-            self.upload.searched = 0
-
-    def _find_in_body(self) -> None:
-        """The body is complete. Raises :class:`Unroutable`."""
-        pool, (model, self.stream, self.work) = find_in_body(self.proxy.table, self.head, self.body_bytes)
-        expected = pool.served_model or pool.name
-        if model != expected and model and self.body_bytes[:1] == b"{":
-            self.body_bytes = openai.with_model(self.body_bytes, expected)
-        self._take(pool)
-
-    def _take(self, pool: Pool) -> None:
+    def take(self, pool: Pool, now: float) -> None:
         """The fleet is known: its books begin."""
         self.pool = pool
         pool.request_seen()
         pool.counters.in_flight += 1
-        self._try(pool, self.started)
-
-    # --- attempts ---------------------------------------------------------------------------------
+        self._try(pool, now)
 
     def _try(self, pool: Pool, now: float, failure: Failure | None = None, fresh: bool = False) -> None:
         """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection."""
@@ -231,12 +200,12 @@ class Exchange:
             ends.no_replica(self, attempt, failure)  # type: ignore[arg-type]
             return
         self.attempt = attempt
+        self.moved_at = now
         link: Link = attempt.replica.http  # type: ignore[assignment]
         if link is None:
             link = self.proxy.link(attempt.replica)
         upstream = None if fresh else link.pool.acquire()
         if upstream is None:
-            self.moved_at = now
             self.cancel_connecting = link.pool.connect(self)
         else:
             self._send(link, upstream)

@@ -1,7 +1,10 @@
 """How a request finds its fleet, what the proxy answers itself, and in which words it refuses."""
 
+import asyncio
 import json
 
+from routing.contract.policy import Policy, Timeouts
+from routing.contract.sketch import value_of
 from routing.proxy import ProxySettings
 from tests.proxy.rig import Answer, Client, Replica, Rig, StartRig, answer_bytes
 
@@ -72,6 +75,21 @@ async def test_body_that_arrives_in_pieces(rig: Rig) -> None:
     await client.send_bytewise(chat("tiny", messages=["hello"]))
     assert said_by(await client.answer()) == b"t1"
     assert json.loads(some.tiny.requests[0].body) == {"model": "tiny", "messages": ["hello"]}
+
+
+async def test_time_that_a_client_takes_to_send_is_not_the_replicas(rig: Rig) -> None:
+    """Neither in what is learned of the replica nor against the limit of its first byte."""
+    replica = await rig.replica()
+    policy = Policy(strategy="round_robin", slow_start_s=0, timeouts=Timeouts(first_byte_s=0.2))
+    rig.fleet(replica, protocol="openai", policy=policy)
+    client = await rig.client()
+    whole = chat("f", stream=True)
+    client.send(whole[:-3])
+    await asyncio.sleep(0.4)
+    client.send(whole[-3:])
+    assert said_by(await client.answer()) == b"r0"
+    (bucket,) = rig.table.fleets["f"].replicas[0].latency
+    assert value_of(bucket) < 0.3
 
 
 async def test_multipart_body(rig: Rig) -> None:
