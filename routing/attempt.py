@@ -77,10 +77,11 @@ class Attempt:
             if now - self._learned_at >= LEARN_STREAM_EVERY_S:
                 self._learn_passing(now)
 
-    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0) -> None:
+    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> None:
         """End it: uncount, learn, judge. ``output_tokens``: of the whole answer, 0 when not known.
 
-        Raises RuntimeError when it was settled before.
+        ``at_once``: the answer came in one piece and :meth:`first_byte` was not called, for its first byte
+        came with its last. Raises RuntimeError when it was settled before.
         """
         if not self._open:
             raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
@@ -96,6 +97,9 @@ class Attempt:
             bucket = bucket_of(seconds)
             counts = replica.latency
             counts[bucket] = counts.get(bucket, 0) + 1
+            if at_once:
+                counts = replica.first_byte
+                counts[bucket] = counts.get(bucket, 0) + 1
             if tokens:
                 self._learn_rest(now, tokens)
             else:
@@ -104,6 +108,8 @@ class Attempt:
             if state.failures or state.until:
                 self._judge.answered(self, now)
         else:
+            if at_once:
+                self.first_byte(now)
             self._judge.not_answered(self, outcome, now)
         if replica.leaving and not replica.in_flight:
             self._judge.emptied(replica)

@@ -30,7 +30,16 @@ _BODILESS = frozenset({100, 101, 102, 103, 204, 304})
 class ResponseHead:
     """One response's head. ``block`` is status line and fields to forward, without the last CRLF."""
 
-    __slots__ = ("block", "chunked", "content_length", "keep_alive", "note", "plain", "retry_after", "status")
+    __slots__ = (
+        "block",
+        "chunked",
+        "content_length",
+        "keep_alive",
+        "plain",
+        "retry_after",
+        "status",
+        "unusual",
+    )
 
     def __init__(self, status: int, keep_alive: bool) -> None:
         self.status = status
@@ -44,8 +53,8 @@ class ResponseHead:
         self.retry_after = False
         self.plain = False
         """A final response whose body (unless it answers HEAD) has the length given."""
-        self.note: object | None = None
-        """A free place for what whoever forwards has concluded from this head."""
+        self.unusual = True
+        """Chunked, or an error."""
 
     def __repr__(self) -> str:
         return f"<ResponseHead {self.status}>"
@@ -81,6 +90,7 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
         head.content_length = _content_length(found[0][1])
         head.block = data[start : end - 4]
         head.plain = status >= 200
+        head.unusual = status >= 400
         return head, end
     head.block = b"HTTP/1.1 %b%b%b" % (code, reason or b" ", _cut(head, fields, lowered) if found else fields)
     if status < 200 or status in _BODILESS:
@@ -89,6 +99,7 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
             head.drop_content_length()
     else:
         head.plain = head.content_length >= 0
+    head.unusual = head.chunked or status >= 400
     return head, end
 
 

@@ -41,11 +41,10 @@ class WriteBatch:
             write(data)
             return
         pending = self._pending
-        pending.append((write, data))
-        count = len(pending)
-        if count == 1:
+        if not pending:
             self._loop.call_soon(self.flush)
-        elif count >= MOST:
+        pending.append((write, data))
+        if len(pending) >= MOST:
             self.flush()
 
     def flush(self) -> None:

@@ -241,23 +241,28 @@ class Exchange:
             self.client.write(head.block + b"\r\n\r\n")
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        if not complete:
+            self._begin_answer(head, body, now)
+            return
         attempt, client, pool = self.attempt, self.client, self.pool
         assert attempt is not None
         assert pool is not None
-        attempt.first_byte(now)
-        keep = self.head.keep_alive and client.may_go_on(complete)
-        link: Link = attempt.replica.http  # type: ignore[assignment]
-        outcome = _SUCCESS if head.status < 400 else outcome_of(head)
-        if not complete:
-            self._begin_answer(head, body, outcome, keep, now)
-            return
+        if self.upload is None:
+            keep = self.head.keep_alive and not self.proxy.draining
+        else:
+            keep = self.head.keep_alive and client.may_go_on(True)
         ending = _ENDINGS[keep]
-        if head.chunked and self.head.method != b"HEAD":
-            # It came in chunks, but all at once: now its length is known.
-            ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
+        outcome = _SUCCESS
+        if head.unusual:
+            outcome = outcome_of(head)
+            if head.chunked and self.head.method != b"HEAD":
+                # It came in chunks, but all at once: now its length is known.
+                ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
+        link: Link = attempt.replica.http  # type: ignore[assignment]
         client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
         self.upstream = self.attempt = None
-        attempt.settle(outcome, now, openai.completion_tokens(body) if b"_tokens" in body else 0)
+        tokens = openai.completion_tokens(body) if b"_tokens" in body else 0
+        attempt.settle(outcome, now, tokens, at_once=True)
         # As ends.close_books, without the call.
         counters = pool.counters
         counters.in_flight -= 1
@@ -267,16 +272,16 @@ class Exchange:
             counters.errors += 1
         client.finish(now, keep)
 
-    def _begin_answer(
-        self, head: ResponseHead, body: bytes, outcome: Outcome, keep: bool, now: float
-    ) -> None:
+    def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
         """Pass on the head of an answer that is still going on."""
         pool, attempt, client = self.pool, self.attempt, self.client
         assert pool is not None
         assert attempt is not None
+        attempt.first_byte(now)
         self.moved_at = now
         self.body_bytes = b""
-        self.answer = answer = StreamedAnswer(head, outcome, self.head.minor, keep, pool.protocol)
+        keep = self.head.keep_alive and client.may_go_on(False)
+        self.answer = answer = StreamedAnswer(head, outcome_of(head), self.head.minor, keep, pool.protocol)
         if body:
             attempt.heard(now, answer.count(body))
         link: Link = attempt.replica.http  # type: ignore[assignment]
