@@ -1,17 +1,8 @@
 """What a request says about itself."""
 
-from typing import NamedTuple
-
-
-class Ask(NamedTuple):
-    """Read out of one request."""
-
-    model: str
-    """As the client wrote it; empty when it named none."""
-    stream: bool
-    """Whether the client asked to have the answer streamed."""
-    work: float
-    """Estimated units of work; 0: no estimate."""
+Ask = tuple[str, bool, float]
+"""The model as the client wrote it (empty: none named), whether it asked to have the answer streamed, and
+estimated units of work (0: no estimate). A bare tuple, because one is made for every request."""
 
 
 class BadAsk(Exception):

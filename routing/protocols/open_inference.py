@@ -51,8 +51,8 @@ def read(body: bytes) -> Ask:
     except msgspec.MsgspecError:
         elements = 0
     if 0 < elements < _MOST_ELEMENTS:
-        return Ask("", False, float(elements))
-    return Ask("", False, len(body) / BYTES_PER_ELEMENT)
+        return ("", False, float(elements))
+    return ("", False, len(body) / BYTES_PER_ELEMENT)
 
 
 def error_body(message: str) -> bytes:

@@ -50,14 +50,14 @@ def read(target: bytes, body: bytes) -> Ask:
     try:
         said = _decode(body)
     except msgspec.MsgspecError:
-        return Ask(_model_alone(body), False, 0.0)
+        return (_model_alone(body), False, 0.0)
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
     work = len(body) / BYTES_PER_TOKEN
     if limit is not None and limit > 0:
         work += limit * (said.n or 1)
     elif target.partition(b"?")[0].endswith(_GENERATES):
         work = 0.0
-    return Ask(said.model, said.stream is True, work)
+    return (said.model, said.stream is True, work)
 
 
 def _model_alone(body: bytes) -> str:

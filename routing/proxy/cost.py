@@ -9,14 +9,12 @@ def ask_of(protocol: str, head: RequestHead, body: bytes, complete: bool) -> Ask
     """Read from the body when it is there; else estimated from its length, never waited for."""
     size = len(body) if complete else head.content_length
     if protocol == "generic" or not size:
-        return Ask("", False, float(size))
+        return ("", False, float(size))
     if protocol == "open-inference":
-        return (
-            open_inference.read(body) if complete else Ask("", False, size / open_inference.BYTES_PER_ELEMENT)
-        )
+        return open_inference.read(body) if complete else ("", False, size / open_inference.BYTES_PER_ELEMENT)
     if complete and body[:1] == b"{":
         try:
             return openai.read(head.target, body)
         except BadAsk:
             pass
-    return Ask("", False, 0.0)
+    return ("", False, 0.0)

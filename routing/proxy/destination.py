@@ -32,18 +32,22 @@ def find_planned(table: Table, plan: Plan) -> Pool:
     return table.default
 
 
-def find_in_body(table: Table, head: RequestHead, body: bytes) -> tuple[Pool, Ask]:
-    """The fleet that the complete body names, else the default. Raises :class:`Unroutable`."""
+def read_body(table: Table, head: RequestHead, body: bytes) -> Ask:
+    """What a complete body says. Raises :class:`Unroutable`."""
     try:
-        ask = openai.read(head.target, body) if body[:1] == b"{" else _other_ask(table, head, body)
+        return openai.read(head.target, body) if body[:1] == b"{" else _other_ask(table, head, body)
     except BadAsk as error:
         raise Unroutable(400, "bad_body", str(error)) from None
-    if ask.model:
-        return table.resolve(ask.model) or _known(table, ask.model), ask
+
+
+def find_named(table: Table, model: str) -> Pool:
+    """The fleet of a body that names this model, or none. Raises :class:`Unroutable`."""
+    if model:
+        return _known(table, model)
     if table.default is None:
         words = f"the body names no model, and there is no default fleet; {_known_names(table)}"
         raise Unroutable(400, "model_missing", words)
-    return table.default, ask
+    return table.default
 
 
 def too_large_to_search(peek_bytes: int) -> Unroutable:
@@ -55,10 +59,10 @@ def _other_ask(table: Table, head: RequestHead, body: bytes) -> Ask:
     """Of a body that does not look like a JSON object. Raises :class:`BadAsk`, :class:`Unroutable`."""
     boundary = multipart.boundary_of(head.fields)
     if boundary is not None:
-        return Ask(multipart.model_of(body, boundary), False, 0.0)
+        return (multipart.model_of(body, boundary), False, 0.0)
     if b"\r\ncontent-encoding:" in head.fields.lower():
         if table.default is not None:
-            return Ask("", False, 0.0)
+            return ("", False, 0.0)
         words = f"an encoded body is not decoded to find its model: {_NAME_IT_OUTSIDE}"
         raise Unroutable(415, "encoded_body", words)
     return openai.read(head.target, body)

@@ -207,6 +207,11 @@ class Exchange:
         upstream = None if fresh else link.pool.acquire()
         if upstream is None:
             self.cancel_connecting = link.pool.connect(self)
+        elif self.upload is None:
+            # As _send, without the call.
+            self.upstream = upstream
+            is_head = self.head.method == b"HEAD"
+            upstream.send(self, request_bytes(self, link, self.body_bytes), is_head, False)
         else:
             self._send(link, upstream)
 

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from routing.protocols import openai
-from routing.proxy.destination import Unroutable, find_in_body, too_large_to_search
+from routing.proxy.destination import Unroutable, find_named, read_body, too_large_to_search
 
 if TYPE_CHECKING:
     from routing.proxy.exchange import Exchange
@@ -34,8 +34,9 @@ def collect(exchange: Exchange, size: int) -> None:
 
 def find(exchange: Exchange, now: float) -> None:
     """The body is complete: read the model in it, and begin. Raises :class:`Unroutable`."""
-    body = exchange.body_bytes
-    pool, (model, exchange.stream, exchange.work) = find_in_body(exchange.proxy.table, exchange.head, body)
+    body, table = exchange.body_bytes, exchange.proxy.table
+    model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
+    pool = table.resolve(model) or find_named(table, model)
     expected = pool.served_model or pool.name
     if model != expected and model and body[:1] == b"{":
         exchange.body_bytes = openai.with_model(body, expected)
