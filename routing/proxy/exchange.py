@@ -126,8 +126,11 @@ class Exchange:
                 raise Unroutable(508, "loop", words)
             else:
                 pool = find_planned(proxy.table, planned)
-                _, self.stream, self.work = ask_of(pool.protocol, head, body, complete)
-                self.take(pool, self.started)
+                if not complete and search.is_worth_collecting(pool.protocol, head):
+                    search.collect(self, len(body))
+                else:
+                    _, self.stream, self.work = ask_of(pool.protocol, head, body, complete)
+                    self.take(pool, self.started)
         except Unroutable as error:
             ends.refuse(self, error)
 

@@ -1,4 +1,4 @@
-"""Finding the fleet in the body: the body is collected, within bounds, until it is complete.
+"""Collecting a body, within bounds, until it is complete: to find the fleet in it, or what it costs.
 
 What was collected is what is sent, and sent again where a request may be repeated.
 """
@@ -8,11 +8,29 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from routing.http.request_head import RequestHead
 from routing.protocols import openai
-from routing.proxy.destination import Unroutable, find_named, read_body, too_large_to_search
+from routing.proxy.cost import ask_of
+from routing.proxy.destination import Unroutable, find_named, find_planned, read_body, too_large_to_search
+from routing.proxy.plan import IN_BODY, Plan
+from routing.proxy.replay import replay_is_safe
 
 if TYPE_CHECKING:
     from routing.proxy.exchange import Exchange
+
+WORTH_COLLECTING_BYTES = 65_536
+"""A body up to this size comes in a few segments; a larger one streams through once its fleet is known."""
+
+
+def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
+    """Whether to wait for the body of a request whose fleet its head names: an inference call, which tells
+    its cost in the body and can be sent again while the body is at hand."""
+    return (
+        protocol != "generic"
+        and head.method == b"POST"
+        and 0 < head.content_length <= WORTH_COLLECTING_BYTES
+        and replay_is_safe(head, "auto")
+    )
 
 
 def collect(exchange: Exchange, size: int) -> None:
@@ -29,7 +47,16 @@ def collect(exchange: Exchange, size: int) -> None:
         end(exchange)
         exchange.upload = None
         # Time that the client took to send it is not the replica's.
-        find(exchange, monotonic())
+        planned = exchange.head.note
+        assert isinstance(planned, Plan)
+        if planned.kind == IN_BODY:
+            find(exchange, monotonic())
+        else:
+            pool = find_planned(proxy.table, planned)
+            _, exchange.stream, exchange.work = ask_of(
+                pool.protocol, exchange.head, exchange.body_bytes, True
+            )
+            exchange.take(pool, monotonic())
 
 
 def find(exchange: Exchange, now: float) -> None:

@@ -199,6 +199,22 @@ async def test_a_body_that_streams_is_not_repeated(rig: Rig) -> None:
     assert sum(len(replica.connections) for replica in replicas) == 1
 
 
+@pytest.mark.parametrize("path", [b"/v2/models/f/infer", b"/fleets/f/v1/chat/completions"])
+async def test_an_inference_body_in_two_segments_is_kept_and_repeated(rig: Rig, path: bytes) -> None:
+    """The head names the fleet; the body is waited for all the same, for its cost and for R2."""
+    replicas = [await rig.replica() for _ in range(2)]
+    rig.fleet(*replicas, policy=policy(), protocol="open-inference" if path.startswith(b"/v2") else "openai")
+    replicas[0].script = answer_bytes(b"", "fin")
+    client = await rig.client()
+    for _ in range(2):
+        client.send(post(path)[:-5])
+        await asyncio.sleep(0.01)
+        client.send(b"hello")
+        assert (await client.answer()).status == 200
+    assert [seen.body for seen in replicas[1].requests] == [b"hello", b"hello"]
+    assert rig.table.fleets["f"].counters.retries == 1
+
+
 async def test_retries_have_a_budget(rig: Rig) -> None:
     """With half of the replicas down, retries stop at their share of the requests and 3 more."""
     replicas = await fleet_of(rig, 2, policy(budget_percent=0))
