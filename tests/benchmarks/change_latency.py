@@ -2,7 +2,7 @@
 
 Run it against a stack that ``make up`` started, with a token (``manage.py createtoken admin bench``):
 
-    SWITCHYARD_TOKEN=… python -m tests.benchmarks.change_latency --fleet digits
+    SWITCHYARD_TOKEN=… .venv/bin/python -m tests.benchmarks.change_latency --fleet digits
 
 The clock starts before the request is sent and stops when the answer says that every live worker has
 applied the new snapshot; so the figure includes HTTP, validation, the database and the audit row.
