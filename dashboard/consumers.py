@@ -33,6 +33,20 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         self.newest: str | None = None
         self.arrived = asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []
+        self.accepted = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Redis may be lost before :meth:`connect` and at any time after it, for the channel layer listens
+        there. The page is told to try again, and does; the layer then opens a new connection."""
+        try:
+            await super().__call__(scope, receive, send)
+        except (RedisError, OSError):
+            for task in self.tasks:
+                task.cancel()
+            if not self.accepted:
+                await receive()
+                await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
 
     @property
     def fleet(self) -> str | None:
@@ -48,6 +62,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             await self.close()
             return
         await self.accept()
+        self.accepted = True
         if not await visitor.signed_in(self.scope["session"]):
             await self.close(NOT_SIGNED_IN)
         elif self.fleet is not None and not await visitor.fleet_exists(self.fleet):

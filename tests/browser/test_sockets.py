@@ -6,6 +6,7 @@ import json
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import websockets
@@ -14,6 +15,7 @@ from channels.layers import get_channel_layer
 from controlplane.telemetry import frames
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
+from tests.conftest import RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +111,25 @@ async def numbers_until(socket: websockets.ClientConnection, last: int) -> list[
     while not got or got[-1] != last:
         got.append(json.loads(await asyncio.wait_for(socket.recv(), 30))["frame"]["at"])
     return got
+
+
+async def test_while_redis_is_away_a_page_is_told_to_try_again_and_then_gets_through(
+    site: Site, cookie: str, redis_server: RedisServer
+) -> None:
+    """Also right after Redis is back, when the web process still holds the lost connection."""
+    async with connect(site, "/ws/overview", cookie) as socket:
+        await asyncio.wait_for(socket.recv(), 20)
+    redis_server.stop()
+    assert await close_code(site, "/ws/overview", cookie) == 1013
+    redis_server.start()
+    assert await hello_after_a_while(site, cookie) == "hello"
+
+
+async def hello_after_a_while(site: Site, cookie: str) -> str:
+    """Type of the first message, when there is one; until then every handshake succeeds all the same."""
+    async with asyncio.timeout(20):
+        while True:
+            async with connect(site, "/ws/overview", cookie) as socket:
+                with suppress(websockets.ConnectionClosed):
+                    message: dict[str, str] = json.loads(await socket.recv())
+                    return message["type"]
