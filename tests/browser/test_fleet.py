@@ -22,6 +22,13 @@ def note(page: Page, replica: str) -> Locator:
     return page.locator(f"tr[data-note='{replica}']")
 
 
+def applied(what: str) -> re.Pattern[str]:
+    """The note on a change that two workers take: at once, or later than the API waits, on a busy machine."""
+    return re.compile(
+        what + r" · (2 of 2 workers in \d+ ms|[01] of 2 workers within \d+ ms, the rest follow)"
+    )
+
+
 def test_numbers_and_charts_move(open_page: Open, new_fleet: Callable[..., str]) -> None:
     page = open_page(f"/fleets/{new_fleet()}")
     reading = page.locator(".chart-head .big").first
@@ -39,7 +46,7 @@ def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(
     page.get_by_role("button", name="Drain b").click()
     expect(row(page, "b")).to_contain_text("draining")
     expect(note(page, "b")).to_contain_text("3 requests still in flight")
-    expect(note(page, "b")).to_contain_text(re.compile(r"draining · 2 of 2 workers in \d+ ms"))
+    expect(note(page, "b")).to_contain_text(applied("draining"))
     assert site.api("GET", f"/fleets/{name}/replicas/b")["admin_state"] == "draining"
 
     measuring.in_flight["b"] = 0
@@ -73,7 +80,7 @@ def test_a_weight_is_edited_in_its_row(
     field.fill("2.5")
     field.press("Enter")
     expect(page.get_by_role("button", name="Weight of a: 2.5. Change")).to_be_focused()
-    expect(note(page, "a")).to_contain_text(re.compile(r"revision 2 · 2 of 2 workers in \d+ ms"))
+    expect(note(page, "a")).to_contain_text(applied("revision 2"))
     assert site.api("GET", f"/fleets/{name}/replicas/a")["weight"] == 2.5
 
 
@@ -104,7 +111,7 @@ def test_the_strategy_changes_with_its_revision_and_back(
     expect(policy).to_contain_text("Takes turns")
     expect(policy.locator("pre")).to_contain_text('{"strategy":"round_robin"}')
     apply.click()
-    expect(policy.locator(".result")).to_contain_text(re.compile(r"revision 2 · 2 of 2 workers in \d+ ms"))
+    expect(policy.locator(".result")).to_contain_text(applied("revision 2"))
     expect(policy.get_by_role("heading")).to_have_text("Policy · revision 2")
     assert site.api("GET", f"/fleets/{name}/policy")["policy"]["strategy"] == "round_robin"
 
