@@ -23,6 +23,10 @@ _OURS = re.compile(
 )
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
+_DROPPED = frozenset(
+    {b"te", b"trailer", b"upgrade", b"keep-alive", b"proxy-connection", b"proxy-authorization"}
+)
+_KEEP_ALIVE = (b"keep-alive", b"")
 
 
 def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
@@ -30,15 +34,41 @@ def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
 
     Raises :class:`RequestRefused`.
     """
-    lowered = fields.lower()
-    found = _OURS.findall(lowered)
-    if has_host and not found:
-        head.fields = fields
-    elif has_host and len(found) == 1 and found[0][0] == b"content-length":
-        head.content_length = _content_length(found[0][1])
-        head.fields = fields
-    else:
-        _HopFields(head, fields, lowered, has_host).read()
+    found = list(_OURS.finditer(fields.lower()))
+    kept = []
+    position = 0
+    rare: _RareFields | None = None
+    length = -1
+    for match in found:
+        name, value = match.groups()
+        start, end = match.span()
+        if name == b"content-length":
+            if length >= 0:
+                raise RequestRefused(
+                    400, "duplicate_content_length", "Content-Length is given more than once"
+                )
+            length = _content_length(value)
+            continue
+        if name == b"host":
+            if has_host:
+                raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
+            has_host = True
+            _check_host(value.rstrip(b" \t"))
+        elif not (name in _DROPPED or (name == b"connection" and value in _KEEP_ALIVE)):
+            if rare is None:
+                rare = _RareFields(head)
+            if rare.stays(name, fields[match.start(2) : end].rstrip(b" \t")):
+                continue
+        kept.append(fields[position:start])
+        position = end
+    if not has_host and head.minor == 1:
+        raise RequestRefused(400, "missing_host", "an HTTP/1.1 request must have a Host field")
+    if length > 0:
+        head.content_length = length
+    if kept:
+        kept.append(fields[position:])
+        fields = b"".join(kept)
+    head.fields = fields if rare is None else rare.finish(fields, length >= 0)
 
 
 def _content_length(value: bytes) -> int:
@@ -48,124 +78,89 @@ def _content_length(value: bytes) -> int:
     return int(digits)
 
 
-class _HopFields:
-    """One pass over the fields of one head that need more than a glance."""
+def _check_host(value: bytes) -> None:
+    if HOST.match(value) is None:
+        raise RequestRefused(
+            400, "bad_host", "the Host field is not a host name or address with an optional port"
+        )
 
-    __slots__ = (
-        "fields",
-        "forwarded_for",
-        "has_host",
-        "head",
-        "lengths",
-        "lowered",
-        "nominated",
-        "transfer_encodings",
-        "via",
-    )
 
-    def __init__(self, head: RequestHead, fields: bytes, lowered: bytes, has_host: bool) -> None:
-        self.head = head
-        self.has_host = has_host
-        self.fields = fields
-        self.lowered = lowered
-        self.lengths = 0
-        self.transfer_encodings: list[bytes] = []
-        self.nominated: set[bytes] = set()
-        self.via: list[bytes] = []
-        self.forwarded_for: list[bytes] = []
+class _RareFields:
+    """Those of one head that few requests have, or have with an unusual value."""
 
-    def read(self) -> None:
-        kept = []
-        position = 0
-        for match in _OURS.finditer(self.lowered):
-            start, end = match.span()
-            if not self._stays(match[1], self.fields[match.start(2) : end].rstrip(b" \t")):
-                kept.append(self.fields[position:start])
-                position = end
-        kept.append(self.fields[position:])
-        fields = b"".join(kept)
-        head = self.head
-        head.fields = _without(fields, self.nominated) if self.nominated else fields
-        head.via = b", ".join(self.via) or None
-        head.forwarded_for = b", ".join(self.forwarded_for) or None
-        head.plain = not self.via and not self.forwarded_for and head.max_forwards < 0
-        if not self.has_host and head.minor == 1:
-            raise RequestRefused(400, "missing_host", "an HTTP/1.1 request must have a Host field")
-        if self.transfer_encodings:
-            self._check_transfer_encoding()
+    __slots__ = ("_forwarded_for", "_head", "_nominated", "_transfer_encodings", "_via")
 
-    def _stays(self, name: bytes, value: bytes) -> bool:
+    def __init__(self, head: RequestHead) -> None:
+        self._head = head
+        self._transfer_encodings: list[bytes] = []
+        self._nominated: set[bytes] = set()
+        self._via: list[bytes] = []
+        self._forwarded_for: list[bytes] = []
+
+    def stays(self, name: bytes, value: bytes) -> bool:
         """Take note of one field; whether it is forwarded as it is."""
-        head = self.head
-        if name == b"content-length":
-            self.lengths += 1
-            if self.lengths > 1:
-                raise RequestRefused(
-                    400, "duplicate_content_length", "Content-Length is given more than once"
-                )
-            head.content_length = _content_length(value)
-            return True
-        if name == b"max-forwards":
-            return self._max_forwards(value)
-        if name == b"connection":
+        head = self._head
+        if name == b"x-request-id":
+            if _REQUEST_ID.match(value):
+                head.request_id = value
+        elif name == b"connection":
             self._connection(members(value))
         elif name == b"transfer-encoding":
-            self.transfer_encodings.append(value.lower())
-        elif name == b"host":
-            self._host(value)
+            self._transfer_encodings.append(value.lower())
+        elif name == b"x-forwarded-for":
+            self._forwarded_for.append(value)
+        elif name == b"via":
+            self._via.append(value)
+        elif name == b"x-switchyard-fleet":
+            head.fleet = value
         elif name == b"expect":
             if value.lower() != b"100-continue":
                 raise RequestRefused(417, "unknown_expectation", "the only known expectation is 100-continue")
             head.expects_continue = head.minor == 1
-        elif name == b"via":
-            self.via.append(value)
-        elif name == b"x-forwarded-for":
-            self.forwarded_for.append(value)
-        elif name == b"x-request-id" and _REQUEST_ID.match(value):
-            head.request_id = value
-        elif name == b"x-switchyard-fleet":
-            head.fleet = value
+        elif name == b"max-forwards":
+            return self._max_forwards(value)
         return False
 
-    def _host(self, value: bytes) -> None:
-        if self.has_host:
-            raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
-        if HOST.match(value) is None:
-            raise RequestRefused(
-                400, "bad_host", "the Host field is not a host name or address with an optional port"
-            )
-        self.has_host = True
+    def finish(self, fields: bytes, has_length: bool) -> bytes:
+        """What is left of ``fields``; all of them have been seen."""
+        head = self._head
+        head.via = b", ".join(self._via) or None
+        head.forwarded_for = b", ".join(self._forwarded_for) or None
+        head.plain = head.via is None and head.forwarded_for is None and head.max_forwards < 0
+        if self._transfer_encodings:
+            self._check_transfer_encoding(has_length)
+        return _without(fields, self._nominated) if self._nominated else fields
 
     def _connection(self, options: list[bytes]) -> None:
         if b"close" in options:
-            self.head.keep_alive = False
+            self._head.keep_alive = False
         # Framing is never nominated away: what was read by it must be forwarded by it.
-        self.nominated.update(option for option in options if option not in _NEVER_NOMINATED)
+        self._nominated.update(option for option in options if option not in _NEVER_NOMINATED)
 
     def _max_forwards(self, value: bytes) -> bool:
-        if self.head.method != b"OPTIONS":
+        if self._head.method != b"OPTIONS":
             return True
         if not value.isdigit() or len(value) > 9:
             raise RequestRefused(400, "bad_max_forwards", "Max-Forwards must be a decimal number")
-        self.head.max_forwards = int(value)
+        self._head.max_forwards = int(value)
         return False
 
-    def _check_transfer_encoding(self) -> None:
-        if self.lengths:
+    def _check_transfer_encoding(self, has_length: bool) -> None:
+        if has_length:
             raise RequestRefused(
                 400, "ambiguous_length", "Content-Length and Transfer-Encoding exclude each other"
             )
-        if len(self.transfer_encodings) > 1:
+        if len(self._transfer_encodings) > 1:
             raise RequestRefused(
                 400, "duplicate_transfer_encoding", "Transfer-Encoding is given more than once"
             )
-        if self.transfer_encodings[0] != b"chunked":
+        if self._transfer_encodings[0] != b"chunked":
             raise RequestRefused(
                 501, "unknown_transfer_encoding", "the only known transfer coding is chunked"
             )
-        if self.head.minor == 0:
+        if self._head.minor == 0:
             raise RequestRefused(400, "chunked_http_1_0", "an HTTP/1.0 request cannot be chunked")
-        self.head.chunked = True
+        self._head.chunked = True
 
 
 def _without(fields: bytes, names: set[bytes]) -> bytes:

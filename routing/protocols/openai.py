@@ -93,7 +93,7 @@ def error_body(status: int, code: str, message: str) -> bytes:
 
 def completion_tokens(body: bytes) -> int:
     """Output tokens that a whole answer, or the end of one, says it has; 0 when it does not say."""
-    said = _COMPLETION_TOKENS.findall(body) if b"_tokens" in body else None
+    said = _COMPLETION_TOKENS.findall(body)
     return int(said[-1]) if said else 0
 
 
@@ -112,7 +112,7 @@ class EventTokens:
         # What is kept of the last piece is too short for a whole "\ndata:": nothing is counted twice.
         text = self._tail + piece
         self._tail = text[-5:]
-        if b"_tokens" in text:
+        if text.find(b"_tokens") >= 0:
             self._said = completion_tokens(text) or self._said
         count = text.count(b"\ndata:")
         self._counted += count

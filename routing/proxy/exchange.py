@@ -107,7 +107,7 @@ class Exchange:
         head, proxy = self.head, self.proxy
         planned: Plan = head.note  # type: ignore[assignment]
         if planned is None:
-            head.note = planned = Plan(head, proxy.via_name)
+            head.note = planned = proxy.plans.plan(head)
         if complete:
             self.body_bytes = body
         else:
@@ -269,7 +269,8 @@ class Exchange:
         link: Link = attempt.replica.http  # type: ignore[assignment]
         client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
         self.upstream = self.attempt = None
-        tokens = openai.completion_tokens(body) if b"_tokens" in body else 0
+        # find() and not "in": that first tries to read the left side as a number, and raises within.
+        tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
         attempt.settle(outcome, now, tokens, at_once=True)
         # As ends.close_books, without the call.
         counters = pool.counters

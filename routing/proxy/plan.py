@@ -1,4 +1,4 @@
-"""What a request's head alone says about where it goes. Worked out once while a client repeats its head.
+"""What a request's head alone says about where it goes. Worked out once for heads that say the same.
 
 In this order a fleet is named by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
 field ``X-Switchyard-Fleet``, the ``model`` of an OpenAI body; else the default fleet takes it. Whatever
@@ -72,3 +72,26 @@ def _is_local(head: RequestHead) -> bool:
 def _was_here(via: bytes, name: bytes) -> bool:
     """Whether one of the hops in a Via value is called ``name`` (RFC 9110 §7.6.3)."""
     return any(hop.split()[1:2] == [name] for hop in via.split(b","))
+
+
+class Plans:
+    """Plans made before, for requests where only the target matters. Bounded: forgets all when full."""
+
+    __slots__ = ("_by_target", "_via_name")
+
+    MOST, LONGEST = 1024, 256
+
+    def __init__(self, via_name: bytes) -> None:
+        self._via_name = via_name
+        self._by_target: dict[bytes, Plan] = {}
+
+    def plan(self, head: RequestHead) -> Plan:
+        target = head.target
+        if not (head.plain and head.fleet is None and head.method == b"POST" and len(target) < self.LONGEST):
+            return Plan(head, self._via_name)
+        plan = self._by_target.get(target)
+        if plan is None:
+            if len(self._by_target) >= self.MOST:
+                self._by_target.clear()
+            plan = self._by_target[target] = Plan(head, self._via_name)
+        return plan

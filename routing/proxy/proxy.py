@@ -19,6 +19,7 @@ from routing.protocols.errors import error_answer
 from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
 from routing.proxy.link import Link
+from routing.proxy.plan import Plans
 from routing.proxy.settings import ProxySettings
 from routing.replica import Replica
 from routing.table import Table
@@ -36,6 +37,7 @@ class Proxy:
         self.sweeper = Sweeper(self._loop)
         self.hangups = HangupWatch(self._loop)
         self.writes = WriteBatch(self._loop)
+        self.plans = Plans(self.via_name)
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
         self.exchange: Callable[[ClientConnection, RequestHead], Exchange] = partial(Exchange, self)
