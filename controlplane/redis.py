@@ -8,6 +8,10 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+LOST = (redis.RedisError, OSError, RuntimeError)
+"""What an asyncio client raises when Redis is away: uvloop's transports answer a write after their end
+with a RuntimeError, which the client passes on as it is."""
+
 TIMEOUT_S = 1.0
 """An absent Redis must not hold up a page or a write for longer than this."""
 

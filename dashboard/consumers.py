@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from redis.exceptions import RedisError
 
 from controlplane import redis
 from controlplane.telemetry import frames
@@ -40,7 +39,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         there. The page is told to try again, and does; the layer then opens a new connection."""
         try:
             await super().__call__(scope, receive, send)
-        except (RedisError, OSError):
+        except redis.LOST:
             for task in self.tasks:
                 task.cancel()
             if not self.accepted:
@@ -76,7 +75,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         try:
             await self.channel_layer.group_add(self.group, self.channel_name)
             await self.send(text_data=await hello(client, self.fleet))
-        except (RedisError, OSError):
+        except redis.LOST:
             await self.close(TRY_AGAIN_LATER)
             return
         finally:
@@ -106,5 +105,5 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        with suppress(RedisError, OSError):
+        with suppress(*redis.LOST):
             await self.channel_layer.group_discard(self.group, self.channel_name)

@@ -9,10 +9,8 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
-from redis.exceptions import RedisError
-
 from routing.contract import redis_keys
-from routing.subscriber import Subscriber, connect
+from routing.subscriber import LOST, Subscriber, connect
 from routing.table_feed import TableFeed
 
 log = logging.getLogger(__name__)
@@ -55,7 +53,7 @@ class ControlPlane:
         try:
             keys = [redis_keys.WORKERS, redis_keys.REPORTS]
             await self._script(keys=keys, args=[self._worker, report])
-        except (RedisError, OSError) as problem:
+        except LOST as problem:
             log.debug("a report did not reach Redis: %s", problem)
 
     async def leave(self) -> None:
@@ -66,5 +64,5 @@ class ControlPlane:
         pipe.hdel(redis_keys.MANIFEST_ACKS, self._worker)
         for name in self._feed.table.fleets:
             pipe.hdel(redis_keys.fleet_acks_key(name), self._worker)
-        with contextlib.suppress(RedisError, OSError):
+        with contextlib.suppress(*LOST):
             await pipe.execute()

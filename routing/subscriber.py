@@ -29,6 +29,10 @@ log = logging.getLogger(__name__)
 Client = Any
 """A ``redis.asyncio.Redis``: its own types and those of ``types-redis`` contradict each other."""
 
+LOST = (RedisError, OSError, RuntimeError)
+"""What the client raises when Redis is away: uvloop's transports answer a write after their end with a
+RuntimeError, which the client passes on as it is."""
+
 READ_ALL_EVERY_S = 5.0
 COMMAND_TIMEOUT_S = 1.0
 FIRST_RETRY_S = 0.05
@@ -72,7 +76,7 @@ class Subscriber:
         while True:
             try:
                 await self._session()
-            except (RedisError, OSError) as problem:
+            except LOST as problem:
                 if self.connected or not told:
                     log.warning("Redis is away, the table at hand stays in use: %s", problem)
                     told = True
