@@ -6,6 +6,7 @@ float, str, list and dict with text keys.
 """
 
 import difflib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
@@ -64,7 +65,7 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(ABC):
     """What one value may be. ``words`` is its line in the reference."""
 
     words: str
@@ -82,12 +83,13 @@ class Rule:
             return INVALID
         return self._read(value, at, problems)
 
+    @abstractmethod
     def _read(self, value: object, at: str, problems: Problems) -> object:
-        raise NotImplementedError
+        """:meth:`read` of a value that is there."""
 
+    @abstractmethod
     def kind(self) -> str:
         """Type and range, for the reference."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
