@@ -10,7 +10,7 @@ from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.merge import Heard, Merged, MergeState, merge
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.telemetry import WorkerReport
+from routing.contract.telemetry import FleetCounters, WorkerReport
 from tests.telemetry.reports import fleet, replica, report, sketch_of
 
 
@@ -25,6 +25,14 @@ def after_first(first: WorkerReport, *later: WorkerReport) -> tuple[MergeState, 
     for second, each in enumerate(later, 1):
         merged = merge(state, heard(each), float(second))
     return state, merged
+
+
+def after_a_second_of_two(first: FleetCounters, second: FleetCounters) -> Merged:
+    """What two workers that had done nothing yet did in a second, each for one fleet."""
+    names, state = ("host/1/0", "host/1/1"), MergeState()
+    merge(state, heard(*(report(name, sequence=5) for name in names)), 0.0)
+    did = zip(names, (first, second), strict=True)
+    return merge(state, heard(*(report(name, sequence=6, fleets=[each]) for name, each in did)), 1.0)
 
 
 def test_rates_are_what_was_counted_between_two_reports() -> None:
@@ -81,16 +89,9 @@ def test_two_reports_between_two_merges_do_not_double_the_rate() -> None:
 
 
 def test_workers_add_up() -> None:
-    state = MergeState()
-    one, two = "host/1/0", "host/1/1"
-    merge(state, heard(report(one, sequence=5), report(two, sequence=5)), 0.0)
-    merged = merge(
-        state,
-        heard(
-            report(one, sequence=6, fleets=[fleet(10, in_flight=1, replicas=[replica(10, in_flight=1)])]),
-            report(two, sequence=6, fleets=[fleet(30, in_flight=2, replicas=[replica(30, in_flight=2)])]),
-        ),
-        1.0,
+    merged = after_a_second_of_two(
+        fleet(10, in_flight=1, replicas=[replica(10, in_flight=1)]),
+        fleet(30, in_flight=2, replicas=[replica(30, in_flight=2)]),
     )
     numbers = merged.fleets["digits"]
     assert (numbers.rps, numbers.in_flight) == (40.0, 3)
@@ -136,16 +137,9 @@ def test_percentiles_look_back_over_the_window_and_then_forget() -> None:
 
 def test_percentiles_are_merged_and_never_averaged() -> None:
     """A slow worker with few requests: the average of the two p50 would be 0.505 s."""
-    state = MergeState()
-    one, two = "host/1/0", "host/1/1"
-    merge(state, heard(report(one, sequence=5), report(two, sequence=5)), 0.0)
-    merged = merge(
-        state,
-        heard(
-            report(one, sequence=6, fleets=[fleet(990, latencies=[0.01] * 990)]),
-            report(two, sequence=6, fleets=[fleet(10, latencies=[1.0] * 10)]),
-        ),
-        1.0,
+    merged = after_a_second_of_two(
+        fleet(990, latencies=[0.01] * 990),
+        fleet(10, latencies=[1.0] * 10),
     )
     assert merged.total.p50_s == pytest.approx(0.01, rel=0.02)
     assert merged.total.p99_s == pytest.approx(0.01, rel=0.02)
