@@ -1,15 +1,10 @@
-/** A fleet's page: wires feed, events, policy and row actions to what is drawn. */
+/** A fleet's page: its replicas, its policy, and what can be done about both. */
 import { ChartPanel } from "../charts/chart_panel.js";
 import { IN_FLIGHT, LATENCY, REQUESTS } from "../charts/kinds.js";
-import { markersOf } from "../charts/markers.js";
-import { chosenRange } from "../charts/range.js";
-import { plural } from "../format.js";
-import { html, render } from "../html.js";
-import { showBadge } from "../live/badge.js";
-import { Events } from "../live/events.js";
-import { Feed } from "../live/feed.js";
+import { html } from "../html.js";
+import { LivePage, place } from "../live/live_page.js";
 import { Banner } from "../parts/banner.js";
-import { searchField } from "../parts/search.js";
+import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
 import { NoReplicas, SendRequest } from "./commands.js";
@@ -20,45 +15,16 @@ import { ReplicaTable } from "./replica_table.js";
 import { RowActions } from "./row_actions.js";
 import { verdict } from "./verdict.js";
 
-const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 const { fleet = "", protocol = "", proxyUrl = "" } = place.dataset;
+const page = new LivePage(`/ws/fleets/${fleet}`, fleet);
+const { draw, events, feed } = page;
 const model = new FleetModel(fleet, draw);
-const events = new Events(fleet, draw);
 const policy = new Policy(fleet, draw);
 const actions = new RowActions(fleet, draw);
-const seconds = chosenRange(draw);
-let search = "";
 
-const feed = new Feed(`/ws/fleets/${fleet}`, {
-  hello: (hello) => (model.hello(hello), changed()),
-  frame: (frame) => (model.take(frame), changed()),
-  change: () => (badge(), draw()),
-});
-const badge = showBadge(feed);
-
-function changed() {
-  events.hint(model.signature());
-  if (model.frame) {
-    policy.hint(model.frame.summary.revision);
-    const workers = document.querySelector("[data-workers]");
-    if (workers) workers.textContent = `${plural(model.frame.workers, "worker")} · table ${model.frame.table}`;
-  }
-  draw();
-}
-
-let skeleton = true;
-
-function draw() {
-  if (feed.liveness === "connecting") return; // the skeleton stays
-  if (skeleton) place.replaceChildren();
-  skeleton = false;
-  render(html`<${Page} />`, place);
-}
-
-function Page() {
+function Fleet() {
   const { frame } = model;
-  const markers = markersOf(events.list ?? []);
-  const chart = { series: model.series, seconds: seconds(), markers, markersVersion: events.version };
+  const chart = page.chart(model.series);
   return html`
     ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
     <div class="columns">
@@ -78,15 +44,15 @@ function Page() {
 
 function Replicas() {
   const { frame } = model;
-  if (!frame) {
-    return html`<section class="panel empty"><h2>Nothing is measured yet</h2>
-      <p>The conductor has not sent a frame of this fleet. Is it running? <code>manage.py conductor</code></p></section>`;
-  }
+  if (!frame) return html`<${NothingMeasured}>The conductor has not sent a frame of this fleet.<//>`;
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} />`;
-  return html`<${ReplicaTable} model=${model} actions=${actions} search=${search} />`;
+  return html`<${ReplicaTable} model=${model} actions=${actions} search=${page.search} />`;
 }
 
-searchField({ changed: (words) => ((search = words), draw()) });
+page.start({
+  model,
+  content: Fleet,
+  workers: () => model.frame?.workers ?? 0,
+  fresh: () => policy.hint(model.frame?.summary.revision ?? 0),
+});
 policy.read();
-events.start();
-feed.start();

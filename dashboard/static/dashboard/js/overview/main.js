@@ -1,15 +1,10 @@
-/** The overview page: wires feed, events and search to what is drawn. */
+/** The overview page: every fleet, and how all is together. */
 import { ChartPanel } from "../charts/chart_panel.js";
 import { LATENCY, REQUESTS } from "../charts/kinds.js";
-import { markersOf } from "../charts/markers.js";
-import { chosenRange } from "../charts/range.js";
-import { plural } from "../format.js";
-import { html, render } from "../html.js";
-import { showBadge } from "../live/badge.js";
-import { Events } from "../live/events.js";
-import { Feed } from "../live/feed.js";
+import { html } from "../html.js";
+import { LivePage } from "../live/live_page.js";
 import { Banner } from "../parts/banner.js";
-import { searchField } from "../parts/search.js";
+import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
 import { NoFleets } from "./empty.js";
@@ -19,45 +14,21 @@ import { OverviewModel } from "./model.js";
 import { verdict } from "./verdict.js";
 import { Workers } from "./workers.js";
 
-const place = /** @type {HTMLElement} */ (document.getElementById("app"));
+const page = new LivePage("/ws/overview", null);
+const { events, feed } = page;
 const model = new OverviewModel();
-const events = new Events(null, draw);
-const seconds = chosenRange(draw);
-let search = "";
 
-const feed = new Feed("/ws/overview", {
-  hello: (hello) => (model.hello(hello), changed()),
-  frame: (frame) => (model.take(frame), changed()),
-  change: () => (badge(), draw()),
-});
-const badge = showBadge(feed);
-
-function changed() {
-  events.hint(model.signature());
-  const workers = document.querySelector("[data-workers]");
-  if (workers && model.frame) workers.textContent = `${plural(model.frame.workers.length, "worker")} · table ${model.frame.table}`;
-  draw();
-}
-
-let skeleton = true;
-
-function draw() {
-  if (feed.liveness === "connecting") return; // the skeleton stays
-  if (skeleton) place.replaceChildren();
-  skeleton = false;
-  render(html`<${Page} />`, place);
-}
-
-function Page() {
+function Overview() {
   const { frame } = model;
-  if (!frame) return html`<${Waiting} />`;
+  if (!frame) {
+    return html`<${NothingMeasured}>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.<//>`;
+  }
   if (!frame.fleets.length) return html`<${NoFleets} /><${Workers} frame=${frame} />`;
-  const markers = markersOf(events.list ?? []);
-  const chart = { series: model.series, seconds: seconds(), markers, markersVersion: events.version };
+  const chart = page.chart(model.series);
   return html`
     <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [])} />
     <${Figures} model=${model} frame=${frame} />
-    <${FleetTable} model=${model} fleets=${frame.fleets} search=${search} />
+    <${FleetTable} model=${model} fleets=${frame.fleets} search=${page.search} />
     <div class="columns">
       <div class="data"><${ChartPanel} kind=${REQUESTS} ...${chart} /></div>
       <div class="data"><${ChartPanel} kind=${LATENCY} ...${chart} /></div>
@@ -66,19 +37,10 @@ function Page() {
     <${Workers} frame=${frame} />`;
 }
 
-/** Connected, but no frame has ever been made. */
-function Waiting() {
-  return html`<section class="panel empty"><h2>Nothing is measured yet</h2>
-    <p>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.
-      ${" "}Is it running? <code>manage.py conductor</code></p></section>`;
+/** The only fleet found is opened. */
+function enter() {
+  const found = model.frame ? foundFleets(model.frame.fleets, page.search) : [];
+  if (found.length === 1) location.assign(`/fleets/${found[0].name}`);
 }
 
-searchField({
-  changed: (words) => ((search = words), draw()),
-  enter: () => {
-    const found = model.frame ? foundFleets(model.frame.fleets, search) : [];
-    if (found.length === 1) location.assign(`/fleets/${found[0].name}`);
-  },
-});
-events.start();
-feed.start();
+page.start({ model, content: Overview, workers: () => model.frame?.workers.length ?? 0, enter });
