@@ -31,6 +31,7 @@ from time import monotonic
 
 from routing.http.answers import CONTINUE
 from routing.http.errors import RequestRefused
+from routing.http.lingering import Lingering
 from routing.http.partial_head import PartialHead
 from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
@@ -55,7 +56,6 @@ class ClientConnection(asyncio.Protocol):
         "_known_head",
         "_known_stop",
         "_limits",
-        "_lingered",
         "_lingering",
         "_partial",
         "_reading",
@@ -85,13 +85,13 @@ class ClientConnection(asyncio.Protocol):
         """A free place for the host."""
         self.deadline = 0.0
         self._since = 0.0
-        """Idle, in an incomplete head, or lingering since."""
+        """Idle or in an incomplete head since."""
         self._reading: Reading = None  # type: ignore[assignment]
         self._write_paused_at = 0.0
         self._ending = False
         """No further request is served."""
-        self._lingering = False
-        self._lingered = 0
+        self._lingering: Lingering | None = None
+        """Set once nothing more is written."""
 
         # Of the bytes not yet given to anyone.
         self._known = b""
@@ -111,7 +111,7 @@ class ClientConnection(asyncio.Protocol):
         """Set while more of the request's body is to come."""
 
     def __repr__(self) -> str:
-        state = "lingering" if self._lingering else "idle" if self.exchange is None else "serving"
+        state = "lingering" if self._lingering is not None else "idle" if self.exchange is None else "serving"
         return f"<ClientConnection {self.peer.decode()} {state}>"
 
     # Called by the event loop.
@@ -139,8 +139,7 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self._hold(data)
         elif self._ending:
-            self._lingered += len(data)
-            if self._lingered > self._limits.linger_bytes:
+            if self._lingering is not None and self._lingering.drop(data):
                 self.transport.abort()
         elif self._partial is not None:
             self._continue_head(data)
@@ -173,17 +172,14 @@ class ClientConnection(asyncio.Protocol):
     # Called by the exchange.
 
     @property
-    def receiving(self) -> bool:
-        """Whether more of the request's body is to come."""
-        return self._body is not None
-
-    @property
     def write_paused(self) -> bool:
         return self._write_paused_at > 0.0
 
     @property
     def busy(self) -> bool:
         """Whether closing now would cut off a request or an answer."""
+        if self._lingering is not None:
+            return self._lingering.busy
         return self.exchange is not None or self._partial is not None or self._ending
 
     def may_go_on(self, complete: bool) -> bool:
@@ -196,7 +192,7 @@ class ClientConnection(asyncio.Protocol):
         self._since = now
         self.deadline = 0.0
         if not keep or self._body is not None:
-            self._shut()
+            self._shut(now)
         elif not self._held:
             self._ready = self._known_head
         elif not self._serving:
@@ -229,9 +225,7 @@ class ClientConnection(asyncio.Protocol):
     def close_if_idle(self) -> None:
         """For draining: between two requests, nothing is lost by closing."""
         if self.exchange is None and self._partial is None and not self._ending:
-            self._ending = True
-            self._host.writes.flush()
-            self.transport.close()
+            self._linger(monotonic(), answered=False)
 
     def check(self, now: float) -> None:
         exchange = self.exchange
@@ -245,21 +239,20 @@ class ClientConnection(asyncio.Protocol):
             exchange.check(now)
 
     def _check_idle(self, now: float) -> None:
-        limits = self._limits
-        if self._lingering:
-            limit = limits.linger_s
-        else:
-            limit = self._idle_limit_s if self._partial is None else limits.head_timeout_s
+        if self._lingering is not None:
+            if self._lingering.is_over(now):
+                self.transport.abort()
+            return
+        limit = self._idle_limit_s if self._partial is None else self._limits.head_timeout_s
         self.deadline = self._since + limit
         if now < self.deadline:
             return
-        if self._lingering or self.transport.get_write_buffer_size():
+        if self._ending or self.transport.get_write_buffer_size():
             self.transport.abort()
         elif self._partial is not None:
             self._refuse(RequestRefused(408, "head_timeout", "the request head was not complete in time"))
         else:
-            self._ending = True
-            self.transport.close()
+            self._linger(now, answered=False)
 
     # Reading requests.
 
@@ -379,29 +372,34 @@ class ClientConnection(asyncio.Protocol):
 
     # Ending.
 
+    def _shut(self, now: float) -> None:
+        """The last answer is written. While draining, the client does not know yet that it was the last."""
+        if self._body is not None or self._held or self._host.draining:
+            self._linger(now, answered=True)
+        else:
+            self._ending = True
+            self._ready = None
+            self._host.writes.flush()
+            self.transport.close()
+
     def _refuse(self, error: RequestRefused) -> None:
         """Answer a request whose head cannot be accepted."""
         self._partial = None
         self.write(self._host.refusal(error))
-        self._since = monotonic()
-        self._shut(linger=True)
+        self._linger(monotonic(), answered=True)
 
-    def _shut(self, linger: bool = False) -> None:
-        """Close after what is written. What the client still sends is drained for a while first, for a
-        close with unread bytes resets the connection and may destroy the answer (RFC 9112 §9.6)."""
+    def _linger(self, now: float, answered: bool) -> None:
+        """End after what is written, with a FIN, and close a while later."""
         self._ending = True
         self._ready = None
-        if linger or self._body is not None or self._held:
-            self._lingering = True
-            self._body = None
-            self._held = b""
-            self.deadline = 0.0
-            self._reading.go_on(HELD | UPLOAD)
-            self._host.writes.flush()
+        self._body = None
+        self._held = b""
+        self.deadline = 0.0
+        self._reading.go_on(HELD | UPLOAD)
+        self._host.writes.flush()
+        if not self.transport.is_closing():
+            self._lingering = Lingering(self.transport, self._limits, now, answered)
             self.transport.write_eof()
-        else:
-            self._host.writes.flush()
-            self.transport.close()
 
     def _gone(self) -> None:
         self._ending = True

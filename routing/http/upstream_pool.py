@@ -38,7 +38,6 @@ class UpstreamPool:
         "idle",
         "open",
         "port",
-        "tag",
         "writes",
     )
 
@@ -66,8 +65,6 @@ class UpstreamPool:
         """The one used last is at the end."""
         self.open: set[UpstreamConnection] = set()
         self.deadline = 0.0
-        self.tag = b""
-        """A free place for the owner."""
 
     def __repr__(self) -> str:
         return f"<UpstreamPool {self.authority.decode()} open={len(self.open)} idle={len(self.idle)}>"
@@ -130,7 +127,3 @@ class UpstreamPool:
         while idle and now - idle[0].idle_since >= self._max_idle_s:
             idle.pop(0).discard()
         self.deadline = idle[0].idle_since + self._max_idle_s if idle else now + self._max_idle_s
-
-    def close_idle(self) -> None:
-        while self.idle:
-            self.idle.pop().discard()

@@ -1,0 +1,189 @@
+"""Connections that the proxy ends while the client sends: a FIN or a whole answer, never a reset (F12)."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from routing.http.client import ClientConnection
+from routing.http.limits import Limits
+from routing.proxy import ProxySettings
+from tests.proxy.rig import OK, OK_ANSWER, ReplicaConnection, Rig, Seen, StartRig, until
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n"
+LINGER_S = 20.0
+
+
+def idle_limit_passes(rig: Rig) -> None:
+    """What the sweeper does later, now: no byte that is sent just before can be read in between."""
+    (connection,) = rig.proxy._clients
+    connection.check(time.monotonic() + Limits().keep_alive_s + 1)
+
+
+def server_drains(rig: Rig) -> None:
+    rig.proxy.drain()
+
+
+ENDS: dict[str, Callable[[Rig], None]] = {"idle limit": idle_limit_passes, "drain": server_drains}
+either_end = pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+
+
+@pytest.fixture
+async def lingering_rig(start_rig: StartRig) -> Rig:
+    rig = await start_rig(ProxySettings(limits=Limits(linger_s=LINGER_S)))
+    rig.fleet(await rig.replica())
+    return rig
+
+
+@contextlib.asynccontextmanager
+async def raw_client(rig: Rig, receive_buffer: int = 0) -> AsyncIterator[socket.socket]:
+    """A socket whose ``send`` is done when it returns, and which tells every error."""
+    with socket.socket() as client:
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", rig.port))
+        yield client
+
+
+async def received(client: socket.socket, count: int = 65_536) -> bytes:
+    async with asyncio.timeout(10.0):
+        return await asyncio.get_running_loop().sock_recv(client, count)
+
+
+async def whole_answer(client: socket.socket) -> bytes:
+    said = b""
+    while not said.endswith(b"\r\n\r\nok"):
+        piece = await received(client)
+        assert piece, said
+        said += piece
+    return said
+
+
+@either_end
+async def test_request_that_is_not_read_yet(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
+    async with raw_client(lingering_rig) as client:
+        client.send(GET)
+        await whole_answer(client)
+        client.send(GET)
+        end(lingering_rig)
+        assert await received(client) == b""
+        # Only the first was served, so that the client may send the second elsewhere.
+        assert len(lingering_rig.replicas[0].requests) == 1
+
+
+@either_end
+async def test_request_that_comes_after_the_fin(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
+    """A client that does not look before it sends: a closed socket would answer its head with a reset, and
+    sending the body would fail."""
+    async with raw_client(lingering_rig) as client:
+        client.send(GET)
+        await whole_answer(client)
+        end(lingering_rig)
+        assert await received(client) == b""
+        client.send(POST)
+        for _ in range(60):
+            client.send(bytes(1000))
+        assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+        assert await received(client) == b""
+        assert len(lingering_rig.replicas[0].requests) == 1
+        assert lingering_rig.proxy.clients == 1
+    # The client closed: there is nothing to wait for.
+    await until(lambda: lingering_rig.proxy.clients == 0)
+
+
+@either_end
+async def test_connection_without_any_request(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
+    async with raw_client(lingering_rig) as client:
+        await until(lambda: lingering_rig.proxy.clients == 1)
+        client.send(GET)
+        end(lingering_rig)
+        assert await received(client) == b""
+
+
+async def test_request_while_a_draining_proxy_ends_the_one_before(
+    lingering_rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer that says "close" crosses the next request, and is not destroyed by it."""
+    finish = ClientConnection.finish
+    async with raw_client(lingering_rig) as client:
+
+        async def drain_first(connection: ReplicaConnection, seen: Seen) -> None:
+            lingering_rig.proxy.drain()
+            connection.transport.write(OK_ANSWER)
+
+        def send_and_finish(connection: ClientConnection, now: float, keep: bool) -> None:
+            client.send(GET)
+            finish(connection, now, keep)
+
+        lingering_rig.replicas[0].script = drain_first
+        monkeypatch.setattr(ClientConnection, "finish", send_and_finish)
+        client.send(GET)
+        assert b"\r\nConnection: close\r\n" in await whole_answer(client)
+        assert await received(client) == b""
+        assert not lingering_rig.proxy.idle()
+    await until(lingering_rig.proxy.idle)
+
+
+async def test_idle_connections_do_not_hold_a_drain_up(start_rig: StartRig) -> None:
+    rig = await start_rig(ProxySettings(limits=Limits(linger_s=0.2)))
+    rig.fleet(await rig.replica())
+    async with raw_client(rig) as client:
+        client.send(GET)
+        await whole_answer(client)
+        rig.proxy.drain()
+        assert rig.proxy.idle()
+        # A client that never closes its side is not waited for any longer.
+        await until(lambda: rig.proxy.clients == 0)
+        assert await received(client) == b""
+
+
+async def test_what_is_sent_after_the_fin_is_bounded(start_rig: StartRig) -> None:
+    rig = await start_rig(ProxySettings(limits=Limits(linger_s=LINGER_S, linger_bytes=5000)))
+    rig.fleet(await rig.replica())
+    async with raw_client(rig) as client:
+        await until(lambda: rig.proxy.clients == 1)
+        rig.proxy.drain()
+        (connection,) = rig.proxy._clients
+        client.send(bytes(4000))
+        await until(lambda: connection._lingering is not None and connection._lingering._received == 4000)
+        assert not connection.transport.is_closing()
+        client.send(bytes(4000))
+        await until(lambda: rig.proxy.clients == 0)
+
+
+async def test_an_answer_that_is_still_being_taken_is_not_cut(start_rig: StartRig) -> None:
+    """The drain comes after the answer's last byte was written, and before the client has read it."""
+    rig = await start_rig(ProxySettings(limits=Limits(linger_s=1.0, write_stall_s=60.0)))
+    replica = await rig.replica()
+    rig.fleet(replica)
+    size = 1 << 20
+
+    async def large(connection: ReplicaConnection, seen: Seen) -> None:
+        connection.transport.write(OK + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
+
+    replica.script = large
+    async with raw_client(rig, receive_buffer=4096) as client:
+        await until(lambda: rig.proxy.clients == 1)
+        (connection,) = rig.proxy._clients
+        kernel_side = connection.transport.get_extra_info("socket")
+        kernel_side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client.send(GET)
+        pool = rig.table.fleets["f"]
+        taken = b""
+        while not pool.counters.answered:
+            taken += await received(client, 1024)
+        assert connection.transport.get_write_buffer_size() > 0
+        rig.proxy.drain()
+        assert not rig.proxy.idle()
+        now = time.monotonic()
+        for later in (2.0, 30.0):
+            connection.check(now + later)
+        while piece := await received(client, 1 << 20):
+            taken += piece
+        assert len(taken.partition(b"\r\n\r\n")[2]) == size
+    await until(rig.proxy.idle)
