@@ -1,6 +1,8 @@
 """Parts of the pages that can be asked directly: the browser imports the module and calls it."""
 
+import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,18 +11,18 @@ from playwright.sync_api import Page
 pytestmark = pytest.mark.browser
 
 
+def in_module(page: Page, name: str, code: str) -> Any:
+    """Runs code in which ``it`` is a module of this page."""
+    # Under hashed names: the page's own import of it tells which.
+    found = page.evaluate("() => performance.getEntriesByType('resource').map(one => one.name)")
+    stem = f"/dashboard/js/{name}."
+    url = next(one for one in found if stem in one)
+    return page.evaluate(f"async () => {{ const it = await import('{url}'); {code} }}")
+
+
 @pytest.fixture
 def call(open_page: Callable[..., Page]) -> Callable[[str, str], Any]:
-    page = open_page("/")
-
-    # Under hashed names: the page's own import of it tells which.
-    def in_module(name: str, code: str) -> Any:
-        found = page.evaluate("() => performance.getEntriesByType('resource').map(one => one.name)")
-        stem = f"/dashboard/js/{name}."
-        url = next(one for one in found if stem in one)
-        return page.evaluate(f"async () => {{ const it = await import('{url}'); {code} }}")
-
-    return in_module
+    return partial(in_module, open_page("/"))
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,27 @@ def test_series_keep_a_quarter_of_an_hour(call: Callable[[str, str], Any]) -> No
         """,
     )
     assert length == [960, 960, 4999]
+
+
+def test_a_write_says_how_many_workers_have_it(
+    open_page: Callable[..., Page], new_fleet: Callable[..., str]
+) -> None:
+    page = open_page(f"/fleets/{new_fleet()}")
+
+    def said(
+        live: int, applied: int, refused: int = 0, *, changed: bool = True, published: bool = True
+    ) -> tuple[str, bool]:
+        workers = {"live": live, "applied": applied, "refused": refused, "waited_ms": 11.6}
+        answer = {"changed": ["x"] if changed else [], "published": published, "workers": workers}
+        outcome = in_module(page, "fleet/applied", f"return it.applied({json.dumps(answer)}, 'draining')")
+        return outcome["text"], outcome["everywhere"]
+
+    assert said(2, 2) == ("draining · 2 of 2 workers in 12 ms", True)
+    assert said(2, 1) == ("draining · 1 of 2 workers within 12 ms, the rest follow", False)
+    assert said(2, 1, 1) == (
+        "draining · refused by 1 of 2 workers, which keep the old table",
+        False,
+    )
+    assert said(0, 0) == ("draining · no proxy worker is running; they apply it when they start", False)
+    assert said(2, 0, published=False)[0].startswith("draining · saved; Redis is away")
+    assert said(2, 2, changed=False) == ("nothing to change: it was so already", True)

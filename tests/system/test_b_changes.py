@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.browser.reach import reaches_all
 from tests.server.rig import until
 from tests.system.stack import Stack, Traffic, exchange
 
@@ -37,6 +38,7 @@ def test_the_strategy_changes_under_way(stack: Stack, policy_revision: int) -> N
         answer = stack.api("PATCH", "/fleets/digits/policy", change)
         assert answer["revision"] == policy_revision + 1
         assert answer["workers"]["live"] == 2
+        reaches_all(lambda: stack.api("PATCH", "/fleets/digits/policy", change), 2)
         seen = traffic.wait_for(140, changed + EFFECT_S)
     shares = Counter(one.replica for one in seen)
     assert shares["linear"] / len(seen) == pytest.approx(4 / 7, abs=0.05)

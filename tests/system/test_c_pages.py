@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import LIMIT_MS, sign_in
+from tests.browser.reach import reaches_all
 from tests.server.rig import until
 from tests.system.stack import Stack, Traffic
 
@@ -66,7 +67,8 @@ def change_strategy(page: Page, stack: Stack) -> None:
     policy = page.get_by_role("region", name="Policy")
     policy.get_by_label("Strategy").select_option("round_robin")
     policy.get_by_role("button", name="Apply").click()
-    expect(policy.locator(".result")).to_contain_text(re.compile(r"revision \d+ · \d of 2 workers"))
+    expect(policy.locator(".result")).to_contain_text(re.compile(r"revision \d+ · [012] of 2 workers"))
+    reaches_all(lambda: stack.api("PATCH", "/fleets/digits/policy", {"strategy": "round_robin"}), 2)
     assert stack.api("GET", "/fleets/digits/policy")["policy"]["strategy"] == "round_robin"
     policy.get_by_role("button", name=re.compile("back to revision")).click()
     expect(policy.get_by_label("Strategy")).to_have_value("least_expected_work")
