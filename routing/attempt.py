@@ -12,6 +12,7 @@ from routing.policies.fleet_speed import FleetSpeed
 from routing.replica import Replica
 
 LEARN_STREAM_EVERY_S = 0.25
+_SUCCESS = Outcome.SUCCESS
 
 
 class Judge(Protocol):
@@ -77,29 +78,32 @@ class Attempt:
             if now - self._learned_at >= LEARN_STREAM_EVERY_S:
                 self._learn_passing(now)
 
-    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> None:
+    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
         """End it: uncount, learn, judge. ``output_tokens``: of the whole answer, 0 when not known.
 
         ``at_once``: the answer came in one piece and :meth:`first_byte` was not called, for its first byte
-        came with its last. Raises RuntimeError when it was settled before.
+        came with its last. Returns the sketch's bucket for the seconds it took. Raises RuntimeError when it
+        was settled before.
         """
         if not self._open:
             raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
         self._open = False
         replica = self.replica
         uncount(replica, self.work)
+        seconds = now - self.started
+        bucket = bucket_of(seconds)
+        if at_once:
+            replica.heard_at = now
+            counts = replica.first_byte
+            counts[bucket] = counts.get(bucket, 0) + 1
         tokens = output_tokens or self._tokens
-        replica.output_tokens += tokens
-        if outcome is Outcome.SUCCESS:
-            seconds = now - self.started
+        if tokens:
+            replica.output_tokens += tokens
+        if outcome is _SUCCESS:
             replica.succeeded += 1
             replica.heard_at = now
-            bucket = bucket_of(seconds)
             counts = replica.latency
             counts[bucket] = counts.get(bucket, 0) + 1
-            if at_once:
-                counts = replica.first_byte
-                counts[bucket] = counts.get(bucket, 0) + 1
             if tokens:
                 self._learn_rest(now, tokens)
             else:
@@ -108,11 +112,10 @@ class Attempt:
             if state.failures or state.until:
                 self._judge.answered(self, now)
         else:
-            if at_once:
-                self.first_byte(now)
             self._judge.not_answered(self, outcome, now)
         if replica.leaving and not replica.in_flight:
             self._judge.emptied(replica)
+        return bucket
 
     def _learn_passing(self, now: float) -> None:
         """Learn from a stream as it passes, once a scale of tokens is known."""

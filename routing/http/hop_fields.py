@@ -21,7 +21,7 @@ _OURS = re.compile(
     rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
     rb"|x-(?:forwarded-(?:for|proto)|request-id|switchyard-(?:fleet|replica))):[ \t]*+([^\r]*+)"
 )
-_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
+REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
 _DROPPED = frozenset(
     {b"te", b"trailer", b"upgrade", b"keep-alive", b"proxy-connection", b"proxy-authorization"}
@@ -101,7 +101,7 @@ class _RareFields:
         """Take note of one field; whether it is forwarded as it is."""
         head = self._head
         if name == b"x-request-id":
-            if _REQUEST_ID.match(value):
+            if REQUEST_ID.match(value):
                 head.request_id = value
         elif name == b"connection":
             self._connection(members(value))

@@ -1,0 +1,155 @@
+"""Head templates: what one recognises is read as the whole check reads it, and nothing is recognised that
+the whole check refuses."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.http.errors import RequestRefused
+from routing.http.head_template import HeadTemplate, template_of
+from routing.http.limits import Limits
+from routing.http.request_head import RequestHead, parse_request_head
+
+LONGEST = 4096
+USUAL = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: one\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 12\r\nTraceParent: 00-aa-bb-01\r\n\r\n"
+)
+
+
+def parse(head: bytes) -> RequestHead:
+    return parse_request_head(head, 0, head.find(b"\r\n\r\n"), Limits())
+
+
+def template(text: bytes) -> HeadTemplate | None:
+    return template_of(text, parse(text), LONGEST)
+
+
+def what(head: RequestHead) -> dict[str, object]:
+    return {name: getattr(head, name) for name in RequestHead.__slots__}
+
+
+def test_other_values_give_another_head_with_the_same_note() -> None:
+    known = parse(USUAL)
+    known.note = note = object()
+    made = template_of(USUAL, known, LONGEST)
+    assert made is not None
+    other = USUAL.replace(b"one", b"two").replace(b"12", b"4711").replace(b"aa-bb", b"cc-dd")
+    head = made.recognise(b"before" + other + b"body", 6)
+    assert head is not None
+    assert made.end == 6 + len(other)
+    assert head.note is note
+    head.note = None
+    assert what(head) == what(parse(other))
+    assert (head.content_length, head.request_id) == (4711, b"two")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"12", b""),
+        (b"12", b"-1"),
+        (b"12", b"+1"),
+        (b"12", b"1 "),
+        (b"12", b"1,1"),
+        (b"12", b"\xb2"),
+        (b"12", b"1" * 19),
+        (b"one", b""),
+        (b"one", b"a b"),
+        (b"one", b"x" * 129),
+        (b"one", b"a\nb"),
+        (b"bb-01", b"\x00"),
+        (b"bb-01", b"a\rb"),
+        (b"bb-01", b"a\nContent-Length: 3"),
+        (b"bb-01", b"a\r\nContent-Length: 3"),
+        (b"bb-01", b"a" * LONGEST),
+        (b"a.test", b"b.test"),
+        (b"POST", b"PUT"),
+        (b"\r\n\r\n", b"\r\n"),
+        (b"Content-Length", b"content-length"),
+    ],
+)
+def test_what_is_not_alike_is_left_to_the_whole_check(old: bytes, new: bytes) -> None:
+    made = template(USUAL)
+    assert made is not None
+    assert made.recognise(USUAL.replace(old, new), 0) is None
+    assert made.recognise(USUAL, 0) is not None
+
+
+def test_an_incomplete_head_is_not_recognised() -> None:
+    made = template(USUAL)
+    assert made is not None
+    assert all(made.recognise(USUAL[:size], 0) is None for size in range(len(USUAL)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Via: 1.1 other",
+        b"X-Forwarded-For: 1.2.3.4",
+        b"Expect: 100-continue",
+        b"X-Switchyard-Fleet: m",
+        b"TraceParent: 00-twice-00-00",
+        b"X-Request-Id:",
+    ],
+)
+def test_heads_with_more_to_them_have_no_template(line: bytes) -> None:
+    assert template(USUAL.replace(b"\r\nHost", b"\r\n" + line + b"\r\nHost")) is None
+
+
+def test_a_head_without_a_value_of_its_own_has_no_template() -> None:
+    assert template(b"GET / HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\n\r\n") is None
+
+
+def test_what_connection_names_is_cut_out_of_the_next_head_too() -> None:
+    text = USUAL.replace(b"Host", b"Connection: traceparent\r\nHost")
+    made = template(text)
+    assert made is not None
+    head = made.recognise(text.replace(b"aa-bb", b"secret"), 0)
+    assert head is not None
+    assert b"secret" not in head.fields
+
+
+LINES = [
+    b"content-length:%b",
+    b"Content-Length: %b",
+    b"X-Request-Id: %b",
+    b"x-request-id:\t%b",
+    b"traceparent: %b",
+    b"Tracestate:%b",
+    b"Idempotency-Key:  %b",
+    b"X_Under: 1",
+    b"X-Content-Length: 3",
+    b"Connection: close",
+    b"Connection: idempotency-key, content-length",
+    b"Accept: */*",
+    b"Transfer-Encoding: chunked",
+]
+VALUES = st.sampled_from(
+    [b"1", b"22", b"", b" 3", b"4 ", b"abc", b"a\tb", b"\xff", b"0", b"x-y", b"1\r\nA: 2"]
+)
+
+
+@given(
+    lines=st.lists(st.sampled_from(LINES), max_size=6),
+    first=st.lists(VALUES, min_size=6, max_size=6),
+    second=st.lists(VALUES, min_size=6, max_size=6),
+)
+def test_recognised_heads_are_read_as_the_whole_check_reads_them(
+    lines: list[bytes], first: list[bytes], second: list[bytes]
+) -> None:
+    def head(values: list[bytes]) -> bytes:
+        filled = [line.replace(b"%b", value) for line, value in zip(lines, values, strict=False)]
+        return b"\r\n".join([b"POST /v1/x HTTP/1.1", b"Host: h", *filled]) + b"\r\n\r\n"
+
+    known, other = head(first), head(second)
+    try:
+        made = template(known)
+    except RequestRefused:
+        return
+    if made is None:
+        return
+    found = made.recognise(other, 0)
+    if found is not None:
+        assert what(found) == what(parse(other))
+        assert made.end == len(other)
