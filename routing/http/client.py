@@ -13,7 +13,8 @@ None       any    True    dropped: the last answer is written, the client still 
 
 What a request means is no business of this module: the *exchange* that the host makes for each head
 is told of body bytes, of the client's leaving, and of time passing; it writes its answer through
-``write`` and says ``finish`` once.
+``write`` and says ``finish`` once. How the connection ends, and its limits of time, are
+:mod:`routing.http.client_life`.
 
 Clients tend to repeat a head byte for byte. The last one is kept (``_known``): where the next begins
 with the same bytes, it was checked already. The usual request, a known head and the whole of its body in one
@@ -25,90 +26,40 @@ uvloop reports a client's close and its half-close alike, so either counts as th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
 from routing.http.answers import CONTINUE
+from routing.http.client_life import ClientLife
 from routing.http.errors import RequestRefused
-from routing.http.lingering import Lingering
 from routing.http.partial_head import PartialHead
 from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead, parse_request_head
-from routing.http.roles import ClientHost, Exchange
+from routing.http.roles import ClientHost
 from routing.http.syntax import HEAD_END, LINE_END
 
 _LONGEST_KNOWN = 4096
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(ClientLife):
     """One client's connection. See the module's text for its states."""
 
-    __slots__ = (
-        "_body",
-        "_ending",
-        "_held",
-        "_held_at",
-        "_host",
-        "_idle_limit_s",
-        "_known",
-        "_known_head",
-        "_known_stop",
-        "_limits",
-        "_lingering",
-        "_partial",
-        "_reading",
-        "_ready",
-        "_serving",
-        "_since",
-        "_write_paused_at",
-        "deadline",
-        "exchange",
-        "peer",
-        "tag",
-        "transport",
-        "write",
-    )
+    __slots__ = ("_held_at", "_known", "_known_head", "_known_stop", "_serving", "peer", "tag")
 
     def __init__(self, host: ClientHost) -> None:
-        # Of the connection.
-        self._host = host
-        self._limits = host.limits
-        self._idle_limit_s = self._limits.head_timeout_s
-        self.transport: asyncio.Transport = None  # type: ignore[assignment]
-        self.write: Callable[[bytes], None] = None  # type: ignore[assignment]
-        """The transport's, at the end of the loop's turn."""
+        super().__init__(host)
         self.peer = b""
         """The client's address, for X-Forwarded-For."""
         self.tag = b""
         """A free place for the host."""
-        self.deadline = 0.0
-        self._since = 0.0
-        """Idle or in an incomplete head since."""
-        self._reading: Reading = None  # type: ignore[assignment]
-        self._write_paused_at = 0.0
-        self._ending = False
-        """No further request is served."""
-        self._lingering: Lingering | None = None
-        """Set once nothing more is written."""
-
-        # Of the bytes not yet given to anyone.
         self._known = b""
         self._known_head: RequestHead | None = None
         self._known_stop = 0
         """Where the body of a request with this head ends."""
-        self._ready: RequestHead | None = None
-        """The known head, while the connection is idle and holds nothing."""
-        self._partial: PartialHead | None = None
-        self._held = b""
         self._held_at = 0
+        """Where in ``_held`` the next request begins."""
         self._serving = False
-
-        # Of the request that is being served.
-        self.exchange: Exchange | None = None
-        self._body: RequestBody | None = None
-        """Set while more of the request's body is to come."""
 
     def __repr__(self) -> str:
         state = "lingering" if self._lingering is not None else "idle" if self.exchange is None else "serving"
@@ -146,9 +97,6 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._serve(data, 0)
 
-    def eof_received(self) -> None:
-        self._gone()
-
     def connection_lost(self, exc: Exception | None) -> None:
         self._ending = True
         self._host.sweeper.discard(self)
@@ -159,32 +107,7 @@ class ClientConnection(asyncio.Protocol):
             exchange.client_gone()
         self._host.closed(self)
 
-    def pause_writing(self) -> None:
-        self._write_paused_at = monotonic()
-        if self.exchange is not None:
-            self.exchange.client_paused(True)
-
-    def resume_writing(self) -> None:
-        self._write_paused_at = 0.0
-        if self.exchange is not None:
-            self.exchange.client_paused(False)
-
     # Called by the exchange.
-
-    @property
-    def write_paused(self) -> bool:
-        return self._write_paused_at > 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Whether closing now would cut off a request or an answer."""
-        if self._lingering is not None:
-            return self._lingering.busy
-        return self.exchange is not None or self._partial is not None or self._ending
-
-    def may_go_on(self, complete: bool) -> bool:
-        """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
-        return not self._host.draining and not (complete and self._body is not None)
 
     def finish(self, now: float, keep: bool) -> None:
         """The answer is written to its end. ``keep``: the connection may serve another request."""
@@ -202,13 +125,6 @@ class ClientConnection(asyncio.Protocol):
                 self._reading.go_on(HELD)
             self._serve(held, position)
 
-    def abort(self) -> None:
-        """Cut the connection off, so that the client cannot take the answer for a whole one."""
-        self.exchange = None
-        self._ending = True
-        self._host.writes.flush()
-        self.transport.abort()
-
     def pause_body(self) -> None:
         """Read no more of the request's body for now."""
         if self._body is not None and not self._reading.is_stopped(UPLOAD):
@@ -219,40 +135,6 @@ class ClientConnection(asyncio.Protocol):
         if self._body is not None and self._reading.is_stopped(UPLOAD):
             self._body.resume(monotonic())
         self._reading.go_on(UPLOAD)
-
-    # Called by the host and the sweeper.
-
-    def close_if_idle(self) -> None:
-        """For draining: between two requests, nothing is lost by closing."""
-        if self.exchange is None and self._partial is None and not self._ending:
-            self._linger(monotonic(), answered=False)
-
-    def check(self, now: float) -> None:
-        exchange = self.exchange
-        if exchange is None:
-            self._check_idle(now)
-        elif self._write_paused_at and now - self._write_paused_at > self._limits.write_stall_s:
-            self._gone()
-        elif self._body is not None and self._body.is_slow(now):
-            exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
-        else:
-            exchange.check(now)
-
-    def _check_idle(self, now: float) -> None:
-        if self._lingering is not None:
-            if self._lingering.is_over(now):
-                self.transport.abort()
-            return
-        limit = self._idle_limit_s if self._partial is None else self._limits.head_timeout_s
-        self.deadline = self._since + limit
-        if now < self.deadline:
-            return
-        if self._ending or self.transport.get_write_buffer_size():
-            self.transport.abort()
-        elif self._partial is not None:
-            self._refuse(RequestRefused(408, "head_timeout", "the request head was not complete in time"))
-        else:
-            self._linger(now, answered=False)
 
     # Reading requests.
 
@@ -369,45 +251,3 @@ class ClientConnection(asyncio.Protocol):
             self._held_at = position
         if len(self._held) - self._held_at > self._limits.max_pipelined:
             self._reading.stop(HELD)
-
-    # Ending.
-
-    def _shut(self, now: float) -> None:
-        """The last answer is written. While draining, the client does not know yet that it was the last."""
-        if self._body is not None or self._held or self._host.draining:
-            self._linger(now, answered=True)
-        else:
-            self._ending = True
-            self._ready = None
-            self._host.writes.flush()
-            self.transport.close()
-
-    def _refuse(self, error: RequestRefused) -> None:
-        """Answer a request whose head cannot be accepted."""
-        self._partial = None
-        self.write(self._host.refusal(error))
-        self._linger(monotonic(), answered=True)
-
-    def _linger(self, now: float, answered: bool) -> None:
-        """End after what is written, with a FIN, and close a while later."""
-        self._ending = True
-        self._ready = None
-        self._body = None
-        self._held = b""
-        self.deadline = 0.0
-        self._reading.go_on(HELD | UPLOAD)
-        self._host.writes.flush()
-        if not self.transport.is_closing():
-            self._lingering = Lingering(self.transport, self._limits, now, answered)
-            self.transport.write_eof()
-
-    def _gone(self) -> None:
-        self._ending = True
-        exchange = self.exchange
-        if exchange is None:
-            self._host.writes.flush()
-            self.transport.close()
-        else:
-            self.exchange = None
-            exchange.client_gone()
-            self.transport.abort()

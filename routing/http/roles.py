@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
@@ -12,8 +12,45 @@ from routing.http.request_head import RequestHead
 from routing.http.sweep import Sweeper
 from routing.http.write_batch import WriteBatch
 
-if TYPE_CHECKING:
-    from routing.http.client import ClientConnection
+
+class Client(Protocol):
+    """One client's connection, as exchanges and its host see it."""
+
+    write: Callable[[bytes], None]
+    """Bytes of the answer; they go out at the end of the loop's turn."""
+    peer: bytes
+    """The client's address, for X-Forwarded-For."""
+    tag: bytes
+    """A free place for the host."""
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client takes its answer slowly."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether closing now would cut off a request or an answer."""
+        ...
+
+    def may_go_on(self, complete: bool) -> bool:
+        """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
+        ...
+
+    def finish(self, now: float, keep: bool) -> None:
+        """The answer is written to its end. ``keep``: the connection may serve another request."""
+
+    def abort(self) -> None:
+        """Cut the connection off, so that the client cannot take the answer for a whole one."""
+
+    def pause_body(self) -> None:
+        """Read no more of the request's body for now."""
+
+    def resume_body(self) -> None:
+        """Read on."""
+
+    def close_if_idle(self) -> None:
+        """Close between two requests, where nothing is lost by it."""
 
 
 class Exchange(Protocol):
@@ -49,10 +86,10 @@ class ClientHost(Protocol):
     draining: bool
     """Whether each connection is to be closed after its answer."""
 
-    def opened(self, client: ClientConnection) -> None: ...
-    def closed(self, client: ClientConnection) -> None: ...
+    def opened(self, client: Client) -> None: ...
+    def closed(self, client: Client) -> None: ...
     @property
-    def exchange(self) -> Callable[[ClientConnection, RequestHead], Exchange]:
+    def exchange(self) -> Callable[[Client, RequestHead], Exchange]:
         """Makes the exchange for a request head."""
         ...
 

@@ -15,37 +15,31 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from routing.http.chunked import ChunkedDecoder
+from routing.http.consumer import Consumer
 from routing.http.errors import BadChunk, BadResponse
 from routing.http.response_head import MAX_RESPONSE_HEAD, ResponseHead, parse_response_head
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END
-
-if TYPE_CHECKING:
-    from routing.http.upstream_pool import UpstreamPool
+from routing.http.write_batch import WriteBatch
 
 _LONGEST_KNOWN = 4096
 _HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
 
 
-class Consumer(Protocol):
-    """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
+class Owner(Protocol):
+    """Where a connection belongs: the pool of its replica."""
 
-    def informational(self, head: ResponseHead) -> None:
-        """A 1xx other than 100 and 101; the final response follows."""
+    authority: bytes
+    writes: WriteBatch
 
-    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
-        """The final head and what came with it, chunked coding removed."""
+    def opened(self, upstream: UpstreamConnection) -> None: ...
+    def closed(self, upstream: UpstreamConnection) -> None:
+        """May be said more than once."""
 
-    def data(self, piece: bytes, complete: bool, now: float) -> None:
-        """More of the body; ``piece`` may be empty only when complete."""
-
-    def lost(self, reason: str, untouched: bool) -> None:
-        """The connection broke or its bytes are invalid. ``untouched``: no response byte had arrived."""
-
-    def replica_paused(self, paused: bool) -> None:
-        """The replica takes the request body slowly (or keeps up again)."""
+    def release(self, upstream: UpstreamConnection, now: float) -> None:
+        """Its response is complete, and it can be used again."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -73,7 +67,7 @@ class UpstreamConnection(asyncio.Protocol):
         "write_paused",
     )
 
-    def __init__(self, pool: UpstreamPool) -> None:
+    def __init__(self, pool: Owner) -> None:
         self.pool = pool
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self._write: Callable[[bytes], None] = None  # type: ignore[assignment]

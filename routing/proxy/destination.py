@@ -25,7 +25,10 @@ class Unroutable(Exception):
 def find_planned(table: Table, plan: Plan) -> Pool:
     """The fleet for a plan that does not need the body. Raises :class:`Unroutable`."""
     if plan.kind == NAMED:
-        return _known(table, plan.name)
+        pool = table.resolve(plan.name)
+        if pool is None:
+            raise _unknown(table, plan.name)
+        return pool
     if table.default is None:
         words = f"the request names no fleet, and there is no default fleet; {_known_names(table)}"
         raise Unroutable(404, "no_fleet_named", words)
@@ -40,10 +43,11 @@ def read_body(table: Table, head: RequestHead, body: bytes) -> Ask:
         raise Unroutable(400, "bad_body", str(error)) from None
 
 
-def find_named(table: Table, model: str) -> Pool:
-    """The fleet of a body that names this model, or none. Raises :class:`Unroutable`."""
+def find_unnamed(table: Table, model: str) -> Pool:
+    """The default fleet, for a body that names no model. Raises :class:`Unroutable`, also where the body does
+    name a ``model``: no fleet bears that name."""
     if model:
-        return _known(table, model)
+        raise _unknown(table, model)
     if table.default is None:
         words = f"the body names no model, and there is no default fleet; {_known_names(table)}"
         raise Unroutable(400, "model_missing", words)
@@ -68,12 +72,9 @@ def _other_ask(table: Table, head: RequestHead, body: bytes) -> Ask:
     return openai.read(head.target, body)
 
 
-def _known(table: Table, name: str) -> Pool:
-    pool = table.resolve(name)
-    if pool is None:
-        words = f"there is no fleet or alias named {name!r} here; {_known_names(table)}"
-        raise Unroutable(404, "model_not_found", words)
-    return pool
+def _unknown(table: Table, name: str) -> Unroutable:
+    words = f"there is no fleet or alias named {name!r} here; {_known_names(table)}"
+    return Unroutable(404, "model_not_found", words)
 
 
 def _known_names(table: Table) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from routing.http.answers import answer
 from routing.pool import Refusal
@@ -12,9 +11,7 @@ from routing.proxy import search
 from routing.proxy.destination import Unroutable
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
-
-if TYPE_CHECKING:
-    from routing.proxy.exchange import Exchange
+from routing.proxy.state import ExchangeState
 
 
 class Failure:
@@ -29,7 +26,7 @@ class Failure:
         self.retry_after_s = retry_after_s
 
 
-def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now: float = 0.0) -> None:
+def close_books(exchange: ExchangeState, *, answered: bool, failed: bool = False, now: float = 0.0) -> None:
     """The fleet's side of an end. ``failed``: with an error that was not the client's."""
     search.end(exchange)
     pool = exchange.pool
@@ -44,7 +41,7 @@ def close_books(exchange: Exchange, *, answered: bool, failed: bool = False, now
         counters.errors += 1
 
 
-def answer_error(exchange: Exchange, failure: Failure) -> None:
+def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
     client, head = exchange.client, exchange.head
     if exchange.pool is not None:
@@ -71,13 +68,13 @@ def answer_error(exchange: Exchange, failure: Failure) -> None:
     client.finish(now, keep)
 
 
-def refuse(exchange: Exchange, error: Unroutable) -> None:
+def refuse(exchange: ExchangeState, error: Unroutable) -> None:
     """There is no fleet for this request."""
     exchange.proxy.rejected += 1
     answer_error(exchange, Failure(error.status, error.code, error.message, error.retry_after_s))
 
 
-def no_replica(exchange: Exchange, refusal: Refusal, failure: Failure | None) -> None:
+def no_replica(exchange: ExchangeState, refusal: Refusal, failure: Failure | None) -> None:
     """The pool has nobody (left). ``failure``: of the attempt before, which says more."""
     assert exchange.pool is not None
     if failure is None:
@@ -86,7 +83,7 @@ def no_replica(exchange: Exchange, refusal: Refusal, failure: Failure | None) ->
     answer_error(exchange, failure)
 
 
-def answer_locally(exchange: Exchange) -> None:
+def answer_locally(exchange: ExchangeState) -> None:
     client, head = exchange.client, exchange.head
     keep = head.keep_alive and client.may_go_on(True)
     fields = b"\r\nX-Request-Id: " + exchange.request_id

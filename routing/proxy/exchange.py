@@ -1,105 +1,34 @@
 """One exchange: a client's request, the attempts made for it, and its answer.
 
-Theory. An exchange goes through these states, told apart by three fields; each event below either
-moves it on or ends it, and whatever ends it settles the attempt that is open.
-
-=========== ======= ======== ====== ==============================================================
-state       attempt upstream answer what it waits for
-=========== ======= ======== ====== ==============================================================
-searching   None    None     None   the rest of the body, because only the body names the fleet
-connecting  set     None     None   a connection to the replica
-waiting     set     set      None   the response's head (and perhaps more of the request's body)
-answering   set     set      set    the rest of the response
-=========== ======= ======== ====== ==============================================================
-
-Whoever takes ``attempt`` away settles it. The usual request passes :meth:`begin`, then :meth:`response`,
-and nothing between them; each write is one joined piece of bytes.
+Here are the request and the attempts; :mod:`routing.proxy.state` has the fields and the theory of them,
+:mod:`routing.proxy.answering` what happens once a replica answers. The usual request passes
+:meth:`Exchange.begin`, then :meth:`Answering.response`, and nothing between them; each write is one joined
+piece of bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
 
-from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
-from routing.http.request_head import RequestHead
-from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
-from routing.protocols import openai
 from routing.proxy import ends, plan, search, time_limits
-from routing.proxy.cost import ask_of
-from routing.proxy.destination import Unroutable, find_planned
+from routing.proxy.answering import Answering
+from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
 from routing.proxy.forwarded import request_bytes
 from routing.proxy.link import Link
 from routing.proxy.plan import Plan
-from routing.proxy.replay import MOST_EXTRA_TRIES, outcome_of, replay_is_safe
-from routing.proxy.streamed import StreamedAnswer
+from routing.proxy.replay import MOST_EXTRA_TRIES, replay_is_safe
 from routing.proxy.upload import HELD_BYTES, Upload
-from routing.replica import Replica
-
-if TYPE_CHECKING:
-    from routing.proxy.proxy import Proxy
-
-_SUCCESS = Outcome.SUCCESS
-_ENDINGS = (b"\r\nConnection: close\r\n\r\n", b"\r\n\r\n")
 
 
-class Exchange:
+class Exchange(Answering):
     """Implements what :mod:`routing.http.client` and :mod:`routing.http.upstream` expect of one."""
 
-    __slots__ = (
-        "answer",
-        "attempt",
-        "body_bytes",
-        "cancel_connecting",
-        "client",
-        "head",
-        "moved_at",
-        "pool",
-        "proxy",
-        "repeatable",
-        "request_id",
-        "started",
-        "stream",
-        "tried",
-        "upload",
-        "upstream",
-        "work",
-    )
-
-    def __init__(self, proxy: Proxy, client: ClientConnection, head: RequestHead) -> None:
-        # Of the request.
-        self.proxy = proxy
-        self.client = client
-        self.head = head
-        self.started = self.moved_at = monotonic()
-        """``moved_at``: when the present attempt last made progress."""
-        self.request_id = head.request_id or proxy.request_id()
-        self.body_bytes = b""
-        """The whole body, kept until a response begins; empty while ``upload`` is set."""
-        self.upload: Upload | None = None
-        self.stream = False
-        """Whether the client asked to have the answer streamed."""
-
-        self.work = 0.0
-        """Estimated units; 0: no estimate."""
-
-        # Of the attempts.
-        self.pool: Pool | None = None
-        self.attempt: Attempt | None = None
-        self.upstream: UpstreamConnection | None = None
-        self.cancel_connecting: Callable[[], bool] | None = None
-        self.tried: tuple[Replica, ...] = ()
-        self.repeatable = True
-        """Everything sent so far can be sent once more, and the client has seen nothing."""
-
-        # Of the answer.
-        self.answer: StreamedAnswer | None = None
+    __slots__ = ()
 
     # --- the request, told by the client's connection ---------------------------------------------
 
@@ -116,7 +45,7 @@ class Exchange:
         try:
             if kind == plan.IN_BODY:
                 if complete:
-                    search.find(self, self.started)
+                    self.take(search.by_body(self), self.started)
                 else:
                     search.collect(self, len(body))
             elif kind == plan.LOCAL:
@@ -125,11 +54,10 @@ class Exchange:
                 words = "the request has passed this proxy before: a replica leads back to it"
                 raise Unroutable(508, "loop", words)
             else:
-                pool = find_planned(proxy.table, planned)
-                if not complete and search.is_worth_collecting(pool.protocol, head):
+                pool = search.by_head(self, planned, body, complete)
+                if pool is None:
                     search.collect(self, len(body))
                 else:
-                    _, self.stream, self.work = ask_of(pool.protocol, head, body, complete)
                     self.take(pool, self.started)
         except Unroutable as error:
             ends.refuse(self, error)
@@ -146,6 +74,9 @@ class Exchange:
         if self.pool is None:
             try:
                 search.collect(self, len(piece))
+                if complete:
+                    # Time that the client took to send it is not the replica's.
+                    self.take(search.collected(self), monotonic())
             except Unroutable as error:
                 ends.refuse(self, error)
         elif upload.held > HELD_BYTES and not complete:
@@ -165,15 +96,6 @@ class Exchange:
         if self.pool is not None:
             self.pool.counters.cancelled += 1
         ends.close_books(self, answered=False)
-
-    def client_paused(self, paused: bool) -> None:
-        if self.upstream is None:
-            return
-        if paused:
-            self.upstream.transport.pause_reading()
-        else:
-            self.moved_at = monotonic()
-            self.upstream.transport.resume_reading()
 
     def check(self, now: float) -> None:
         overrun = time_limits.overrun(self, now)
@@ -240,82 +162,6 @@ class Exchange:
         first = upload.framed(upload.take())
         upstream.send(self, request_bytes(self, link, first), is_head, not upload.complete)
         self.client.resume_body()
-
-    # --- the response, told by the replica's connection -------------------------------------------
-
-    def informational(self, head: ResponseHead) -> None:
-        self.repeatable = False
-        if self.head.minor == 1:
-            self.client.write(head.block + b"\r\n\r\n")
-
-    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
-        if not complete:
-            self._begin_answer(head, body, now)
-            return
-        attempt, client, pool = self.attempt, self.client, self.pool
-        assert attempt is not None
-        assert pool is not None
-        if self.upload is None:
-            keep = self.head.keep_alive and not self.proxy.draining
-        else:
-            keep = self.head.keep_alive and client.may_go_on(True)
-        ending = _ENDINGS[keep]
-        outcome = _SUCCESS
-        if head.unusual:
-            outcome = outcome_of(head)
-            if head.chunked and self.head.method != b"HEAD":
-                # It came in chunks, but all at once: now its length is known.
-                ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
-        link: Link = attempt.replica.http  # type: ignore[assignment]
-        client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
-        self.upstream = self.attempt = None
-        # find() and not "in": that first tries to read the left side as a number, and raises within.
-        tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
-        attempt.settle(outcome, now, tokens, at_once=True)
-        # As ends.close_books, without the call.
-        counters = pool.counters
-        counters.in_flight -= 1
-        counters.answered += 1
-        pool.observe(now - self.started)
-        if head.status >= 500:
-            counters.errors += 1
-        client.finish(now, keep)
-
-    def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
-        """Pass on the head of an answer that is still going on."""
-        pool, attempt, client = self.pool, self.attempt, self.client
-        assert pool is not None
-        assert attempt is not None
-        attempt.first_byte(now)
-        self.moved_at = now
-        self.body_bytes = b""
-        keep = self.head.keep_alive and client.may_go_on(False)
-        self.answer = answer = StreamedAnswer(head, outcome_of(head), self.head.minor, keep, pool.protocol)
-        if body:
-            attempt.heard(now, answer.count(body))
-        link: Link = attempt.replica.http  # type: ignore[assignment]
-        request_id = self.request_id
-        body = answer.framed(body, False)
-        client.write(b"".join((head.block, link.response_fields, request_id, answer.ending, body)))
-        if client.write_paused:
-            self.client_paused(True)
-
-    def data(self, piece: bytes, complete: bool, now: float) -> None:
-        answer, attempt, client = self.answer, self.attempt, self.client
-        assert answer is not None
-        assert attempt is not None
-        self.moved_at = now
-        if complete:
-            self.upstream = None
-        attempt.heard(now, answer.count(piece))
-        framed = answer.framed(piece, complete)
-        if framed:
-            client.write(framed)
-        if complete:
-            self.attempt = None
-            attempt.settle(answer.outcome, now, answer.tokens())
-            ends.close_books(self, answered=True, failed=answer.failed, now=now)
-            client.finish(now, answer.keep and client.may_go_on(True))
 
     def lost(self, reason: str, untouched: bool) -> None:
         pool, upstream = self.pool, self.upstream

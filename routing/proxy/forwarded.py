@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference
+from routing.proxy.link import Link
 from routing.proxy.plan import Plan
-
-if TYPE_CHECKING:
-    from routing.proxy.exchange import Exchange
-    from routing.proxy.link import Link
+from routing.proxy.state import ExchangeState
 
 
-def request_bytes(exchange: Exchange, link: Link, body: bytes) -> bytes:
+def request_bytes(exchange: ExchangeState, link: Link, body: bytes) -> bytes:
     """Head and (framed) body in one piece."""
     head = exchange.head
     plan: Plan = head.note  # type: ignore[assignment]
@@ -48,7 +44,7 @@ def request_fields(peer: bytes, via_name: bytes) -> bytes:
     )
 
 
-def _changed(exchange: Exchange, plan: Plan, body: bytes) -> tuple[bytes, bytes]:
+def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, bytes]:
     """Target and fields where the model's name or the framing is not the client's own."""
     head, target, fields = exchange.head, plan.target, exchange.head.fields
     pool = exchange.pool

@@ -12,6 +12,7 @@ from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
 from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
+from routing.http.roles import Client
 from routing.http.sweep import Sweeper
 from routing.http.upstream_pool import UpstreamPool
 from routing.http.write_batch import WriteBatch
@@ -40,12 +41,12 @@ class Proxy:
         self.plans = Plans(self.via_name)
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
-        self.exchange: Callable[[ClientConnection, RequestHead], Exchange] = partial(Exchange, self)
+        self.exchange: Callable[[Client, RequestHead], Exchange] = partial(Exchange, self)
         """Made for each request head; part of what client connections need."""
         self.rejected = 0
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
-        self._clients: set[ClientConnection] = set()
+        self._clients: set[Client] = set()
         self.searched_bytes = 0
         """Bytes of bodies that are being read to find the model in them."""
 
@@ -75,11 +76,11 @@ class Proxy:
 
     # What client connections need (routing.http.client.ClientHost).
 
-    def opened(self, client: ClientConnection) -> None:
+    def opened(self, client: Client) -> None:
         self._clients.add(client)
         client.tag = request_fields(client.peer, self.via_name)
 
-    def closed(self, client: ClientConnection) -> None:
+    def closed(self, client: Client) -> None:
         self._clients.discard(client)
 
     def refusal(self, error: RequestRefused) -> bytes:

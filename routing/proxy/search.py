@@ -5,18 +5,14 @@ What was collected is what is sent, and sent again where a request may be repeat
 
 from __future__ import annotations
 
-from time import monotonic
-from typing import TYPE_CHECKING
-
 from routing.http.request_head import RequestHead
+from routing.pool import Pool
 from routing.protocols import openai
 from routing.proxy.cost import ask_of
-from routing.proxy.destination import Unroutable, find_named, find_planned, read_body, too_large_to_search
+from routing.proxy.destination import Unroutable, find_planned, find_unnamed, read_body, too_large_to_search
 from routing.proxy.plan import IN_BODY, Plan
 from routing.proxy.replay import replay_is_safe
-
-if TYPE_CHECKING:
-    from routing.proxy.exchange import Exchange
+from routing.proxy.state import ExchangeState
 
 WORTH_COLLECTING_BYTES = 65_536
 """A body up to this size comes in a few segments; a larger one streams through once its fleet is known."""
@@ -33,8 +29,29 @@ def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
     )
 
 
-def collect(exchange: Exchange, size: int) -> None:
-    """``size`` more bytes lie in the exchange's upload. Raises :class:`Unroutable`."""
+def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) -> Pool | None:
+    """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
+    that, and is waited for. Raises :class:`Unroutable`."""
+    pool = find_planned(exchange.proxy.table, plan)
+    if not complete and is_worth_collecting(pool.protocol, exchange.head):
+        return None
+    _, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, body, complete)
+    return pool
+
+
+def by_body(exchange: ExchangeState) -> Pool:
+    """The fleet of the model that the complete body names. Raises :class:`Unroutable`."""
+    body, table = exchange.body_bytes, exchange.proxy.table
+    model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
+    pool = table.resolve(model) or find_unnamed(table, model)
+    expected = pool.served_model or pool.name
+    if model != expected and model and body[:1] == b"{":
+        exchange.body_bytes = openai.with_model(body, expected)
+    return pool
+
+
+def collect(exchange: ExchangeState, size: int) -> None:
+    """``size`` more bytes lie in the exchange's upload. Raises :class:`Unroutable` when that is too much."""
     upload, proxy = exchange.upload, exchange.proxy
     assert upload is not None
     if max(upload.held, exchange.head.content_length) > proxy.settings.peek_bytes:
@@ -42,35 +59,24 @@ def collect(exchange: Exchange, size: int) -> None:
     if not proxy.peek(size):
         raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
     upload.searched += size
-    if upload.complete:
-        exchange.body_bytes = upload.take()
-        end(exchange)
-        exchange.upload = None
-        # Time that the client took to send it is not the replica's.
-        planned = exchange.head.note
-        assert isinstance(planned, Plan)
-        if planned.kind == IN_BODY:
-            find(exchange, monotonic())
-        else:
-            pool = find_planned(proxy.table, planned)
-            _, exchange.stream, exchange.work = ask_of(
-                pool.protocol, exchange.head, exchange.body_bytes, True
-            )
-            exchange.take(pool, monotonic())
 
 
-def find(exchange: Exchange, now: float) -> None:
-    """The body is complete: read the model in it, and begin. Raises :class:`Unroutable`."""
-    body, table = exchange.body_bytes, exchange.proxy.table
-    model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
-    pool = table.resolve(model) or find_named(table, model)
-    expected = pool.served_model or pool.name
-    if model != expected and model and body[:1] == b"{":
-        exchange.body_bytes = openai.with_model(body, expected)
-    exchange.take(pool, now)
+def collected(exchange: ExchangeState) -> Pool:
+    """The upload is complete: its bytes are the exchange's body from now on. Raises :class:`Unroutable`."""
+    upload, plan = exchange.upload, exchange.head.note
+    assert upload is not None
+    assert isinstance(plan, Plan)
+    exchange.body_bytes = upload.take()
+    end(exchange)
+    exchange.upload = None
+    if plan.kind == IN_BODY:
+        return by_body(exchange)
+    pool = by_head(exchange, plan, exchange.body_bytes, True)
+    assert pool is not None
+    return pool
 
 
-def end(exchange: Exchange) -> None:
+def end(exchange: ExchangeState) -> None:
     """Give back to the worker's budget what the search has taken."""
     upload = exchange.upload
     if upload is not None and upload.searched:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from routing.proxy.exchange import Exchange
+from routing.proxy.state import ExchangeState
 
 
 class Overrun:
@@ -18,7 +15,7 @@ class Overrun:
         self.final = final
 
 
-def overrun(exchange: Exchange, now: float) -> Overrun | None:
+def overrun(exchange: ExchangeState, now: float) -> Overrun | None:
     """The limit that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
     if exchange.pool is None or exchange.attempt is None:
         return None

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.http.answers import answer
-from routing.http.client import ClientConnection, Exchange
+from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
 from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
+from routing.http.roles import Client, Exchange
 from routing.http.sweep import Sweeper
 from routing.http.write_batch import WriteBatch
 
@@ -56,11 +57,11 @@ class Recorder:
         self.heard: list[tuple[bytes, bytes, bytes]] = []
         self.refusals: list[int] = []
 
-    def opened(self, client: ClientConnection) -> None: ...
+    def opened(self, client: Client) -> None: ...
 
-    def closed(self, client: ClientConnection) -> None: ...
+    def closed(self, client: Client) -> None: ...
 
-    def exchange(self, client: ClientConnection, head: RequestHead) -> Exchange:
+    def exchange(self, client: Client, head: RequestHead) -> Exchange:
         return Recording(self, client, head)
 
     def refusal(self, error: RequestRefused) -> bytes:
@@ -69,7 +70,7 @@ class Recorder:
 
 
 class Recording:
-    def __init__(self, host: Recorder, client: ClientConnection, head: RequestHead) -> None:
+    def __init__(self, host: Recorder, client: Client, head: RequestHead) -> None:
         self.host, self.client, self.head = host, client, head
         self.content = b""
 

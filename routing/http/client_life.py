@@ -1,0 +1,187 @@
+"""The life of a client's connection apart from the requests on it: its time limits, and all the ways it ends.
+
+It ends when the client leaves, when nothing came for too long, when a request is refused so that the next
+cannot be found, after the last answer, and, between two requests, when the server drains. Where the client
+may still be sending it lingers, see :mod:`routing.http.lingering`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+from routing.http.errors import RequestRefused
+from routing.http.lingering import Lingering
+from routing.http.partial_head import PartialHead
+from routing.http.reading import HELD, UPLOAD, Reading
+from routing.http.request_body import RequestBody
+from routing.http.request_head import RequestHead
+from routing.http.roles import ClientHost, Exchange
+
+
+class ClientLife(asyncio.Protocol):
+    """What :class:`routing.http.client.ClientConnection` is besides a reader of requests."""
+
+    __slots__ = (
+        "_body",
+        "_ending",
+        "_held",
+        "_host",
+        "_idle_limit_s",
+        "_limits",
+        "_lingering",
+        "_partial",
+        "_reading",
+        "_ready",
+        "_since",
+        "_write_paused_at",
+        "deadline",
+        "exchange",
+        "transport",
+        "write",
+    )
+
+    def __init__(self, host: ClientHost) -> None:
+        # Of the connection.
+        self._host = host
+        self._limits = host.limits
+        self._idle_limit_s = self._limits.head_timeout_s
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        self.write: Callable[[bytes], None] = None  # type: ignore[assignment]
+        """The transport's, at the end of the loop's turn."""
+        self.deadline = 0.0
+        self._since = 0.0
+        """Idle or in an incomplete head since."""
+        self._reading: Reading = None  # type: ignore[assignment]
+        self._write_paused_at = 0.0
+        self._ending = False
+        """No further request is served."""
+        self._lingering: Lingering | None = None
+        """Set once nothing more is written."""
+
+        # Of the bytes not yet given to anyone.
+        self._ready: RequestHead | None = None
+        """The known head, while the connection is idle and holds nothing."""
+        self._partial: PartialHead | None = None
+        self._held = b""
+
+        # Of the request that is being served.
+        self.exchange: Exchange | None = None
+        self._body: RequestBody | None = None
+        """Set while more of the request's body is to come."""
+
+    # Called by the event loop.
+
+    def eof_received(self) -> None:
+        self._gone()
+
+    def pause_writing(self) -> None:
+        self._write_paused_at = monotonic()
+        if self.exchange is not None:
+            self.exchange.client_paused(True)
+
+    def resume_writing(self) -> None:
+        self._write_paused_at = 0.0
+        if self.exchange is not None:
+            self.exchange.client_paused(False)
+
+    # Called by the exchange.
+
+    @property
+    def write_paused(self) -> bool:
+        return self._write_paused_at > 0.0
+
+    def may_go_on(self, complete: bool) -> bool:
+        """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
+        return not self._host.draining and not (complete and self._body is not None)
+
+    def abort(self) -> None:
+        """Cut the connection off, so that the client cannot take the answer for a whole one."""
+        self.exchange = None
+        self._ending = True
+        self._host.writes.flush()
+        self.transport.abort()
+
+    # Called by the host and the sweeper.
+
+    @property
+    def busy(self) -> bool:
+        """Whether closing now would cut off a request or an answer."""
+        if self._lingering is not None:
+            return self._lingering.busy
+        return self.exchange is not None or self._partial is not None or self._ending
+
+    def close_if_idle(self) -> None:
+        """For draining: between two requests, nothing is lost by closing."""
+        if self.exchange is None and self._partial is None and not self._ending:
+            self._linger(monotonic(), answered=False)
+
+    def check(self, now: float) -> None:
+        exchange = self.exchange
+        if exchange is None:
+            self._check_idle(now)
+        elif self._write_paused_at and now - self._write_paused_at > self._limits.write_stall_s:
+            self._gone()
+        elif self._body is not None and self._body.is_slow(now):
+            exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
+        else:
+            exchange.check(now)
+
+    def _check_idle(self, now: float) -> None:
+        if self._lingering is not None:
+            if self._lingering.is_over(now):
+                self.transport.abort()
+            return
+        limit = self._idle_limit_s if self._partial is None else self._limits.head_timeout_s
+        self.deadline = self._since + limit
+        if now < self.deadline:
+            return
+        if self._ending or self.transport.get_write_buffer_size():
+            self.transport.abort()
+        elif self._partial is not None:
+            self._refuse(RequestRefused(408, "head_timeout", "the request head was not complete in time"))
+        else:
+            self._linger(now, answered=False)
+
+    # Ending.
+
+    def _shut(self, now: float) -> None:
+        """The last answer is written. While draining, the client does not know yet that it was the last."""
+        if self._body is not None or self._held or self._host.draining:
+            self._linger(now, answered=True)
+        else:
+            self._ending = True
+            self._ready = None
+            self._host.writes.flush()
+            self.transport.close()
+
+    def _refuse(self, error: RequestRefused) -> None:
+        """Answer a request whose head cannot be accepted."""
+        self._partial = None
+        self.write(self._host.refusal(error))
+        self._linger(monotonic(), answered=True)
+
+    def _linger(self, now: float, answered: bool) -> None:
+        """End after what is written, with a FIN, and close a while later."""
+        self._ending = True
+        self._ready = None
+        self._body = None
+        self._held = b""
+        self.deadline = 0.0
+        self._reading.go_on(HELD | UPLOAD)
+        self._host.writes.flush()
+        if not self.transport.is_closing():
+            self._lingering = Lingering(self.transport, self._limits, now, answered)
+            self.transport.write_eof()
+
+    def _gone(self) -> None:
+        self._ending = True
+        exchange = self.exchange
+        if exchange is None:
+            self._host.writes.flush()
+            self.transport.close()
+        else:
+            self.exchange = None
+            exchange.client_gone()
+            self.transport.abort()

@@ -1,0 +1,24 @@
+"""What a connection to a replica tells whoever sends a request over it."""
+
+from typing import Protocol
+
+from routing.http.response_head import ResponseHead
+
+
+class Consumer(Protocol):
+    """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
+
+    def informational(self, head: ResponseHead) -> None:
+        """A 1xx other than 100 and 101; the final response follows."""
+
+    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        """The final head and what came with it, chunked coding removed."""
+
+    def data(self, piece: bytes, complete: bool, now: float) -> None:
+        """More of the body; ``piece`` may be empty only when complete."""
+
+    def lost(self, reason: str, untouched: bool) -> None:
+        """The connection broke or its bytes are invalid. ``untouched``: no response byte had arrived."""
+
+    def replica_paused(self, paused: bool) -> None:
+        """The replica takes the request body slowly (or keeps up again)."""

@@ -1,0 +1,110 @@
+"""A replica's answer on its way to the client.
+
+An answer that comes in one piece is settled in one step, :meth:`Answering.response`; any other is passed on
+piece by piece as it comes.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from routing.http.response_head import ResponseHead
+from routing.outcome import Outcome
+from routing.protocols import openai
+from routing.proxy import ends
+from routing.proxy.link import Link
+from routing.proxy.replay import outcome_of
+from routing.proxy.state import ExchangeState
+from routing.proxy.streamed import StreamedAnswer
+
+_SUCCESS = Outcome.SUCCESS
+_ENDINGS = (b"\r\nConnection: close\r\n\r\n", b"\r\n\r\n")
+
+
+class Answering(ExchangeState):
+    """An exchange from the moment that its replica answers."""
+
+    __slots__ = ()
+
+    def informational(self, head: ResponseHead) -> None:
+        self.repeatable = False
+        if self.head.minor == 1:
+            self.client.write(head.block + b"\r\n\r\n")
+
+    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        if not complete:
+            self._begin_answer(head, body, now)
+            return
+        attempt, client, pool = self.attempt, self.client, self.pool
+        assert attempt is not None
+        assert pool is not None
+        if self.upload is None:
+            keep = self.head.keep_alive and not self.proxy.draining
+        else:
+            keep = self.head.keep_alive and client.may_go_on(True)
+        ending = _ENDINGS[keep]
+        outcome = _SUCCESS
+        if head.unusual:
+            outcome = outcome_of(head)
+            if head.chunked and self.head.method != b"HEAD":
+                # It came in chunks, but all at once: now its length is known.
+                ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
+        link: Link = attempt.replica.http  # type: ignore[assignment]
+        client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
+        self.upstream = self.attempt = None
+        # find() and not "in": that first tries to read the left side as a number, and raises within.
+        tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
+        attempt.settle(outcome, now, tokens, at_once=True)
+        # As ends.close_books, without the call.
+        counters = pool.counters
+        counters.in_flight -= 1
+        counters.answered += 1
+        pool.observe(now - self.started)
+        if head.status >= 500:
+            counters.errors += 1
+        client.finish(now, keep)
+
+    def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
+        """Pass on the head of an answer that is still going on."""
+        pool, attempt, client = self.pool, self.attempt, self.client
+        assert pool is not None
+        assert attempt is not None
+        attempt.first_byte(now)
+        self.moved_at = now
+        self.body_bytes = b""
+        keep = self.head.keep_alive and client.may_go_on(False)
+        self.answer = answer = StreamedAnswer(head, outcome_of(head), self.head.minor, keep, pool.protocol)
+        if body:
+            attempt.heard(now, answer.count(body))
+        link: Link = attempt.replica.http  # type: ignore[assignment]
+        request_id = self.request_id
+        body = answer.framed(body, False)
+        client.write(b"".join((head.block, link.response_fields, request_id, answer.ending, body)))
+        if client.write_paused:
+            self.client_paused(True)
+
+    def data(self, piece: bytes, complete: bool, now: float) -> None:
+        answer, attempt, client = self.answer, self.attempt, self.client
+        assert answer is not None
+        assert attempt is not None
+        self.moved_at = now
+        if complete:
+            self.upstream = None
+        attempt.heard(now, answer.count(piece))
+        framed = answer.framed(piece, complete)
+        if framed:
+            client.write(framed)
+        if complete:
+            self.attempt = None
+            attempt.settle(answer.outcome, now, answer.tokens())
+            ends.close_books(self, answered=True, failed=answer.failed, now=now)
+            client.finish(now, answer.keep and client.may_go_on(True))
+
+    def client_paused(self, paused: bool) -> None:
+        if self.upstream is None:
+            return
+        if paused:
+            self.upstream.transport.pause_reading()
+        else:
+            self.moved_at = monotonic()
+            self.upstream.transport.resume_reading()

@@ -1,0 +1,82 @@
+"""What is known of one exchange while it goes on; read and changed by all that takes part in it.
+
+Theory. An exchange goes through these states, told apart by three fields; each event either moves it on or
+ends it, and whatever ends it settles the attempt that is open.
+
+=========== ======= ======== ====== ==============================================================
+state       attempt upstream answer what it waits for
+=========== ======= ======== ====== ==============================================================
+searching   None    None     None   the rest of the body: it names the fleet, or tells the cost
+connecting  set     None     None   a connection to the replica
+waiting     set     set      None   the response's head (and perhaps more of the request's body)
+answering   set     set      set    the rest of the response
+=========== ======= ======== ====== ==============================================================
+
+Whoever takes ``attempt`` away settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from routing.http.request_head import RequestHead
+from routing.http.roles import Client
+from routing.http.upstream import UpstreamConnection
+from routing.pool import Attempt, Pool
+from routing.proxy.host import Host
+from routing.proxy.streamed import StreamedAnswer
+from routing.proxy.upload import Upload
+from routing.replica import Replica
+
+
+class ExchangeState:
+    """The fields of :class:`routing.proxy.exchange.Exchange`. Times are ``time.monotonic()`` seconds."""
+
+    __slots__ = (
+        "answer",
+        "attempt",
+        "body_bytes",
+        "cancel_connecting",
+        "client",
+        "head",
+        "moved_at",
+        "pool",
+        "proxy",
+        "repeatable",
+        "request_id",
+        "started",
+        "stream",
+        "tried",
+        "upload",
+        "upstream",
+        "work",
+    )
+
+    def __init__(self, proxy: Host, client: Client, head: RequestHead) -> None:
+        # Of the request.
+        self.proxy = proxy
+        self.client = client
+        self.head = head
+        self.started = self.moved_at = monotonic()
+        """``moved_at``: when the present attempt last made progress."""
+        self.request_id = head.request_id or proxy.request_id()
+        self.body_bytes = b""
+        """The whole body, kept until a response begins; empty while ``upload`` is set."""
+        self.upload: Upload | None = None
+        self.stream = False
+        """Whether the client asked to have the answer streamed."""
+        self.work = 0.0
+        """Estimated units; 0: no estimate."""
+
+        # Of the attempts.
+        self.pool: Pool | None = None
+        self.attempt: Attempt | None = None
+        self.upstream: UpstreamConnection | None = None
+        self.cancel_connecting: Callable[[], bool] | None = None
+        self.tried: tuple[Replica, ...] = ()
+        self.repeatable = True
+        """Everything sent so far can be sent once more, and the client has seen nothing."""
+
+        # Of the answer.
+        self.answer: StreamedAnswer | None = None
