@@ -26,7 +26,7 @@ def note(page: Page, replica: str) -> Locator:
 def applied(what: str) -> re.Pattern[str]:
     """The note on a change that two workers take: while the API waits for them, or just after.
 
-    Either is right, so whoever expects it asks afterwards that they all have it."""
+    Either is right, so whoever expects it asks afterwards that they all have it. How soon: test_reach.py."""
     return re.compile(
         what + r" · (2 of 2 workers in \d+ ms|[01] of 2 workers within \d+ ms, the rest follow)"
     )
