@@ -49,3 +49,5 @@ lock: python
 python:
 	@command -v $(firstword $(PYTHON)) >/dev/null || \
 	{ echo "Switchyard needs Python 3.11 or newer, and there is no '$(PYTHON)' here: install python3." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null || \
+	{ echo "Switchyard needs Python 3.11 or newer, and '$(PYTHON)' is none: make up PYTHON=python3.11" >&2; exit 1; }

@@ -10,15 +10,21 @@ error: no newer syntax, and no imports of our own above the version check.
 """
 
 import os
+import subprocess
 import sys
 
 OLDEST = (3, 11)
 NEWER = ("python3.14", "python3.13", "python3.12", "python3.11")
 
 
-def on_path(name: str) -> bool:
-    folders = os.environ.get("PATH", "").split(os.pathsep)
-    return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders)
+def runs(name: str) -> bool:
+    """Whether ``name`` starts a Python that is new enough; a pyenv shim is on the path and may not."""
+    question = f"import sys; sys.exit(sys.version_info < {OLDEST})"
+    try:
+        nothing = subprocess.DEVNULL
+        return subprocess.call([name, "-c", question], stdout=nothing, stderr=nothing) == 0
+    except OSError:
+        return False
 
 
 def refuse_old_python() -> None:
@@ -26,7 +32,7 @@ def refuse_old_python() -> None:
         return
     advice = "install python3.11 or newer"
     for name in NEWER:
-        if on_path(name):
+        if runs(name):
             advice = f"use the {name} found here, with: make up PYTHON={name}"
             break
     major, minor = sys.version_info[:2]

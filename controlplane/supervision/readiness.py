@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from redis import Redis, RedisError
+
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
 
@@ -89,6 +91,24 @@ def redis_answers(path: str) -> bool:
             return connection.recv(16).startswith(b"+PONG")
     except OSError:
         return False
+
+
+def named_redis_problem(url: str) -> str | None:
+    """A sentence where the Redis of ``SWITCHYARD_REDIS_URL`` does not answer; its password is left out.
+
+    No reason to stop: the proxy serves from its copy of the table, and all reconnect.
+    """
+    parts = urlsplit(url)
+    place = parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
+    try:
+        with Redis.from_url(url, socket_connect_timeout=2, socket_timeout=2) as named:
+            named.ping()
+    except RedisError as error:
+        return (
+            f"Redis at {place} does not answer ({error}): changes and live numbers wait for it; "
+            "start it, or correct SWITCHYARD_REDIS_URL"
+        )
+    return None
 
 
 def chat_answers(proxy: str) -> bool:

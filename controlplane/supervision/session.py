@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -75,6 +75,8 @@ class Session:
         """Before anything is written: what is written is published at once."""
         if socket := self.own_redis_socket:
             readiness.wait_for([readiness.redis(str(socket))], self.check_alive, self.say)
+        elif problem := readiness.named_redis_problem(self.redis_url):
+            self.say(problem)
 
     def wait_until_ready(self) -> None:
         readiness.wait_for(readiness.steps(self.options), self.check_alive, self.say)
@@ -104,9 +106,16 @@ class Session:
             except subprocess.TimeoutExpired:
                 self.say("some processes are slow to stop; they are killed now")
         left = processes.end_descendants(grace_s=0.5)
+        self.remove_socket()
+        return not left
+
+    def remove_socket(self) -> None:
+        """Take away our Redis's socket, and its folder where that one lies outside the data folder."""
         if socket := self.own_redis_socket:
             socket.unlink(missing_ok=True)
-        return not left
+            if not socket.is_relative_to(self.data):
+                with suppress(OSError):
+                    socket.parent.rmdir()
 
 
 @contextmanager
