@@ -19,6 +19,7 @@ is told of body bytes, of the client's leaving, and of time passing; it writes i
 Clients tend to repeat a head byte for byte. The last one is kept (``_known``): where the next begins
 with the same bytes, it was checked already. The usual request, a known head and the whole of its body in one
 segment while the connection is idle (``_ready``), is begun in :meth:`ClientConnection.data_received` itself.
+Where heads differ only in values such as a length or an id, a template recognises them (``_template``).
 
 uvloop reports a client's close and its half-close alike, so either counts as the client's leaving.
 """
@@ -32,20 +33,34 @@ from time import monotonic
 from routing.http.answers import CONTINUE
 from routing.http.client_life import ClientLife
 from routing.http.errors import RequestRefused
+from routing.http.head_template import HeadTemplate, template_of
 from routing.http.partial_head import PartialHead
 from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
-from routing.http.request_head import RequestHead, parse_request_head
+from routing.http.request_head import RequestHead
+from routing.http.request_parser import parse_request_head
 from routing.http.roles import ClientHost
 from routing.http.syntax import HEAD_END, LINE_END
 
 _LONGEST_KNOWN = 4096
+_MOST_TEMPLATES = 8
+"""Made for one connection: heads that no template recognises so often are not alike at all."""
 
 
 class ClientConnection(ClientLife):
     """One client's connection. See the module's text for its states."""
 
-    __slots__ = ("_held_at", "_known", "_known_head", "_known_stop", "_serving", "peer", "tag")
+    __slots__ = (
+        "_held_at",
+        "_known",
+        "_known_head",
+        "_known_stop",
+        "_serving",
+        "_template",
+        "_templates_left",
+        "peer",
+        "tag",
+    )
 
     def __init__(self, host: ClientHost) -> None:
         super().__init__(host)
@@ -57,6 +72,9 @@ class ClientConnection(ClientLife):
         self._known_head: RequestHead | None = None
         self._known_stop = 0
         """Where the body of a request with this head ends."""
+        self._template: HeadTemplate | None = None
+        """Of a head before, once the next one was another."""
+        self._templates_left = _MOST_TEMPLATES
         self._held_at = 0
         """Where in ``_held`` the next request begins."""
         self._serving = False
@@ -149,6 +167,12 @@ class ClientConnection(ClientLife):
                 if known is not None and data.startswith(self._known, position):
                     position = self._begin(known, data, position + len(self._known))
                     continue
+                template = self._template
+                if template is not None:
+                    head = template.recognise(data, position)
+                    if head is not None:
+                        position = self._begin(head, data, template.end)
+                        continue
                 end = data.find(HEAD_END, position)
                 if end > position:
                     while data.startswith(LINE_END, position):
@@ -198,6 +222,9 @@ class ClientConnection(ClientLife):
 
     def _remember(self, head: RequestHead, text: bytes) -> None:
         if not head.chunked and head.content_length <= self._limits.max_body:
+            if self._known_head is not None and self._templates_left:
+                self._templates_left -= 1
+                self._template = template_of(text, head, min(_LONGEST_KNOWN, self._limits.max_head))
             self._known = text
             self._known_head = head
             self._known_stop = len(text) + head.content_length

@@ -5,16 +5,11 @@ that the proxy writes itself (Via, X-Forwarded-*, X-Request-Id) are read here an
 that a client's copy never stands beside ours.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from routing.http.errors import RequestRefused
+from routing.http.request_head import RequestHead
 from routing.http.syntax import HOST, LENGTH, members
-
-if TYPE_CHECKING:
-    from routing.http.request_head import RequestHead
 
 _OURS = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"

@@ -4,7 +4,7 @@ import re
 
 from routing.http.errors import RequestRefused
 from routing.http.limits import Limits
-from routing.http.request_head import head_too_large
+from routing.http.request_parser import head_too_large
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
 
 _BEGINNING = re.compile(rb"(?:\r\n)*+(?:\r?\Z|" + TOKEN + rb")")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from time import monotonic
 
+from routing.contract.sketch import bucket_of
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
 from routing.protocols import openai
@@ -54,12 +55,15 @@ class Answering(ExchangeState):
         self.upstream = self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
         tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
-        attempt.settle(outcome, now, tokens, at_once=True)
-        # As ends.close_books, without the call.
+        bucket = attempt.settle(outcome, now, tokens, at_once=True)
+        # As ends.close_books and Pool.observe, without the calls. The only attempt took as long as the whole.
+        if attempt.started != self.started:
+            bucket = bucket_of(now - self.started)
         counters = pool.counters
         counters.in_flight -= 1
         counters.answered += 1
-        pool.observe(now - self.started)
+        counts = counters.latency
+        counts[bucket] = counts.get(bucket, 0) + 1
         if head.status >= 500:
             counters.errors += 1
         client.finish(now, keep)

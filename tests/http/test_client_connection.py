@@ -156,6 +156,33 @@ def test_one_request_per_segment(requests: list[bytes]) -> None:
     assert run(requests) == run([b"".join(requests)])
 
 
+ID = b"X-Request-Id: "
+LIKE = [
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"one\r\nContent-Length: 3\r\n\r\nabc",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"two\r\nContent-Length: 3\r\n\r\ndef",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"three\r\nContent-Length: 12\r\n\r\nGET / HTTP/1",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"four\r\nContent-Length: 0\r\n\r\n",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"five\r\nContent-Length: 1001\r\n\r\n",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"six\r\nContent-Length: 3, 3\r\n\r\nabc",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"7\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"8\r\n" + TE + b"Content-Length: 3\r\n\r\n0\r\n\r\n",
+    b"POST /like HTTP/1.1\r\n" + H + ID + b"a b\r\nContent-Length: 3\r\n\r\nabc",
+]
+
+
+@given(st.lists(st.sampled_from(LIKE), min_size=3, max_size=8), st.booleans())
+def test_like_requests_are_heard_as_on_connections_of_their_own(requests: list[bytes], apart: bool) -> None:
+    """Templates are made from the second one on, and recognise the others: nothing else may change by it."""
+    heard, refusals = [], []
+    for request in requests:
+        alone = run([request])
+        heard += alone[0]
+        refusals += alone[1]
+        if alone[3]:
+            break
+    assert run(requests if apart else [b"".join(requests)])[:2] == (heard, refusals)
+
+
 def test_large_head_in_small_pieces_is_refused_early() -> None:
     for filler, status in (
         (b"/" + b"a" * 100_000, 414),

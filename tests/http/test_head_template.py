@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from routing.http.errors import RequestRefused
 from routing.http.head_template import HeadTemplate, template_of
 from routing.http.limits import Limits
-from routing.http.request_head import RequestHead, parse_request_head
+from routing.http.request_head import RequestHead
+from routing.http.request_parser import parse_request_head
 
 LONGEST = 4096
 USUAL = (

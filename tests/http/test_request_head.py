@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.http import request_head
+from routing.http import request_parser
 from routing.http.errors import RequestRefused
 from routing.http.limits import Limits
-from routing.http.request_head import RequestHead, parse_request_head
+from routing.http.request_head import RequestHead
+from routing.http.request_parser import parse_request_head
 
 LIMITS = Limits()
 
@@ -18,7 +19,7 @@ def parse(head: bytes, limits: Limits = LIMITS) -> RequestHead:
 
 
 def line_by_line(head: bytes) -> RequestHead:
-    return request_head._parse_line_by_line(head[:-4], LIMITS)
+    return request_parser._parse_line_by_line(head[:-4], LIMITS)
 
 
 def what(head: RequestHead) -> dict[str, object]:

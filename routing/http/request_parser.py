@@ -1,0 +1,132 @@
+"""A request's head, checked strictly before anything is dialled or forwarded.
+
+Two ways lead to the same :class:`RequestHead`. What well-behaved clients send (origin-form, HTTP/1.1,
+no ``_`` in names) is recognised by one pattern over the whole head. All else goes line by line, where
+each rule has its own error. Either way the fields that concern only this hop are cut out
+(:mod:`routing.http.hop_fields`); the rest is forwarded byte for byte.
+"""
+
+import re
+
+from routing.http.errors import RequestRefused
+from routing.http.hop_fields import read_hop_fields
+from routing.http.limits import Limits
+from routing.http.request_head import RequestHead
+from routing.http.syntax import FIELD_LINE, HOST, PLAIN_TOKEN, TEXT, TOKEN
+
+_USUAL_HEAD = re.compile(
+    rb"(" + PLAIN_TOKEN + rb"++) (/[\x21\x22\x24-\x7e]*+) HTTP/1\.1"
+    rb"(?:\r\n[Hh]ost: ([A-Za-z0-9.\-]++(?::[0-9]{1,5}+)?+)(?=\r\n))?+"
+    rb"((?:\r\n" + PLAIN_TOKEN + rb"++:" + TEXT + rb"*+)*+)\r\n\r\n"
+)
+_REQUEST_LINE = re.compile(rb"(" + TOKEN + rb"++) ([^ ]++) HTTP/([0-9])\.([0-9])\Z")
+_TARGET = re.compile(rb"[\x21\x22\x24-\x7e]++\Z")
+_ABSOLUTE = re.compile(rb"(?i:https?)://([^/?]*+)([^ ]*+)\Z")
+_LINE_BESIDES_TARGET = 64
+_REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
+
+
+def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> RequestHead:
+    """Read the head ``data[start:end + 4]``, whose empty line begins at ``end + 2``.
+
+    Raises :class:`RequestRefused`.
+    """
+    if end - start > limits.max_head:
+        raise head_too_large(data, start, limits)
+    usual = _USUAL_HEAD.match(data, start)
+    if usual is None:
+        return _parse_line_by_line(data[start:end], limits)
+    method, target, host, fields = usual.groups()
+    if method in _REFUSED_METHODS:
+        raise _method_refused(method)
+    if len(target) > limits.max_target:
+        raise _target_too_long(limits)
+    # A field with its line end takes at least four bytes.
+    if len(fields) >= 4 * limits.max_fields and fields.count(b"\r\n") >= limits.max_fields:
+        raise _too_many_fields(limits)
+    head = RequestHead(method, target, 1)
+    read_hop_fields(head, fields, host is not None)
+    return head
+
+
+def _parse_line_by_line(block: bytes, limits: Limits) -> RequestHead:
+    lines = block.split(b"\r\n")
+    head = _request_line(lines[0], limits)
+    if len(lines) - 1 > limits.max_fields:
+        raise _too_many_fields(limits)
+    kept = []
+    for line in lines[1:]:
+        field = FIELD_LINE.match(line)
+        if field is None:
+            raise _bad_field(line)
+        if b"_" not in field[1]:
+            kept.append(b"\r\n" + line)
+    read_hop_fields(head, b"".join(kept), False)
+    return head
+
+
+def _request_line(line: bytes, limits: Limits) -> RequestHead:
+    matched = _REQUEST_LINE.match(line)
+    if matched is None:
+        raise RequestRefused(
+            400, "bad_request_line", "the request line is not METHOD, target and HTTP version"
+        )
+    method, target, major, minor = matched.groups()
+    if major != b"1" or minor not in b"01":
+        raise RequestRefused(505, "bad_version", "only HTTP/1.1 and HTTP/1.0 are spoken here")
+    if method in _REFUSED_METHODS:
+        raise _method_refused(method)
+    if len(target) > limits.max_target:
+        raise _target_too_long(limits)
+    if _TARGET.match(target) is None:
+        raise RequestRefused(
+            400, "bad_target", "the request target holds a character that must be percent-encoded"
+        )
+    if not target.startswith(b"/"):
+        target = _other_form(method, target)
+    return RequestHead(method, target, int(minor))
+
+
+def _other_form(method: bytes, target: bytes) -> bytes:
+    """Origin-form of an absolute-form target, or ``*``."""
+    if target == b"*" and method == b"OPTIONS":
+        return target
+    absolute = _ABSOLUTE.match(target)
+    if absolute is None:
+        raise RequestRefused(400, "bad_target", "the request target must begin with / or http://")
+    authority, path = absolute.groups()
+    if b"@" in authority:
+        raise RequestRefused(400, "userinfo_in_target", "a user name in the request target is not accepted")
+    if HOST.match(authority) is None:
+        raise RequestRefused(400, "bad_target", "the host in the request target is not valid")
+    if not path and method == b"OPTIONS":
+        return b"*"
+    rest: bytes = path
+    return rest if rest.startswith(b"/") else b"/" + rest
+
+
+def head_too_large(data: bytes | bytearray, start: int, limits: Limits) -> RequestRefused:
+    """The error for a head that begins at ``start`` and is too long, complete or not."""
+    if data.find(b"\r\n", start, start + limits.max_target + _LINE_BESIDES_TARGET) < 0:
+        return _target_too_long(limits)
+    return RequestRefused(431, "head_too_large", f"the request head is longer than {limits.max_head} bytes")
+
+
+def _bad_field(line: bytes) -> RequestRefused:
+    if line[:1] in (b" ", b"\t"):
+        return RequestRefused(400, "folded_field", "a field line must not begin with a space")
+    return RequestRefused(400, "bad_field", "a field line is not name, colon and value in valid characters")
+
+
+def _method_refused(method: bytes) -> RequestRefused:
+    return RequestRefused(405, "method_refused", f"{method.decode()} is not forwarded")
+
+
+def _target_too_long(limits: Limits) -> RequestRefused:
+    return RequestRefused(
+        414, "target_too_long", f"the request target is longer than {limits.max_target} bytes"
+    )
+
+
+def _too_many_fields(limits: Limits) -> RequestRefused:
+    return RequestRefused(431, "too_many_fields", f"the request has more than {limits.max_fields} fields")
