@@ -12,9 +12,13 @@ def main() -> None:
         from controlplane.supervision.environment import prepare
 
         prepare(sys.argv[2:])
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"Settings: {error}")
 
 
 if __name__ == "__main__":

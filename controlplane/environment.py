@@ -110,13 +110,20 @@ def refuse_public_debug(debug: bool, hosts: list[str]) -> None:
         )
 
 
+def without_password(url: str) -> str:
+    """For messages and logs."""
+    netloc = urlsplit(url).netloc
+    user, at, host = netloc.rpartition("@")
+    return url.replace(netloc, f"{user.partition(':')[0]}:…@{host}", 1) if at else url
+
+
 def redis_url(name: str, default_socket: Path) -> str:
     """``redis[s]://host:port/0`` or ``unix:///path.sock?db=0``."""
     url = text(name) or f"unix://{default_socket}?db=0"
     parts = urlsplit(url)
     if parts.scheme not in ("redis", "rediss", "unix"):
         raise ImproperlyConfigured(
-            f"{name}={url!r} must look like redis://host:port/0 or unix:///path.sock?db=0."
+            f"{name}={without_password(url)!r} must look like redis://host:port/0 or unix:///path.sock?db=0."
         )
     if parts.scheme == "unix" and len(parts.path) > LONGEST_SOCKET_PATH:
         raise ImproperlyConfigured(
@@ -134,7 +141,9 @@ def redis_database_number(name: str, url: str) -> int:
     if not written:
         return 0
     if not written.isdigit():
-        raise ImproperlyConfigured(f"{name}={url!r}: {written!r} is not the number of a Redis database.")
+        raise ImproperlyConfigured(
+            f"{name}={without_password(url)!r}: {written!r} is not the number of a Redis database."
+        )
     return int(written)
 
 

@@ -201,7 +201,7 @@ class Server:
         self._close_listeners()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                await _first_of(self._forced.wait(), asyncio.gather(*workers))
+                await _first_of(self._forced.wait(), _all_of(workers))
         if self._forced.is_set():
             return 1
         left = sum(slot.pid is not None for slot in self.slots)
@@ -224,6 +224,13 @@ async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Future[Any]") ->
         for wait, task in zip(waits, tasks, strict=True):
             if not isinstance(wait, asyncio.Future):
                 task.cancel()
+    for task in done:
+        task.result()
+
+
+async def _all_of(tasks: Sequence["asyncio.Future[None]"]) -> None:
+    """Wait until all are done or one fails: raise what it raised. Being cancelled cancels none of them."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()
 

@@ -236,6 +236,12 @@ def spare_the_collector() -> None:
     gc.freeze()
 
 
+def leave_signals_to_parent() -> None:
+    """A service manager signals a whole group; how and when a worker drains and ends is the parent's word."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def die_with_parent(parent_pid: int) -> None:
     """Have the kernel kill this process when the parent ends, also when that has happened already."""
     if sys.platform == "linux":
@@ -251,6 +257,7 @@ async def _run(control: socket.socket, listener: socket.socket, counts: SharedCo
 def main() -> None:
     """Raises whatever ended the worker; the parent then starts another."""
     control_fd, listener_fd, counts_fd, index, parent_pid = map(int, sys.argv[1:])
+    leave_signals_to_parent()
     die_with_parent(parent_pid)
     logs.configure("info", f"worker/{index}")
     control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)

@@ -47,6 +47,21 @@ def test_wrong_value_is_refused(tmp_path: Path, name: str, value: str, message: 
     assert message in last_line
 
 
+def test_commands_say_it_in_one_line_and_keep_passwords_to_themselves(tmp_path: Path) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")},
+        "SWITCHYARD_DATA_DIR": str(tmp_path),
+        "SWITCHYARD_REDIS_URL": "redis://anna:secretpw@127.0.0.1:1/99x",
+    }
+    command = [sys.executable, "manage.py", "check"]
+    answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 1
+    assert answer.stderr == (
+        "Settings: SWITCHYARD_REDIS_URL='redis://anna:…@127.0.0.1:1/99x': "
+        "'99x' is not the number of a Redis database.\n"
+    )
+
+
 def test_public_host_with_a_guessable_secret_is_refused(tmp_path: Path) -> None:
     answer = load(tmp_path, SWITCHYARD_ALLOWED_HOSTS="fleet.example", SWITCHYARD_SECRET_KEY="secret")
     assert answer.returncode != 0

@@ -77,6 +77,43 @@ def test_sigterm_lets_a_stream_finish(one_replica: tuple[Path, Replica], proxy: 
     assert gone(workers)
 
 
+def test_a_worker_leaves_signals_to_its_parent(
+    one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
+) -> None:
+    """As when a service manager signals the whole group, or a person one worker."""
+    file, replica = one_replica
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    workers = running.workers()
+    with open_stream(running, replica) as stream:
+        for pid in workers:
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+        assert running.get()[0] == 200
+        assert running.workers() == workers
+        running.signal()
+        until(lambda: running.admin("/readyz")[0] == 503, "readiness is withdrawn")
+        replica.release.set()
+        assert stream.read() == b"last"
+    assert running.exit_status() == 0
+    assert gone(workers)
+
+
+def test_after_the_limit_what_is_in_flight_is_cut_without_a_traceback(
+    one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
+) -> None:
+    file, replica = one_replica
+    running = proxy(
+        "--fleets", str(file), "--workers", "2", "--drain-seconds", "0.5", "--min-drain-seconds", "0"
+    ).ready()
+    with open_stream(running, replica) as stream:
+        running.signal()
+        with pytest.raises(http.client.IncompleteRead):
+            stream.read()
+    assert running.exit_status() == 0
+    assert "still had requests in flight" in running.log
+    assert "Traceback" not in running.log
+
+
 def test_an_idle_proxy_leaves_at_once(one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]) -> None:
     running = proxy("--fleets", str(one_replica[0]), "--workers", "2", "--min-drain-seconds", "0").ready()
     with contextlib.closing(running.client()) as idle:
