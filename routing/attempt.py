@@ -1,6 +1,6 @@
 """One request on its way at one replica, and the one settlement that is owed for it.
 
-Counting begins in :meth:`routing.pool.Pool.begin` and ends in :meth:`Attempt.settle`, in the same
+Counting begins with the attempt and ends in :meth:`Attempt.settle`, in the same
 object, so that no way out can forget a replica or count it twice.
 """
 
@@ -46,14 +46,15 @@ class Attempt:
     )
 
     def __init__(
-        self, judge: Judge, speed: FleetSpeed, replica: Replica, work: float, started: float, queued: float
+        self, judge: Judge, speed: FleetSpeed, replica: Replica, work: float, started: float
     ) -> None:
+        """Counts the request at the replica, before it is sent."""
         self._judge = judge
         self._speed = speed
         self.replica = replica
         self.work = work
         self.started = started
-        self.queued = queued
+        self.queued = 0.0
         """Work it waits for at a replica without a free slot."""
         self.probe = False
         """Whether it is the one request that decides about a replica on probation."""
@@ -61,6 +62,25 @@ class Attempt:
         self._tokens = 0
         self._learned_tokens = 0
         self._learned_at = started
+
+        load = replica.load
+        slots = replica.concurrency
+        if slots is not None and load >= slots:
+            # As learned_speed.queued_ahead, without the call.
+            self.queued = replica.load_work * (load + 1 - slots) / (slots * load)
+        in_flight = replica.in_flight
+        if not in_flight:
+            replica.heard_at = started
+        replica.in_flight = in_flight = in_flight + 1
+        replica.load = load + 1
+        replica.work += work
+        replica.load_work += work
+        replica.picked += 1
+        view = replica.cell_view
+        if view is not None:
+            at = replica.cell_at
+            view[at] = in_flight
+            view[at + 1] = replica.work
 
     def first_byte(self, now: float) -> None:
         """The first response byte came."""
@@ -89,7 +109,7 @@ class Attempt:
             raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
         self._open = False
         replica = self.replica
-        uncount(replica, self.work)
+        self._uncount(replica)
         seconds = now - self.started
         bucket = bucket_of(seconds)
         if at_once:
@@ -117,6 +137,24 @@ class Attempt:
             self._judge.emptied(replica)
         return bucket
 
+    def _uncount(self, replica: Replica) -> None:
+        replica.in_flight = in_flight = replica.in_flight - 1
+        if in_flight:
+            work = self.work
+            replica.work -= work
+            replica.load -= 1
+            replica.load_work -= work
+        else:
+            # Set, not subtracted: sums of floats must come back to nothing exactly.
+            replica.work = 0.0
+            replica.load = replica.peer_in_flight
+            replica.load_work = replica.peer_work
+        view = replica.cell_view
+        if view is not None:
+            at = replica.cell_at
+            view[at] = in_flight
+            view[at + 1] = replica.work
+
     def _learn_passing(self, now: float) -> None:
         """Learn from a stream as it passes, once a scale of tokens is known."""
         speed = self._speed
@@ -138,46 +176,3 @@ class Attempt:
 
     def __repr__(self) -> str:
         return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self._open else 'settled'}>"
-
-
-def count(replica: Replica, work: float, now: float) -> float:
-    """Count a request at a replica before it is sent; returns the work it will wait for there."""
-    load = replica.load
-    slots = replica.concurrency
-    queued = 0.0
-    if slots is not None and load >= slots:
-        # As learned_speed.queued_ahead, without the call.
-        queued = replica.load_work * (load + 1 - slots) / (slots * load)
-    in_flight = replica.in_flight
-    if not in_flight:
-        replica.heard_at = now
-    replica.in_flight = in_flight = in_flight + 1
-    replica.load = load + 1
-    replica.work += work
-    replica.load_work += work
-    replica.picked += 1
-    view = replica.cell_view
-    if view is not None:
-        at = replica.cell_at
-        view[at] = in_flight
-        view[at + 1] = replica.work
-    return queued
-
-
-def uncount(replica: Replica, work: float) -> None:
-    """The other half of :func:`count`."""
-    replica.in_flight = in_flight = replica.in_flight - 1
-    if in_flight:
-        replica.work -= work
-        replica.load -= 1
-        replica.load_work -= work
-    else:
-        # Set, not subtracted: sums of floats must come back to nothing exactly.
-        replica.work = 0.0
-        replica.load = replica.peer_in_flight
-        replica.load_work = replica.peer_work
-    view = replica.cell_view
-    if view is not None:
-        at = replica.cell_at
-        view[at] = in_flight
-        view[at + 1] = replica.work

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from random import Random
 
 from routing import strategies
-from routing.attempt import Attempt, count
+from routing.attempt import Attempt
 from routing.contract.policy import Policy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
@@ -151,7 +151,7 @@ class Pool:
             replica = candidates[0]
         else:
             return self._refuse(tried)
-        return Attempt(self._verdicts, self.speed, replica, work, now, count(replica, work, now))
+        return Attempt(self._verdicts, self.speed, replica, work, now)
 
     def _probe(self, work: float, now: float) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it."""
@@ -159,7 +159,7 @@ class Pool:
             state = replica.ejection
             if not state.probing and now >= state.until > 0 and host_view.claim_probe(replica, now):
                 state.probing = True
-                attempt = Attempt(self._verdicts, self.speed, replica, work, now, count(replica, work, now))
+                attempt = Attempt(self._verdicts, self.speed, replica, work, now)
                 attempt.probe = True
                 return attempt
         return None

@@ -33,7 +33,7 @@ from time import monotonic
 from routing.http.answers import CONTINUE
 from routing.http.client_life import ClientLife
 from routing.http.errors import RequestRefused
-from routing.http.head_template import HeadTemplate, template_of
+from routing.http.head_template import LONGEST, HeadTemplate, template_of
 from routing.http.partial_head import PartialHead
 from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
@@ -42,7 +42,6 @@ from routing.http.request_parser import parse_request_head
 from routing.http.roles import ClientHost
 from routing.http.syntax import HEAD_END, LINE_END
 
-_LONGEST_KNOWN = 4096
 _MOST_TEMPLATES = 8
 """Made for one connection: heads that no template recognises so often are not alike at all."""
 
@@ -97,11 +96,20 @@ class ClientConnection(ClientLife):
 
     def data_received(self, data: bytes) -> None:
         head = self._ready
-        if head is not None and len(data) == self._known_stop and data.startswith(self._known):
+        if head is not None:
+            stop = len(self._known)
+            if len(data) != self._known_stop or not data.startswith(self._known):
+                template = self._template
+                head = template.recognise(data, 0) if template is not None else None
+                if head is not None:
+                    stop = template.end  # type: ignore[union-attr]
+                    if stop + head.content_length != len(data):
+                        head = None
+        if head is not None:
             self._ready = None
             self.exchange = exchange = self._host.exchange(self, head)
             self.deadline = 0.0
-            exchange.begin(data[len(self._known) :], True)
+            exchange.begin(data[stop:], True)
         elif self.exchange is not None:
             if self._body is not None:
                 self._receive(data)
@@ -179,7 +187,7 @@ class ClientConnection(ClientLife):
                         position += 2
                     head = parse_request_head(data, position, end, self._limits)
                     self._idle_limit_s = self._limits.keep_alive_s
-                    if end - position < _LONGEST_KNOWN:
+                    if end - position < LONGEST:
                         self._remember(head, data[position : end + 4])
                     position = self._begin(head, data, end + 4)
                 elif data.startswith(LINE_END, position):
@@ -224,7 +232,7 @@ class ClientConnection(ClientLife):
         if not head.chunked and head.content_length <= self._limits.max_body:
             if self._known_head is not None and self._templates_left:
                 self._templates_left -= 1
-                self._template = template_of(text, head, min(_LONGEST_KNOWN, self._limits.max_head))
+                self._template = template_of(text, head, self._known, self._template, self._limits)
             self._known = text
             self._known_head = head
             self._known_stop = len(text) + head.content_length

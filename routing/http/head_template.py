@@ -15,26 +15,29 @@ from __future__ import annotations
 import re
 
 from routing.http.hop_fields import REQUEST_ID
+from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
-from routing.http.syntax import TEXT
+from routing.http.syntax import LENGTH, TEXT
+
+LONGEST = 4096
+"""Bytes of a head that is worth keeping."""
 
 _OWN_VALUE = re.compile(
     rb"\r\n(content-length|x-request-id|traceparent|tracestate|idempotency-key):[ \t]*+([^\r]*+)"
 )
 """Fields whose value is a request's own. Searched for in lower case."""
-_LENGTH, _REQUEST_ID, _TEXT = range(3)
-_KINDS = {b"content-length": _LENGTH, b"x-request-id": _REQUEST_ID}
+_DIGITS, _ID, _TEXT = range(3)
+_KINDS = {b"content-length": _DIGITS, b"x-request-id": _ID}
 _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
-_MOST_DIGITS = 18
 
 
 class HeadTemplate:
     """One checked head and the many like it. :meth:`recognise` leaves in ``end`` where the head ended."""
 
-    __slots__ = ("_before", "_fields", "_head", "_holes", "_longest", "_size", "end")
+    __slots__ = ("_before", "_fields", "_head", "_holes", "_longest", "_max_body", "_size", "end", "names")
 
     def __init__(
-        self, head: RequestHead, before: bytes, holes: list[_Hole], fields: bytes, longest: int
+        self, head: RequestHead, before: bytes, holes: list[_Hole], fields: bytes, limits: Limits
     ) -> None:
         self._head = head
         self._before = before
@@ -43,8 +46,11 @@ class HeadTemplate:
         self._holes = holes
         self._fields = fields
         """To forward, up to the first hole that is forwarded."""
-        self._longest = longest
+        self._longest = min(LONGEST, limits.max_head)
+        self._max_body = limits.max_body
         self.end = 0
+        self.names: frozenset[bytes] = frozenset()
+        """Of the fields whose values are holes, in lower case."""
 
     def recognise(self, data: bytes, start: int) -> RequestHead | None:
         """The head that begins at ``data[start]``; ``None``: not complete, or not alike."""
@@ -52,6 +58,8 @@ class HeadTemplate:
             return None
         known = self._head
         head = RequestHead(known.method, known.target, 1)
+        head.content_length = known.content_length
+        head.request_id = known.request_id
         fields = self._fields
         position = start + self._size
         for kind, after, size, forwarded in self._holes:
@@ -59,11 +67,13 @@ class HeadTemplate:
             value = data[position:end]
             if not data.startswith(after, end):
                 return None
-            if kind == _LENGTH:
-                if not value.isdigit() or len(value) > _MOST_DIGITS:
+            if kind == _DIGITS:
+                if LENGTH.match(value) is None:
                     return None
-                head.content_length = int(value)
-            elif kind == _REQUEST_ID:
+                head.content_length = length = int(value)
+                if length > self._max_body:
+                    return None
+            elif kind == _ID:
                 if REQUEST_ID.match(value) is None:
                     return None
                 head.request_id = value
@@ -86,16 +96,27 @@ _Hole = tuple[int, bytes, int, bytes | None]
 next one that is forwarded, ``None`` where it is not forwarded itself."""
 
 
-def template_of(text: bytes, head: RequestHead, longest: int) -> HeadTemplate | None:
-    """For heads like ``text``, which was read as ``head``, of at most ``longest`` bytes.
+def template_of(
+    text: bytes, head: RequestHead, before: bytes, older: HeadTemplate | None, limits: Limits
+) -> HeadTemplate | None:
+    """For heads like ``text``, which was read as ``head``.
 
-    ``None`` where the head is not a plain one, has no value of its own, or has one twice.
+    Holes are values in which it differs from ``before``, the head that came before it, and those of an
+    ``older`` template; others are taken for fixed. ``None`` where it is not a plain head, or has no hole.
     """
     if head.minor != 1 or head.chunked or head.expects_continue or not head.plain or head.fleet is not None:
         return None
-    found = list(_OWN_VALUE.finditer(text.lower()))
-    names = {match[1] for match in found}
-    if not found or len(names) < len(found) or (b"x-request-id" in names) != (head.request_id is not None):
+    own = list(_OWN_VALUE.finditer(text.lower()))
+    names = {match[1] for match in own}
+    if len(names) < len(own) or (b"x-request-id" in names) != (head.request_id is not None):
+        return None
+    varied = frozenset() if older is None else older.names
+    found = [
+        match
+        for match in own
+        if match[1] in varied or text[match.start() : match.end()] + b"\r\n" not in before
+    ]
+    if not found:
         return None
     ends = [match.start(2) for match in found[1:]] + [len(text)]
     cuts = _cuts(text, found, head.fields)
@@ -108,7 +129,9 @@ def template_of(text: bytes, head: RequestHead, longest: int) -> HeadTemplate | 
             forwarded = head.fields[at + len(match[2]) : next_cut]
         holes.append((_KINDS.get(match[1], _TEXT), after, len(after), forwarded))
     first = min((cut for cut in cuts if cut >= 0), default=len(head.fields))
-    return HeadTemplate(head, text[: found[0].start(2)], holes, head.fields[:first], longest)
+    template = HeadTemplate(head, text[: found[0].start(2)], holes, head.fields[:first], limits)
+    template.names = frozenset(match[1] for match in found)
+    return template
 
 
 def _cuts(text: bytes, found: list[re.Match[bytes]], fields: bytes) -> list[int]:

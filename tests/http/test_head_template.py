@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.http.errors import RequestRefused
-from routing.http.head_template import HeadTemplate, template_of
+from routing.http.head_template import LONGEST, HeadTemplate, template_of
 from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
 from routing.http.request_parser import parse_request_head
 
-LONGEST = 4096
 USUAL = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: one\r\n"
     b"Content-Type: application/json\r\nContent-Length: 12\r\nTraceParent: 00-aa-bb-01\r\n\r\n"
@@ -22,8 +21,8 @@ def parse(head: bytes) -> RequestHead:
     return parse_request_head(head, 0, head.find(b"\r\n\r\n"), Limits())
 
 
-def template(text: bytes) -> HeadTemplate | None:
-    return template_of(text, parse(text), LONGEST)
+def template(text: bytes, before: bytes = b"", older: HeadTemplate | None = None) -> HeadTemplate | None:
+    return template_of(text, parse(text), before, older, Limits())
 
 
 def what(head: RequestHead) -> dict[str, object]:
@@ -33,7 +32,7 @@ def what(head: RequestHead) -> dict[str, object]:
 def test_other_values_give_another_head_with_the_same_note() -> None:
     known = parse(USUAL)
     known.note = note = object()
-    made = template_of(USUAL, known, LONGEST)
+    made = template_of(USUAL, known, b"", None, Limits())
     assert made is not None
     other = USUAL.replace(b"one", b"two").replace(b"12", b"4711").replace(b"aa-bb", b"cc-dd")
     head = made.recognise(b"before" + other + b"body", 6)
@@ -102,6 +101,32 @@ def test_a_head_without_a_value_of_its_own_has_no_template() -> None:
     assert template(b"GET / HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\n\r\n") is None
 
 
+def test_what_two_heads_have_in_common_is_fixed_and_what_once_varied_is_not() -> None:
+    other_id, other_length = USUAL.replace(b"one", b"two"), USUAL.replace(b"12", b"13")
+    by_id = template(other_id, USUAL)
+    assert by_id is not None
+    assert by_id.names == {b"x-request-id"}
+    head = by_id.recognise(USUAL, 0)
+    assert head is not None
+    assert what(head) == what(parse(USUAL))
+    assert by_id.recognise(other_length, 0) is None
+    by_both = template(other_length, USUAL, by_id)
+    assert by_both is not None
+    assert by_both.names == {b"x-request-id", b"content-length"}
+    assert by_both.recognise(other_id, 0) is not None
+
+
+def test_the_same_head_again_has_no_template() -> None:
+    assert template(USUAL, USUAL) is None
+
+
+def test_a_body_that_is_too_long_is_left_to_the_whole_check() -> None:
+    made = template_of(USUAL, parse(USUAL), b"", None, Limits(max_body=100))
+    assert made is not None
+    assert made.recognise(USUAL.replace(b"12", b"100"), 0) is not None
+    assert made.recognise(USUAL.replace(b"12", b"101"), 0) is None
+
+
 def test_what_connection_names_is_cut_out_of_the_next_head_too() -> None:
     text = USUAL.replace(b"Host", b"Connection: traceparent\r\nHost")
     made = template(text)
@@ -135,9 +160,10 @@ VALUES = st.sampled_from(
     lines=st.lists(st.sampled_from(LINES), max_size=6),
     first=st.lists(VALUES, min_size=6, max_size=6),
     second=st.lists(VALUES, min_size=6, max_size=6),
+    third=st.lists(VALUES, min_size=6, max_size=6),
 )
 def test_recognised_heads_are_read_as_the_whole_check_reads_them(
-    lines: list[bytes], first: list[bytes], second: list[bytes]
+    lines: list[bytes], first: list[bytes], second: list[bytes], third: list[bytes]
 ) -> None:
     def head(values: list[bytes]) -> bytes:
         filled = [line.replace(b"%b", value) for line, value in zip(lines, values, strict=False)]
@@ -145,7 +171,8 @@ def test_recognised_heads_are_read_as_the_whole_check_reads_them(
 
     known, other = head(first), head(second)
     try:
-        made = template(known)
+        parse(before := head(third))
+        made = template(known, before)
     except RequestRefused:
         return
     if made is None:
