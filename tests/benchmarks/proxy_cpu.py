@@ -1,6 +1,6 @@
 """CPU that one proxied request costs: ours and nginx's, in the same run.
 
-    python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--varied]
+    python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--heads ids]
 
 Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
 settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
@@ -9,9 +9,9 @@ both. The figure is the proxy process's own user and system time, from /proc, di
 that wrk counted. Proxies have one CPU to themselves and wrk shares the other with the replicas, unless
 there is only one.
 
-wrk's requests all have the same head, which our proxy reads once for each connection, as it does for real
-clients that repeat theirs. ``--varied`` gives every request a head of its own (another X-Request-Id), so that
-each is read and checked anew.
+``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such a
+head once for each connection. ``ids``: by their X-Request-Id, as those of real clients do by an id, a trace or a
+length; a template recognises them. ``unlike``: by a field that no template expects, so that each is checked anew.
 
 nginx and wrk come from the system's packages; nothing here passes or fails by time.
 """
@@ -112,17 +112,18 @@ def drive(port: int, script: Path, seconds: int, connections: int, cpu: int | No
     return int(matched[1])
 
 
+FIELDS = {"same": None, "ids": "X-Request-Id", "unlike": "X-Anything"}
 VARIED = """local number = 0
 function request()
   number = number + 1
-  wrk.headers["X-Request-Id"] = "request-" .. number
+  wrk.headers["%s"] = "request-" .. number
   return wrk.format()
 end
 """
 
 
 def write_inputs(
-    folder: Path, ports: list[int], nginx_port: int, varied: bool
+    folder: Path, ports: list[int], nginx_port: int, varied: str | None
 ) -> tuple[Path, Path, Path, Path]:
     replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
     listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
@@ -137,7 +138,7 @@ def write_inputs(
     script = folder / "post.lua"
     script.write_text(
         f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
-        + VARIED * varied
+        + (VARIED % varied if varied else "")
     )
     return replicas, proxy, fleets, script
 
@@ -145,7 +146,7 @@ def write_inputs(
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Proxy → (CPU µs a request, requests a second) of each round."""
     *ports, nginx_port, our_port = free_ports(6)
-    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, options.varied)
+    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, FIELDS[options.heads])
     cpus = sorted(os.sched_getaffinity(0))
     proxy_cpu, other_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 and not options.no_pin else (None, None)
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", "1", "--admin", "none"]
@@ -171,8 +172,9 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[f
 def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Namespace) -> None:
     version = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr.strip()
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {version}")
-    heads = "a head of its own for each request" if options.varied else "the same head for all requests"
-    print(f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, {heads}")
+    print(
+        f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, heads: {options.heads}"
+    )
     print(f"{'':12} CPU µs a request: median (least to most)   requests/s: median")
     for name, figures in rounds.items():
         cost = [figure[0] for figure in figures]
@@ -192,7 +194,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose CPUs")
-    parser.add_argument("--varied", action="store_true", help="no two requests have the same head")
+    parser.add_argument("--heads", choices=FIELDS, default="same", help="how requests' heads differ")
     options = parser.parse_args()
     missing = [tool for tool in ("nginx", "wrk") if shutil.which(tool) is None]
     if missing:
