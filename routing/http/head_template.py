@@ -4,7 +4,8 @@ Theory. A client repeats its head but for a few values: the body's length, an id
 is cut at these values into fixed bytes and *holes*. A later head that has the same fixed bytes, and in each
 hole a value in that field's grammar, would be read alike: no hole can hold a line end, so every
 field has the same name at the same place, and no rule looks at two of these values together. So nothing
-needs to be checked but the bytes of the holes. Anything else is left to the whole check.
+needs to be checked but the bytes of the holes. Anything else is left to the whole check. Of the fields that
+this hop acts upon, only Content-Length and X-Request-Id can be holes.
 
 Source: partial templates as in differential deserialization (Suzumura, Takase and Tatsubori, "Optimizing
 Web Services Performance by Differential Deserialization", ICWS 2005), for one line-based grammar.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from routing.http.hop_fields import REQUEST_ID
+from routing.http.hop_fields import OURS, REQUEST_ID
 from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
 from routing.http.syntax import LENGTH, TEXT
@@ -22,10 +23,7 @@ from routing.http.syntax import LENGTH, TEXT
 LONGEST = 4096
 """Bytes of a head that is worth keeping."""
 
-_OWN_VALUE = re.compile(
-    rb"\r\n(content-length|x-request-id|traceparent|tracestate|idempotency-key):[ \t]*+([^\r]*+)"
-)
-"""Fields whose value is a request's own. Searched for in lower case."""
+_FIELD = re.compile(rb"\r\n([^:\r]++):[ \t]*+([^\r]*+)")
 _DIGITS, _ID, _TEXT = range(3)
 _KINDS = {b"content-length": _DIGITS, b"x-request-id": _ID}
 _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
@@ -106,17 +104,18 @@ def template_of(
     """
     if head.minor != 1 or head.chunked or head.expects_continue or not head.plain or head.fleet is not None:
         return None
-    own = list(_OWN_VALUE.finditer(text.lower()))
-    names = {match[1] for match in own}
-    if len(names) < len(own) or (b"x-request-id" in names) != (head.request_id is not None):
+    lowered = text.lower()
+    fields = list(_FIELD.finditer(lowered))
+    names = [match[1] for match in fields]
+    if (b"x-request-id" in names) != (head.request_id is not None):
         return None
     varied = frozenset() if older is None else older.names
     found = [
         match
-        for match in own
+        for match in fields
         if match[1] in varied or text[match.start() : match.end()] + b"\r\n" not in before
     ]
-    if not found:
+    if not all(_may_vary(match, names) for match in found) or not found:
         return None
     ends = [match.start(2) for match in found[1:]] + [len(text)]
     cuts = _cuts(text, found, head.fields)
@@ -132,6 +131,12 @@ def template_of(
     template = HeadTemplate(head, text[: found[0].start(2)], holes, head.fields[:first], limits)
     template.names = frozenset(match[1] for match in found)
     return template
+
+
+def _may_vary(field: re.Match[bytes], names: list[bytes]) -> bool:
+    """Whether a field, one of ``names``, may be a hole."""
+    name = field[1]
+    return names.count(name) == 1 and (name in _KINDS or OURS.match(field[0]) is None)
 
 
 def _cuts(text: bytes, found: list[re.Match[bytes]], fields: bytes) -> list[int]:

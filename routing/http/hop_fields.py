@@ -11,7 +11,7 @@ from routing.http.errors import RequestRefused
 from routing.http.request_head import RequestHead
 from routing.http.syntax import HOST, LENGTH, members
 
-_OURS = re.compile(
+OURS = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
     rb"|x-(?:forwarded-(?:for|proto)|request-id|switchyard-(?:fleet|replica))):[ \t]*+([^\r]*+)"
@@ -29,7 +29,7 @@ def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
 
     Raises :class:`RequestRefused`.
     """
-    found = list(_OURS.finditer(fields.lower()))
+    found = list(OURS.finditer(fields.lower()))
     kept = []
     position = 0
     rare: _RareFields | None = None

@@ -9,9 +9,9 @@ both. The figure is the proxy process's own user and system time, from /proc, di
 that wrk counted. Proxies have one CPU to themselves and wrk shares the other with the replicas, unless
 there is only one.
 
-``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such a
-head once for each connection. ``ids``: by their X-Request-Id, as those of real clients do by an id, a trace or a
-length; a template recognises them. ``unlike``: by a field that no template expects, so that each is checked anew.
+``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such
+a head once for each connection. ``ids``: by their X-Request-Id, as those of real clients do by an id, a trace
+or a length; a template recognises them. ``unlike``: by the name of a field; each is checked anew.
 
 nginx and wrk come from the system's packages; nothing here passes or fails by time.
 """
@@ -112,18 +112,19 @@ def drive(port: int, script: Path, seconds: int, connections: int, cpu: int | No
     return int(matched[1])
 
 
-FIELDS = {"same": None, "ids": "X-Request-Id", "unlike": "X-Anything"}
+HEADS = {"same": "", "ids": 'wrk.headers["X-Request-Id"] = "request-" .. number'}
+HEADS["unlike"] = 'wrk.headers = {["Content-Type"] = "application/json", ["X-Number-" .. number] = "1"}'
 VARIED = """local number = 0
 function request()
   number = number + 1
-  wrk.headers["%s"] = "request-" .. number
+  %s
   return wrk.format()
 end
 """
 
 
 def write_inputs(
-    folder: Path, ports: list[int], nginx_port: int, varied: str | None
+    folder: Path, ports: list[int], nginx_port: int, heads: str
 ) -> tuple[Path, Path, Path, Path]:
     replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
     listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
@@ -138,7 +139,7 @@ def write_inputs(
     script = folder / "post.lua"
     script.write_text(
         f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
-        + (VARIED % varied if varied else "")
+        + (VARIED % heads if heads else "")
     )
     return replicas, proxy, fleets, script
 
@@ -146,7 +147,7 @@ def write_inputs(
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Proxy → (CPU µs a request, requests a second) of each round."""
     *ports, nginx_port, our_port = free_ports(6)
-    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, FIELDS[options.heads])
+    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, HEADS[options.heads])
     cpus = sorted(os.sched_getaffinity(0))
     proxy_cpu, other_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 and not options.no_pin else (None, None)
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", "1", "--admin", "none"]
@@ -173,7 +174,8 @@ def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Names
     version = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr.strip()
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {version}")
     print(
-        f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, heads: {options.heads}"
+        f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, "
+        f"heads: {options.heads}"
     )
     print(f"{'':12} CPU µs a request: median (least to most)   requests/s: median")
     for name, figures in rounds.items():
@@ -194,7 +196,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose CPUs")
-    parser.add_argument("--heads", choices=FIELDS, default="same", help="how requests' heads differ")
+    parser.add_argument("--heads", choices=HEADS, default="same", help="how requests' heads differ")
     options = parser.parse_args()
     missing = [tool for tool in ("nginx", "wrk") if shutil.which(tool) is None]
     if missing:

@@ -15,13 +15,14 @@ USUAL = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: a.test\r\nX-Request-Id: one\r\n"
     b"Content-Type: application/json\r\nContent-Length: 12\r\nTraceParent: 00-aa-bb-01\r\n\r\n"
 )
+BEFORE = USUAL.replace(b"one", b"null").replace(b"12", b"0").replace(b"bb", b"zz")
 
 
 def parse(head: bytes) -> RequestHead:
     return parse_request_head(head, 0, head.find(b"\r\n\r\n"), Limits())
 
 
-def template(text: bytes, before: bytes = b"", older: HeadTemplate | None = None) -> HeadTemplate | None:
+def template(text: bytes, before: bytes = BEFORE, older: HeadTemplate | None = None) -> HeadTemplate | None:
     return template_of(text, parse(text), before, older, Limits())
 
 
@@ -32,7 +33,7 @@ def what(head: RequestHead) -> dict[str, object]:
 def test_other_values_give_another_head_with_the_same_note() -> None:
     known = parse(USUAL)
     known.note = note = object()
-    made = template_of(USUAL, known, b"", None, Limits())
+    made = template_of(USUAL, known, BEFORE, None, Limits())
     assert made is not None
     other = USUAL.replace(b"one", b"two").replace(b"12", b"4711").replace(b"aa-bb", b"cc-dd")
     head = made.recognise(b"before" + other + b"body", 6)
@@ -94,11 +95,18 @@ def test_an_incomplete_head_is_not_recognised() -> None:
     ],
 )
 def test_heads_with_more_to_them_have_no_template(line: bytes) -> None:
-    assert template(USUAL.replace(b"\r\nHost", b"\r\n" + line + b"\r\nHost")) is None
+    more = b"\r\n" + line + b"\r\nHost"
+    assert template(USUAL.replace(b"\r\nHost", more), BEFORE.replace(b"\r\nHost", more)) is None
 
 
-def test_a_head_without_a_value_of_its_own_has_no_template() -> None:
-    assert template(b"GET / HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\n\r\n") is None
+@pytest.mark.parametrize("name", [b"Host", b"Connection", b"TE", b"Keep-Alive", b"Upgrade"])
+def test_what_this_hop_acts_upon_is_no_hole(name: bytes) -> None:
+    host = b"" if name == b"Host" else b"Host: a.test\r\n"
+    head = b"GET / HTTP/1.1\r\n%bAccept: one\r\n%b: %b\r\n\r\n"
+    assert template(head % (host, name, b"one"), head % (host, name, b"two")) is None
+    assert (
+        template(head % (host, name, b"one"), head.replace(b"one", b"two") % (host, name, b"one")) is not None
+    )
 
 
 def test_what_two_heads_have_in_common_is_fixed_and_what_once_varied_is_not() -> None:
@@ -121,7 +129,7 @@ def test_the_same_head_again_has_no_template() -> None:
 
 
 def test_a_body_that_is_too_long_is_left_to_the_whole_check() -> None:
-    made = template_of(USUAL, parse(USUAL), b"", None, Limits(max_body=100))
+    made = template_of(USUAL, parse(USUAL), BEFORE, None, Limits(max_body=100))
     assert made is not None
     assert made.recognise(USUAL.replace(b"12", b"100"), 0) is not None
     assert made.recognise(USUAL.replace(b"12", b"101"), 0) is None
@@ -129,7 +137,7 @@ def test_a_body_that_is_too_long_is_left_to_the_whole_check() -> None:
 
 def test_what_connection_names_is_cut_out_of_the_next_head_too() -> None:
     text = USUAL.replace(b"Host", b"Connection: traceparent\r\nHost")
-    made = template(text)
+    made = template(text, BEFORE.replace(b"Host", b"Connection: traceparent\r\nHost"))
     assert made is not None
     head = made.recognise(text.replace(b"aa-bb", b"secret"), 0)
     assert head is not None
