@@ -113,7 +113,7 @@ def drive(port: int, script: Path, seconds: int, connections: int, cpu: int | No
 
 
 HEADS = {"same": "", "ids": 'wrk.headers["X-Request-Id"] = "request-" .. number'}
-HEADS["unlike"] = 'wrk.headers = {["Content-Type"] = "application/json", ["X-Number-" .. number] = "1"}'
+HEADS["unlike"] = 'wrk.headers["X-" .. number - 1], wrk.headers["X-" .. number] = nil, "1"'
 VARIED = """local number = 0
 function request()
   number = number + 1
