@@ -20,6 +20,8 @@ class HttpServer:
         self.connections = 0
         self.open = 0
         self.most_open = 0
+        self.waiting = 0
+        self.most_waiting = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._listening = threading.Event()
@@ -123,10 +125,13 @@ async def drip(server: HttpServer, head: bytes, writer: asyncio.StreamWriter) ->
 
 
 def slowly(seconds: float) -> Answer:
-    """Ready, after a while."""
+    """Ready, after a while. Counts who waits: a client has its answer only when it is counted no more."""
 
     async def answer(server: HttpServer, head: bytes, writer: asyncio.StreamWriter) -> None:
+        server.waiting += 1
+        server.most_waiting = max(server.most_waiting, server.waiting)
         await asyncio.sleep(seconds)
+        server.waiting -= 1
         await ready(server, head, writer)
 
     return answer

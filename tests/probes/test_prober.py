@@ -125,7 +125,7 @@ def test_concurrency_is_bounded(server: HttpServer) -> None:
     server.answer = servers.slowly(0.1)
     found = ask(*(question(server.url, f"u{number}") for number in range(MOST_AT_ONCE + 20)))
     assert len({finding.uid for finding in found if finding.verdict.passed}) == MOST_AT_ONCE + 20
-    assert 1 < server.most_open <= MOST_AT_ONCE
+    assert 1 < server.most_waiting <= MOST_AT_ONCE
 
 
 def test_a_failed_readiness_probe_is_followed_by_a_liveness_probe(server: HttpServer) -> None:
