@@ -1,5 +1,6 @@
 """What ``manage.py check`` says about this installation, with a number and a hint each."""
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connection
 
 from controlplane import environment
+from controlplane.declared import misspelt
 
 OLDEST_SQLITE = (3, 35, 0)
 
@@ -53,4 +55,16 @@ def static_files_collected(app_configs: Sequence[AppConfig] | None, **kwargs: An
             hint="Run: manage.py collectstatic --noinput",
             id="switchyard.W002",
         )
+    ]
+
+
+@register()
+def settings_spelt(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    return [
+        Warning(
+            f"{name} is no setting, so it has no effect.",
+            hint=f"Did you mean {meant}? All of them are in docs/settings.md.",
+            id="switchyard.W003",
+        )
+        for name, meant in misspelt(os.environ).items()
     ]

@@ -1,11 +1,17 @@
-"""Reading settings from the environment. A wrong value stops the start with one message."""
+"""Reading settings from the environment. A wrong value stops the start with one message.
+
+Every reader takes ``about``: what the setting means, for the page ``docs/settings.md`` (see ``declared.py``).
+"""
 
 import os
+import re
 import secrets
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+from controlplane.declared import About, declare
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
@@ -14,12 +20,16 @@ LONGEST_SOCKET_PATH = 100
 """The kernel's limit is 107 bytes; a socket's server needs a few for its temporary name."""
 
 
-def text(name: str, default: str = "") -> str:
+def text(name: str, default: str = "", *, about: About | None = None) -> str:
+    """``about`` None: whoever calls has declared it already."""
+    if about is not None:
+        declare(name, "text", default, about)
     return os.environ.get(name, default).strip()
 
 
-def flag(name: str, *, default: bool = False) -> bool:
+def flag(name: str, *, default: bool = False, about: About) -> bool:
     """``1/true/yes/on`` or ``0/false/no/off``; anything else raises ImproperlyConfigured."""
+    declare(name, "`1` or `0`", "1" if default else "0", about)
     raw = os.environ.get(name)
     if raw is None:
         return default
@@ -31,20 +41,32 @@ def flag(name: str, *, default: bool = False) -> bool:
     raise ImproperlyConfigured(f"{name}={raw!r} is neither yes nor no: use 1 or 0.")
 
 
-def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+def choice(name: str, default: str, allowed: tuple[str, ...], *, about: About) -> str:
+    declare(name, " or ".join(f"`{word}`" for word in allowed), default, about)
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(allowed)}.")
     return value
 
 
-def listing(name: str, default: str) -> list[str]:
+def whole_number(name: str, default: int, least: int, most: int, *, about: About) -> int:
+    """From ``least`` to ``most``; anything else raises ImproperlyConfigured."""
+    declare(name, f"whole number, {least} to {most}", str(default), about)
+    raw = text(name) or str(default)
+    if not re.fullmatch(r"-?[0-9]{1,18}", raw) or not least <= int(raw) <= most:
+        raise ImproperlyConfigured(f"{name}={raw!r} is not a whole number from {least} to {most}.")
+    return int(raw)
+
+
+def listing(name: str, default: str, *, about: About) -> list[str]:
     """Comma-separated words; empty ones are dropped."""
+    declare(name, "words, separated by commas", default, about)
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
-def folder(name: str, default: Path) -> Path:
+def folder(name: str, default: Path, *, about: About) -> Path:
     """An absolute folder, made when it is missing."""
+    declare(name, "absolute path of a folder", str(default), about)
     path = Path(text(name) or default).expanduser()
     if not path.is_absolute():
         raise ImproperlyConfigured(f"{name}={str(path)!r} must be an absolute path.")
@@ -55,8 +77,9 @@ def folder(name: str, default: Path) -> Path:
     return path
 
 
-def http_url(name: str, default: str) -> str:
+def http_url(name: str, default: str, *, about: About) -> str:
     """An http(s) URL without its trailing slash."""
+    declare(name, "`http://` or `https://` URL", default, about)
     url = text(name, default)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -64,8 +87,9 @@ def http_url(name: str, default: str) -> str:
     return url.rstrip("/")
 
 
-def secret_key(name: str, file: Path) -> str:
+def secret_key(name: str, file: Path, *, about: About) -> str:
     """The key from the environment, else from ``file``, which is made with a random key when missing."""
+    declare(name, "50 random characters", "", about)
     from_environment = text(name)
     if from_environment:
         return from_environment
@@ -117,8 +141,9 @@ def without_password(url: str) -> str:
     return url.replace(netloc, f"{user.partition(':')[0]}:…@{host}", 1) if at else url
 
 
-def redis_url(name: str, default_socket: Path) -> str:
+def redis_url(name: str, default_socket: Path, *, about: About) -> str:
     """``redis[s]://host:port/0`` or ``unix:///path.sock?db=0``."""
+    declare(name, "`redis://`, `rediss://` or `unix://` URL", "", about)
     url = text(name) or f"unix://{default_socket}?db=0"
     parts = urlsplit(url)
     if parts.scheme not in ("redis", "rediss", "unix"):
@@ -166,8 +191,9 @@ def celery_broker_url(redis: str) -> str:
     return f"redis+socket://{parts.path}?virtual_host={number}"
 
 
-def database(name: str, data_dir: Path) -> dict[str, object]:
+def database(name: str, data_dir: Path, *, about: About) -> dict[str, object]:
     """Django's settings for SQLite in the data folder, or for ``postgresql://user:password@host:port/name``."""
+    declare(name, "`postgresql://` or `sqlite://` URL", "", about)
     url = text(name)
     if not url:
         return sqlite(data_dir / "db.sqlite3")

@@ -1,28 +1,76 @@
-"""All settings, from the environment or with a safe default. Every ``SWITCHYARD_*`` name is read here."""
+"""All settings, from the environment or with a safe default. Every ``SWITCHYARD_*`` name is read here.
+
+``About`` is what docs/settings.md says of it; after a change: manage.py settings_page > docs/settings.md.
+"""
 
 from pathlib import Path
 
 from controlplane import environment
+from controlplane.declared import About
 from controlplane.supervision.environment import socket_path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Where data live: db.sqlite3, secret_key, redis/, logs/, proxy/, static/.
-DATA_DIR = environment.folder("SWITCHYARD_DATA_DIR", BASE_DIR / "var")
+DATA_DIR = environment.folder(
+    "SWITCHYARD_DATA_DIR",
+    BASE_DIR / "var",
+    about=About(
+        "where everything that is kept lies: database, secret key, Redis socket, logs, static files",
+        "/var/lib/switchyard",
+        "`var/` beside `manage.py`",
+    ),
+)
 
-DEBUG = environment.flag("SWITCHYARD_DEBUG")
-ALLOWED_HOSTS = environment.listing("SWITCHYARD_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
-SECRET_KEY = environment.secret_key("SWITCHYARD_SECRET_KEY", DATA_DIR / "secret_key")
+DEBUG = environment.flag(
+    "SWITCHYARD_DEBUG", about=About("errors show source code; refused for public hosts", "1")
+)
+ALLOWED_HOSTS = environment.listing(
+    "SWITCHYARD_ALLOWED_HOSTS",
+    "127.0.0.1,localhost,[::1]",
+    about=About("names under which pages and API may be asked for", "fleet.example.com,127.0.0.1"),
+)
+SECRET_KEY = environment.secret_key(
+    "SWITCHYARD_SECRET_KEY",
+    DATA_DIR / "secret_key",
+    about=About(
+        "signs sessions and keys the hashes of tokens and client keys: another one makes all unknown. "
+        "All processes need the same. A guessable one is refused for public hosts",
+        "9T1mQ…",
+        "a random one, kept in the data folder",
+    ),
+)
 environment.refuse_weak_secret(SECRET_KEY, ALLOWED_HOSTS)
 environment.refuse_public_debug(DEBUG, ALLOWED_HOSTS)
 
 # The dashboard is behind TLS: cookies are sent over https only.
-TLS = environment.flag("SWITCHYARD_TLS")
+TLS = environment.flag(
+    "SWITCHYARD_TLS",
+    about=About(
+        "TLS ends in front of the web process: `X-Forwarded-Proto` is believed, cookies are for https only",
+        "1",
+    ),
+)
 # Shown on pages and in examples: where clients send inference requests.
-PROXY_URL = environment.http_url("SWITCHYARD_PROXY_URL", "http://127.0.0.1:8080")
+PROXY_URL = environment.http_url(
+    "SWITCHYARD_PROXY_URL",
+    "http://127.0.0.1:8080",
+    about=About(
+        "where clients send inference requests, as pages and examples show it", "https://models.example.com"
+    ),
+)
 
 # --- Redis: database 0 carries table, telemetry and probes; 1 channels, 2 Celery ---
-REDIS_URL = environment.redis_url("SWITCHYARD_REDIS_URL", socket_path(DATA_DIR))
+REDIS_URL = environment.redis_url(
+    "SWITCHYARD_REDIS_URL",
+    socket_path(DATA_DIR),
+    about=About(
+        "the Redis (6.2 or newer) or Valkey that carries table, telemetry, probes and tasks; that logical "
+        "database and the two after it are used",
+        "redis://:password@10.0.0.5:6379/0",
+        "a socket in the data folder",
+    ),
+)
 _CHANNELS_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 1)
 _CELERY_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 2)
 
@@ -52,7 +100,17 @@ CELERY_BEAT_SCHEDULE = {
 }
 
 # --- Database ---
-DATABASES = {"default": environment.database("SWITCHYARD_DATABASE_URL", DATA_DIR)}
+DATABASES = {
+    "default": environment.database(
+        "SWITCHYARD_DATABASE_URL",
+        DATA_DIR,
+        about=About(
+            "the database: SQLite 3.35 or newer for one host, PostgreSQL 14 or newer for any number",
+            "postgresql://switchyard:password@10.0.0.6:5432/switchyard?sslmode=require",
+            "SQLite in the data folder",
+        ),
+    )
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django ---
@@ -106,7 +164,15 @@ USE_TZ = True
 # --- Static files: collected with hashed names; SWITCHYARD_COLLECTED_STATIC=0 serves them as they lie ---
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
-COLLECTED_STATIC = environment.flag("SWITCHYARD_COLLECTED_STATIC", default=not DEBUG)
+COLLECTED_STATIC = environment.flag(
+    "SWITCHYARD_COLLECTED_STATIC",
+    default=not DEBUG,
+    about=About(
+        "`0`: serve static files as they lie in the source, without `collectstatic`",
+        "0",
+        "`1`; `0` with debug",
+    ),
+)
 STORAGES = {
     "staticfiles": {
         "BACKEND": "controlplane.static_files.HashedStaticFiles"
@@ -199,7 +265,10 @@ SPECTACULAR_SETTINGS = {
 
 # --- Logs: one line each on standard error, which the supervisor keeps in files ---
 LOG_LEVEL = environment.choice(
-    "SWITCHYARD_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    "SWITCHYARD_LOG_LEVEL",
+    "INFO",
+    ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    about=About("the least that is logged", "WARNING"),
 )
 LOGGING = {
     "version": 1,

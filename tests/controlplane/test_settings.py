@@ -1,11 +1,17 @@
 """Wrong values in the environment stop the start with one message that says what to do."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from controlplane import environment
+from controlplane.checks import settings_spelt
+from controlplane.declared import DECLARED, About, page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +66,50 @@ def test_commands_say_it_in_one_line_and_keep_passwords_to_themselves(tmp_path: 
         "Settings: SWITCHYARD_REDIS_URL='redis://anna:…@127.0.0.1:1/99x': "
         "'99x' is not the number of a Redis database.\n"
     )
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    written = (ROOT / "docs" / "settings.md").read_text()
+    assert written == page(), "run: manage.py settings_page > docs/settings.md"
+
+
+def test_each_setting_that_is_read_is_declared_and_each_example_is_accepted(tmp_path: Path) -> None:
+    source = (ROOT / "controlplane" / "settings.py").read_text()
+    assert set(re.findall(r'"(SWITCHYARD_[A-Z_]+)"', source)) == set(DECLARED)
+    examples = {each.name: each.example for each in DECLARED.values()}
+    examples |= {
+        "SWITCHYARD_DATA_DIR": str(tmp_path),
+        "SWITCHYARD_SECRET_KEY": "x7" + "0123456789abcdefgh" * 3,
+    }
+    del examples["SWITCHYARD_DEBUG"]  # refused together with the public host of another example
+    answer = load(tmp_path, **examples)
+    assert answer.returncode == 0, answer.stderr
+    assert load(tmp_path, SWITCHYARD_DEBUG=DECLARED["SWITCHYARD_DEBUG"].example).returncode == 0
+
+
+@pytest.mark.parametrize("value", ["0", "101", "ten", "1.5", "-3", "9" * 30])
+def test_a_number_out_of_range_is_refused_by_name_and_range(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("SWITCHYARD_EXAMPLE", value)
+    monkeypatch.setattr(environment, "declare", lambda *_: None)
+    with pytest.raises(
+        ImproperlyConfigured, match=r"SWITCHYARD_EXAMPLE='.*' is not a whole number from 1 to 100"
+    ):
+        environment.whole_number("SWITCHYARD_EXAMPLE", 5, 1, 100, about=About("", "7"))
+    monkeypatch.setenv("SWITCHYARD_EXAMPLE", "100")
+    assert environment.whole_number("SWITCHYARD_EXAMPLE", 5, 1, 100, about=About("", "7")) == 100
+
+
+def test_a_misspelt_name_is_told_with_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCHYARD_DATABSE_URL", "postgresql://x/y")
+    monkeypatch.setenv("SWITCHYARD_VLLM_CREDENTIAL", "a replica's own, named by env:")
+    warnings = settings_spelt(None)
+    assert [(each.id, each.msg) for each in warnings] == [
+        ("switchyard.W003", "SWITCHYARD_DATABSE_URL is no setting, so it has no effect.")
+    ]
+    assert warnings[0].hint is not None
+    assert "Did you mean SWITCHYARD_DATABASE_URL?" in warnings[0].hint
 
 
 def test_public_host_with_a_guessable_secret_is_refused(tmp_path: Path) -> None:

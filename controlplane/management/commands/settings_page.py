@@ -1,0 +1,15 @@
+"""``manage.py settings_page``: docs/settings.md, from the declarations in the code."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from controlplane.declared import page
+
+
+class Command(BaseCommand):
+    requires_system_checks: list[str] = []  # it only prints
+    help = "Prints docs/settings.md: every setting with its values, default, meaning and an example."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(page(), ending="")
