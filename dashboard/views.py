@@ -18,7 +18,7 @@ NAMES_IN_NAVIGATION = 20
 @require_safe
 @login_required
 def overview(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/overview.html", _shell())
+    return render(request, "dashboard/overview.html", _shell("overview"))
 
 
 @never_cache
@@ -26,10 +26,10 @@ def overview(request: HttpRequest) -> HttpResponse:
 @login_required
 def fleet(request: HttpRequest, name: str) -> HttpResponse:
     found = get_object_or_404(Fleet, name=name)
-    return render(request, "dashboard/fleet.html", {"fleet": found, **_shell()})
+    return render(request, "dashboard/fleet.html", {"fleet": found, **_shell("fleet")})
 
 
-def _shell() -> dict[str, Any]:
-    """What both pages show around their content."""
+def _shell(page: str) -> dict[str, Any]:
+    """What every page shows around its content; ``page`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
-    return {"fleets": names, "proxy_url": settings.PROXY_URL}
+    return {"page": page, "fleets": names, "proxy_url": settings.PROXY_URL}
