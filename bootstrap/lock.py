@@ -1,8 +1,7 @@
 """Makes the locks from pyproject.toml, for maintainers: ``make lock`` (needs uv).
 
-``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top, and
-``deploy/lock-postgres.txt`` only what PostgreSQL needs on top. All are universal: every platform and
-Python from 3.11 on, with the hash of every wheel.
+``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top. Both are
+universal: every platform and Python from 3.11 on, with the hash of every wheel.
 """
 
 import re
@@ -14,10 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 PROJECT = FOLDER.parent
-ON_TOP = {
-    FOLDER / "lock-dev.txt": "--group=dev",
-    PROJECT / "deploy" / "lock-postgres.txt": "--extra=postgres",
-}
+ON_TOP = {FOLDER / "lock-dev.txt": "--group=dev"}
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
 OPTIONS = ["--universal", "--generate-hashes", "--python-version=3.11", "--only-binary=:all:"]
 OPTIONS += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
