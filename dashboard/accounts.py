@@ -7,6 +7,7 @@ from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 
+from controlplane import origins
 from controlplane.models import ForcedPasswordChange
 from controlplane.services import accounts
 
@@ -41,5 +42,6 @@ class ChangePassword(PasswordChangeView):
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         response = super().form_valid(form)
-        accounts.own_password_chosen(form.user)
+        with origins.of(origins.SESSION):
+            accounts.own_password_chosen(form.user)
         return response

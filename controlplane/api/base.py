@@ -5,12 +5,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from controlplane import origins
 from controlplane.api.pagination import Pages
+from controlplane.models import ApiToken
 from controlplane.services.errors import FieldError, Invalid, Stale
 from routing.contract.field_rules import did_you_mean, found
 
@@ -22,8 +26,15 @@ class ApiView(APIView):
     query_parameters: ClassVar[tuple[str, ...]] = ()
     """Those that the view reads; another is an error, never ignored."""
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Audit entries made meanwhile say where they come from, as soon as :meth:`initial` knows it."""
+        with origins.of(origins.SESSION):
+            return super().dispatch(request, *args, **kwargs)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if isinstance(request.auth, ApiToken):
+            origins.say(origins.token(request.auth.prefix))
         _refuse_unknown(request.query_params, self.query_parameters)
 
     def paged(

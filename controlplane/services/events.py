@@ -14,7 +14,5 @@ def record(
     actor: str = "",
 ) -> Event:
     """``kind`` is one of :class:`Event.Kind`; at most 400 characters of ``text`` are kept."""
-    with writing(actor):
-        return Event.objects.create(
-            kind=kind, text=text[:400], fleet=fleet, replica=replica, state=state, actor=actor
-        )
+    with writing(actor) as write:
+        return write.event(Event.Kind(kind), text, fleet=fleet, replica=replica, state=state)

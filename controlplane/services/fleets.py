@@ -102,7 +102,7 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
 
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
-    """Removes the fleet with its replicas, revisions and events. Raises NotFound, Stale."""
+    """Removes the fleet with its replicas and revisions; its events stay. Raises NotFound, Stale."""
     with writing(actor) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
@@ -114,7 +114,7 @@ def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
         fleet.delete()
         write.fleet_removed(fleet)
         write.audit("fleets.delete", name, before)
-        write.event(Event.Kind.ADMIN, f"{actor} deleted fleet {name}")
+        write.event(Event.Kind.ADMIN, f"{actor} deleted fleet {name}", fleet=name)
         return change
 
 

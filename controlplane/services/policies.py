@@ -45,7 +45,7 @@ def put(write: Writing, fleet: Fleet, policy: Mapping[str, Any]) -> list[str]:
     number = revisions.record(write, fleet, summary, policy=policy)
     write.audit("policies.change", fleet.name, old, policy)
     text = f"{write.actor} changed the policy of {fleet.name}: {summary} (revision {number})"
-    write.event(Event.Kind.POLICY, text, fleet=fleet)
+    write.event(Event.Kind.POLICY, text, fleet=fleet, revision=number)
     return lines
 
 
@@ -78,7 +78,7 @@ def _record_restore(
     new_number = revisions.record(write, fleet, summary, policy=policy)
     write.audit("policies.restore", f"{fleet.name}@{number}", old, policy)
     text = f"{write.actor} restored revision {number} of {fleet.name} as revision {new_number}"
-    write.event(Event.Kind.POLICY, text, fleet=fleet)
+    write.event(Event.Kind.POLICY, text, fleet=fleet, revision=new_number)
 
 
 def _restore_weights(write: Writing, fleet: Fleet, weights: Mapping[str, float | None]) -> list[str]:

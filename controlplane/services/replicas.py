@@ -91,7 +91,7 @@ def put(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any])
         )
         number = revisions.record(write, fleet, f"{replica.name}.{summary}")
         text = f"{write.actor} changed the weight of {replica.name}: {summary} (revision {number})"
-        write.event(Event.Kind.POLICY, text, fleet=fleet, replica=replica)
+        write.event(Event.Kind.POLICY, text, fleet=fleet, replica=replica, revision=number)
     return lines
 
 
@@ -137,7 +137,7 @@ def remove(write: Writing, fleet: Fleet, replica: Replica) -> None:
     write.audit("replicas.delete", str(replica), described(replica))
     replica.delete()
     text = f"{write.actor} removed replica {replica.name} ({replica.url})"
-    write.event(Event.Kind.ADMIN, text, fleet=fleet)
+    write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica.name)
 
 
 def described(replica: Replica) -> dict[str, Any]:

@@ -5,6 +5,7 @@ fleet file being applied) opens one around them: inner ones join it, so that all
 and published, once.
 """
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,10 +22,12 @@ from controlplane.services.errors import Conflict, Stale
 
 
 class Writing:
-    """What one transaction changes. ``published`` is None until it has committed."""
+    """What one transaction changes. ``published`` is None until it has committed; ``id`` leads from its
+    events to its audit entries."""
 
     def __init__(self, actor: str) -> None:
         self.actor = actor
+        self.id = uuid.uuid4().hex
         self.published: bool | None = None
         self._fleets: set[int] = set()
         self._removed: set[str] = set()
@@ -32,19 +35,32 @@ class Writing:
         self._manifest = False
 
     def audit(self, verb: str, target: str, before: Any = None, after: Any = None) -> None:
-        AuditEntry.objects.create(actor=self.actor, verb=verb, target=target, before=before, after=after)
+        AuditEntry.objects.create(
+            actor=self.actor, verb=verb, target=target, before=before, after=after, write=self.id
+        )
 
     def event(
         self,
         kind: Event.Kind,
         text: str,
         *,
-        fleet: Fleet | None = None,
-        replica: Replica | None = None,
+        fleet: Fleet | str | None = None,
+        replica: Replica | str | None = None,
         state: str = "",
-    ) -> None:
-        Event.objects.create(
-            kind=kind, text=text[:400], fleet=fleet, replica=replica, state=state, actor=self.actor
+        revision: int | None = None,
+    ) -> Event:
+        """``fleet`` and ``replica`` as a name: it is gone. At most 400 characters of ``text`` are kept."""
+        return Event.objects.create(
+            kind=kind,
+            text=text[:400],
+            fleet=fleet if isinstance(fleet, Fleet) else None,
+            fleet_name=_name(fleet),
+            replica=replica if isinstance(replica, Replica) else None,
+            replica_name=_name(replica),
+            state=state,
+            revision=revision,
+            actor=self.actor,
+            write=self.id,
         )
 
     def save_fleet(self, fleet: Fleet, **fields: Any) -> None:
@@ -121,6 +137,12 @@ def writing(actor: str) -> Iterator[Writing]:
             transaction.on_commit(writing.publish)
     finally:
         _current.reset(token)
+
+
+def _name(what: Fleet | Replica | str | None) -> str:
+    if what is None or isinstance(what, str):
+        return what or ""
+    return what.name
 
 
 def table_state() -> TableState:
