@@ -38,6 +38,14 @@ PAGING = (
     OpenApiParameter("page_size", int, description="At most 1000; 100 when not given."),
 )
 
+CURSOR = OpenApiParameter("cursor", str, description="From the address in `next`; without it, the newest.")
+SINCE = OpenApiParameter(
+    "since",
+    str,
+    description="From then on: a day, a moment (UTC where no zone is written) or an age: `90m`, `24h`, `7d`.",
+)
+UNTIL = OpenApiParameter("until", str, description="Before then, written as `since` is.")
+
 
 def _documented(
     operation: str,
@@ -82,6 +90,20 @@ def lists(
         },
     )
     return _documented(operation, summary, (200, page), _READING, (*PAGING, *parameters))
+
+
+def lists_newest(
+    operation: str, summary: str, row: type[serializers.Row], *parameters: OpenApiParameter
+) -> Callable[[View], View]:
+    """Pages of rows by cursor, newest first."""
+    page = inline_serializer(
+        f"{row.__name__}Newest",
+        {
+            "next": fields.URLField(allow_null=True, help_text="Address of the page with what is older."),
+            "results": row(many=True),
+        },
+    )
+    return _documented(operation, summary, (200, page), _READING, (CURSOR, PAGING[1], *parameters))
 
 
 def creates(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:

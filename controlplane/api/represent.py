@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Count
 
 from controlplane import publisher
-from controlplane.models import Event, Fleet, HardwareClass, PolicyRevision, Replica
+from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.services import settings_values
 from controlplane.services.changes import Change
 from controlplane.snapshots import current_state
@@ -127,19 +127,6 @@ def eligibility(row: Replica, live: ReplicaLive | None) -> tuple[bool, str]:
 
 def hardware(row: HardwareClass) -> dict[str, Any]:
     return {"name": row.name, "weight": row.weight, "created_at": row.created_at}
-
-
-def event(row: Event) -> dict[str, Any]:
-    return {
-        "id": row.pk,
-        "at": row.at,
-        "kind": row.kind,
-        "state": row.state,
-        "fleet": row.fleet.name if row.fleet else None,
-        "replica": row.replica.name if row.replica else None,
-        "text": row.text,
-        "actor": row.actor,
-    }
 
 
 def outcome(change: Change, wait_s: float) -> dict[str, Any]:

@@ -196,9 +196,37 @@ class Event(Row):
     kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "system"])
     state = serializers.CharField(allow_blank=True)
     fleet = serializers.CharField(allow_null=True)
+    fleet_exists = serializers.BooleanField(help_text="False: it has been deleted since, or there is none.")
     replica = serializers.CharField(allow_null=True)
+    replica_exists = serializers.BooleanField(help_text="False: it has been removed since, or there is none.")
+    revision = serializers.IntegerField(allow_null=True, help_text="Policy revision that it speaks of.")
     text = serializers.CharField()
     actor = serializers.CharField(allow_blank=True)
+    write = serializers.CharField(
+        allow_null=True, help_text="`/audit?write=…` says what it changed; null: nobody changed anything."
+    )
+
+
+class FieldChange(Row):
+    field = serializers.CharField(help_text="Dotted path, as in `timeouts.total_s`.")
+    before = serializers.JSONField()
+    after = serializers.JSONField()
+
+
+class AuditEntry(Row):
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    actor = serializers.CharField()
+    origin = serializers.CharField(
+        allow_blank=True,
+        help_text="`session` (a page), `token sy_…`, `server` (a command or process); empty: not kept.",
+    )
+    verb = serializers.CharField()
+    target = serializers.CharField()
+    before = serializers.JSONField()
+    after = serializers.JSONField()
+    changes = FieldChange(many=True)
+    write = serializers.CharField(allow_null=True, help_text="The same for all that one transaction wrote.")
 
 
 class Live(Row):

@@ -2,11 +2,13 @@
 
 from django.urls import path
 
+from controlplane.api.audit import AuditList
 from controlplane.api.docs import Docs, Schema
+from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.policies import PolicyDetail, RevisionList, RevisionRestore
-from controlplane.api.reference import EventList, FleetLive, OverviewLive, StrategyList
+from controlplane.api.reference import FleetLive, OverviewLive, StrategyList
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
 
 urlpatterns = [
@@ -23,6 +25,7 @@ urlpatterns = [
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
     path("strategies", StrategyList.as_view(), name="api-strategies"),
     path("events", EventList.as_view(), name="api-events"),
+    path("audit", AuditList.as_view(), name="api-audit"),
     path("schema", Schema.as_view(), name="schema"),
     path("docs", Docs.as_view(url_name="schema"), name="api-docs"),
 ]

@@ -1,4 +1,4 @@
-"""``/strategies``, ``/events`` and the live frames."""
+"""``/strategies`` and the live frames."""
 
 from typing import Any
 
@@ -13,20 +13,6 @@ def test_strategies_describe_themselves(api: Api) -> None:
     assert [strategy["name"] for strategy in body] == registry.names()
     kappa = body[0]["parameters"][0]
     assert kappa | {"name": "kappa", "type": "number", "default": 3.0, "minimum": 0.0} == kappa
-
-
-def test_events_of_a_fleet_newest_first(api: Api, llm: str) -> None:
-    api.post("/hardware-classes", {"name": "h100"})
-    api.patch("/fleets/llm/replicas/a", {"admin_state": "draining"})
-    api.patch("/fleets/llm/policy", {"strategy": "round_robin"})
-    rows = api.get("/events?fleet=llm").json()["results"]
-    assert [row["kind"] for row in rows] == ["policy", "admin", "admin"]
-    assert rows[1] | {"state": "draining", "replica": "a", "fleet": "llm", "actor": "anna"} == rows[1]
-    assert api.get("/events?kind=policy").json()["count"] == 1
-    assert api.get("/events?replica=a").json()["count"] == 1
-    assert api.get("/events?search=draining").json()["count"] == 1
-    assert api.get("/events?kind=gossip").status_code == 400
-    assert api.get("/events?fleet=nope").status_code == 404
 
 
 def test_live_frames_with_their_age(api: Api, llm: str, redis_client: Any) -> None:
