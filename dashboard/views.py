@@ -1,4 +1,4 @@
-"""The two live pages. The server sends their frame; what moves comes over the WebSocket and the API."""
+"""The pages. The server sends their frame; what moves comes over the WebSocket and the API."""
 
 from typing import Any
 
@@ -27,6 +27,13 @@ def overview(request: HttpRequest) -> HttpResponse:
 def fleet(request: HttpRequest, name: str) -> HttpResponse:
     found = get_object_or_404(Fleet, name=name)
     return render(request, "dashboard/fleet.html", {"fleet": found, **_shell("fleet")})
+
+
+@never_cache
+@require_safe
+@login_required
+def hardware(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/hardware.html", _shell("hardware"))
 
 
 def _shell(page: str) -> dict[str, Any]:

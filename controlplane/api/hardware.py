@@ -19,7 +19,7 @@ class HardwareList(ApiView):
         rows = HardwareClass.objects.order_by("name")
         if wanted := request.query_params.get("search"):
             rows = rows.filter(name__icontains=wanted)
-        return self.paged(request, rows, lambda page: [represent.hardware(row) for row in page])
+        return self.paged(request, rows, represent.hardware_classes)
 
     @creates(
         "create_hardware_class",

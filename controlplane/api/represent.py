@@ -125,8 +125,24 @@ def eligibility(row: Replica, live: ReplicaLive | None) -> tuple[bool, str]:
     return eligible, "; ".join(reasons) or "admin state, health and live traffic allow it"
 
 
+def hardware_classes(rows: Iterable[HardwareClass]) -> list[dict[str, Any]]:
+    """One query for the replicas of all of them."""
+    rows = list(rows)
+    used = Replica.objects.filter(hardware__in=rows).order_by().values_list("hardware_id")
+    replicas = dict(used.annotate(number=Count("pk")))
+    return [
+        {
+            "name": row.name,
+            "weight": row.weight,
+            "replicas": replicas.get(row.pk, 0),
+            "created_at": row.created_at,
+        }
+        for row in rows
+    ]
+
+
 def hardware(row: HardwareClass) -> dict[str, Any]:
-    return {"name": row.name, "weight": row.weight, "created_at": row.created_at}
+    return hardware_classes([row])[0]
 
 
 def outcome(change: Change, wait_s: float) -> dict[str, Any]:

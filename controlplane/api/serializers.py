@@ -172,6 +172,7 @@ class Revision(Row):
 class HardwareClass(Row):
     name = serializers.CharField()
     weight = serializers.FloatField()
+    replicas = serializers.IntegerField(help_text="How many are of this class.")
     created_at = serializers.DateTimeField()
 
 

@@ -5,10 +5,14 @@ const TIME_LIMIT_MS = 10_000;
 
 /** What went wrong, in words: the `detail` of an `application/problem+json` and of each field. */
 export class ApiProblem extends Error {
-  /** @param {number} status 0: no answer at all @param {string} message */
-  constructor(status, message) {
+  /**
+   * @param {number} status 0: no answer at all @param {string} message
+   * @param {{pointer: string, detail: string}[]} [fields] each wrong field of the body, by its JSON pointer
+   */
+  constructor(status, message, fields = []) {
     super(message);
     this.status = status;
+    this.fields = fields;
   }
 }
 
@@ -29,7 +33,7 @@ export async function api(method, path, { body, etag } = {}) {
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: AbortSignal.timeout(TIME_LIMIT_MS),
   });
-  if (!response.ok) throw new ApiProblem(response.status, await words(response));
+  if (!response.ok) throw await problem(response);
   const data = response.status === 204 ? null : await response.json();
   return { data, etag: response.headers.get("ETag") };
 }
@@ -45,14 +49,15 @@ async function ask(url, options) {
 }
 
 /** @param {Response} response */
-async function words(response) {
-  if (response.status === 412) return "Somebody else changed this meanwhile. Reload to see it, then try again.";
+async function problem(response) {
+  const { status } = response;
+  if (status === 412) return new ApiProblem(status, "Somebody else changed this meanwhile. Reload to see it, then try again.");
   try {
     const { title, detail, errors = [] } = await response.json();
     const fields = errors.map((/** @type {any} */ error) => error.detail).filter((/** @type {any} */ one) => one !== detail);
-    return [detail || title, ...fields].join(" ");
+    return new ApiProblem(status, [detail || title, ...fields].join(" "), errors);
   } catch {
-    return `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+    return new ApiProblem(status, `The server answered ${status} ${response.statusText}`.trim() + ".");
   }
 }
 

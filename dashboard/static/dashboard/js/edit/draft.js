@@ -1,0 +1,117 @@
+/** What was typed into a form, what the API said of it, and sending it. Outlives the form: closing it loses nothing. */
+import { api } from "../api.js";
+
+/** @typedef {Record<string, string | boolean>} Values */
+
+/** @param {string} pointer of a wrong field @returns {string} */
+function firstPart(pointer) {
+  return pointer.split("/")[1] ?? "";
+}
+
+export class Draft {
+  /**
+   * @param {string} id of the form's elements @param {Values} initial @param {() => void} changed
+   * @param {(pointer: string) => string} [fieldOf] which field of the form a JSON pointer means
+   */
+  constructor(id, initial, changed, fieldOf = firstPart) {
+    this.id = id;
+    this.initial = initial;
+    this.changed = changed;
+    this.fieldOf = fieldOf;
+    /** @type {Values} */
+    this.values = { ...initial };
+    /** Field → what is wrong with it. @type {Record<string, string>} */
+    this.errors = {};
+    /** What is wrong and belongs to no field. */
+    this.problem = "";
+    this.busy = false;
+  }
+
+  /** @param {string} name @returns {string} without spaces around it */
+  text(name) {
+    return String(this.values[name] ?? "").trim();
+  }
+
+  /** @param {string} name @param {string | boolean} value */
+  set(name, value) {
+    this.values = { ...this.values, [name]: value };
+    const { [name]: _, ...others } = this.errors;
+    this.errors = others;
+    this.problem = "";
+    this.changed();
+  }
+
+  /** Fields as first shown, or as they are now known to be. @param {Values} [initial] */
+  reset(initial = this.initial) {
+    this.initial = initial;
+    this.values = { ...initial };
+    this.errors = {};
+    this.problem = "";
+    this.changed();
+  }
+
+  /** @param {string} name */
+  touched(name) {
+    return this.values[name] !== this.initial[name];
+  }
+
+  dirty() {
+    return Object.keys(this.values).some((name) => this.touched(name));
+  }
+
+  /**
+   * Answers what the API answered, or null and shows what is wrong, each at its field; the first is focused.
+   * @param {string} method @param {string} path @param {unknown} [body]
+   * @param {{etag?: string | null, taken?: string}} [options] `taken`: the field that a conflict (409) is about
+   * @returns {Promise<{data: any, etag: string | null} | null>}
+   */
+  async send(method, path, body, { etag, taken = "" } = {}) {
+    this.busy = true;
+    this.errors = {};
+    this.problem = "";
+    this.changed();
+    let answer = null;
+    try {
+      answer = await api(method, path, { body, etag });
+    } catch (error) {
+      this.#wrong(/** @type {import("../api.js").ApiProblem} */ (error), taken);
+    }
+    this.busy = false;
+    this.changed();
+    if (!answer) requestAnimationFrame(() => this.#focusWrong());
+    return answer;
+  }
+
+  /** @param {import("../api.js").ApiProblem} problem @param {string} taken */
+  #wrong({ status, message, fields }, taken) {
+    const elsewhere = [];
+    for (const { pointer, detail } of fields) {
+      const field = this.fieldOf(pointer);
+      if (field in this.values) this.errors[field] = [this.errors[field], detail].filter(Boolean).join(" ");
+      else elsewhere.push(detail);
+    }
+    if (!fields.length && status === 409 && taken) this.errors[taken] = message;
+    else if (!fields.length) this.problem = message;
+    else this.problem = elsewhere.join(" ");
+  }
+
+  #focusWrong() {
+    const wrong = document.querySelector(`[id^="${this.id}-"][aria-invalid="true"]`);
+    if (wrong instanceof HTMLElement) wrong.focus();
+  }
+}
+
+/** A number as a number; nothing: null; anything else as typed, for the API to say what is wrong. @param {string} text */
+export function numeric(text) {
+  if (text === "") return null;
+  const number = Number(text.replace(",", "."));
+  return Number.isNaN(number) ? text : number;
+}
+
+/** "chat, gpt" → ["chat", "gpt"] @param {string} text */
+export function listed(text) {
+  return text
+    .split(",")
+    .map((one) => one.trim())
+    .filter(Boolean);
+}

@@ -1,0 +1,48 @@
+/** Which of a page's forms is open. One at a time; closing it gives the focus back to what opened it. */
+
+export class Panels {
+  /** @param {() => void} changed */
+  constructor(changed) {
+    this.changed = changed;
+    /** The open one's name, or "". */
+    this.open = "";
+    /** @type {Element | null} */
+    this.opener = null;
+    for (const button of buttons()) button.addEventListener("click", () => this.toggle(button.dataset.panel ?? ""));
+    this.#mark();
+  }
+
+  /** @param {string} name */
+  toggle(name) {
+    if (this.open === name) this.close();
+    else this.show(name);
+  }
+
+  /** @param {string} name */
+  show(name) {
+    // From one form to another it is still the first button that is gone back to.
+    if (!this.open) this.opener = document.activeElement;
+    this.open = name;
+    this.#mark();
+    this.changed();
+  }
+
+  close() {
+    this.open = "";
+    this.#mark();
+    this.changed();
+    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+  }
+
+  #mark() {
+    for (const button of buttons()) {
+      button.setAttribute("aria-expanded", String(button.dataset.panel === this.open));
+      button.disabled = false;
+    }
+  }
+}
+
+/** Those that the server put into the header. @returns {HTMLButtonElement[]} */
+function buttons() {
+  return [...document.querySelectorAll("button[data-panel]")].filter((one) => one instanceof HTMLButtonElement);
+}

@@ -1,0 +1,82 @@
+/** What the page of hardware classes does: create, change, delete, each with what became of it. */
+import { Draft, numeric } from "../edit/draft.js";
+
+export const PATH = "/hardware-classes";
+
+/** @typedef {{name: string, weight: number, replicas: number}} HardwareClass */
+
+export class HardwareModel {
+  /**
+   * @param {import("../edit/reading.js").Reading} reading @param {import("../edit/panels.js").Panels} panels
+   * @param {() => void} changed
+   */
+  constructor(reading, panels, changed) {
+    this.reading = reading;
+    this.panels = panels;
+    this.draft = new Draft("new-hardware", { name: "", weight: "" }, changed);
+    this.changed = changed;
+    /** Of the row that is being changed. @type {Draft | null} */
+    this.row = null;
+    /** The class of that row, and whether it is its weight or its end. */
+    this.editing = "";
+    this.deleting = false;
+    /** What became of the last change: class → words. @type {{name: string, text: string} | null} */
+    this.done = null;
+    /** @type {Element | null} */
+    this.opener = null;
+  }
+
+  body() {
+    const weight = numeric(this.draft.text("weight"));
+    return weight === null ? { name: this.draft.text("name") } : { name: this.draft.text("name"), weight };
+  }
+
+  async create() {
+    const answer = await this.draft.send("POST", PATH, this.body(), { taken: "name" });
+    if (!answer) return;
+    this.draft.reset();
+    this.#finish(answer.data.name, `created with weight ${answer.data.weight}`);
+    this.panels.close();
+  }
+
+  /** @param {HardwareClass} one @param {boolean} deleting */
+  open(one, deleting) {
+    if (this.editing !== one.name || !this.row) {
+      this.row = new Draft(`hardware-${one.name}`, { weight: String(one.weight) }, this.changed);
+    }
+    this.opener = document.activeElement;
+    this.editing = one.name;
+    this.deleting = deleting;
+    this.row.problem = "";
+    this.changed();
+  }
+
+  close() {
+    this.editing = "";
+    this.changed();
+    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+  }
+
+  async save() {
+    const { row, editing } = this;
+    const answer = await row?.send("PATCH", `${PATH}/${editing}`, { weight: numeric(row.text("weight")) });
+    if (!row || !answer) return;
+    row.reset({ weight: String(answer.data.weight) });
+    this.#finish(editing, `weight is ${answer.data.weight} now`);
+    this.close();
+  }
+
+  async remove() {
+    const { row, editing } = this;
+    if (!(await row?.send("DELETE", `${PATH}/${editing}`))) return;
+    this.editing = "";
+    this.done = { name: "", text: `${editing} is deleted.` };
+    await this.reading.read();
+  }
+
+  /** @param {string} name @param {string} text */
+  #finish(name, text) {
+    this.done = { name, text };
+    this.reading.read();
+  }
+}

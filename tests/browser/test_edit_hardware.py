@@ -1,0 +1,98 @@
+"""Hardware classes by page: create, change, delete; errors stand at their field, nothing typed is lost."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import LOOKER, Site
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_class(site: Site) -> Callable[[float], str]:
+    def make(weight: float) -> str:
+        name = f"class-{next(_numbers)}"
+        site.api("POST", "/hardware-classes", {"name": name, "weight": weight})
+        return name
+
+    return make
+
+
+def test_is_made_after_what_was_wrong_was_said_at_its_field(open_page: Open, site: Site) -> None:
+    page = open_page("/hardware")
+    opener = page.get_by_role("button", name="New hardware class")
+    opener.click()
+    form = page.get_by_role("region", name="New hardware class")
+    expect(form.get_by_label("Name")).to_be_focused()
+    page.keyboard.type("tpu-v5")
+    form.get_by_label("Weight").fill("-1")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_have_text("must be from 0 to 1000, not -1")
+    expect(form.get_by_label("Weight")).to_be_focused()
+    expect(form.get_by_label("Weight")).to_have_attribute("aria-invalid", "true")
+    expect(form.get_by_label("Name")).to_have_value("tpu-v5")
+    page.keyboard.press("Escape")
+    expect(form).to_be_hidden()
+    expect(opener).to_be_focused()
+    opener.click()
+    expect(form.get_by_label("Name")).to_have_value("tpu-v5")
+    form.get_by_label("Weight").fill("2,5")
+    expect(form.get_by_label("The same as a command")).to_contain_text('{"name":"tpu-v5","weight":2.5}')
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-hardware='tpu-v5']")).to_contain_text("2.5")
+    assert site.api("GET", "/hardware-classes/tpu-v5")["weight"] == 2.5
+
+
+def test_a_taken_name_is_said_at_the_name(open_page: Open, new_class: Callable[[float], str]) -> None:
+    name = new_class(1.0)
+    page = open_page("/hardware")
+    page.get_by_role("button", name="New hardware class").click()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text(f"There is a hardware class {name} already")
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+
+
+def test_a_weight_is_changed_in_its_row(
+    open_page: Open, new_class: Callable[[float], str], site: Site
+) -> None:
+    name = new_class(1.0)
+    page = open_page("/hardware")
+    page.get_by_role("button", name=f"Change the weight of {name}").click()
+    field = page.get_by_label("Weight", exact=True)
+    expect(field).to_be_focused()
+    field.fill("3")
+    field.press("Enter")
+    expect(page.locator(f"tr[data-hardware='{name}']")).to_contain_text("3.0")
+    expect(page.get_by_role("button", name=f"Change the weight of {name}")).to_be_focused()
+    assert site.api("GET", f"/hardware-classes/{name}")["weight"] == 3.0
+
+
+def test_one_in_use_stays_and_says_who_uses_it(
+    open_page: Open, new_class: Callable[[float], str], new_fleet: Callable[..., str], site: Site
+) -> None:
+    name, fleet = new_class(2.0), new_fleet(("a",))
+    site.api("PATCH", f"/fleets/{fleet}/replicas/a", {"hardware": name})
+    page = open_page("/hardware")
+    row = page.locator(f"tr[data-hardware='{name}']")
+    expect(row).to_contain_text("1 replica")
+    row.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name=f"Delete {name}", exact=True).last.click()
+    expect(page.get_by_role("alert")).to_contain_text(f"in use by {fleet}/a")
+    site.api("PATCH", f"/fleets/{fleet}/replicas/a", {"hardware": None})
+    expect(row).to_contain_text("0 replicas")
+    page.get_by_role("button", name=f"Delete {name}", exact=True).last.click()
+    expect(row).to_have_count(0)
+
+
+def test_a_viewer_sees_no_forms(open_page: Open, new_class: Callable[[float], str]) -> None:
+    name = new_class(1.0)
+    page = open_page("/hardware", user=LOOKER)
+    expect(page.locator(f"tr[data-hardware='{name}']")).to_be_visible()
+    expect(page.get_by_role("button", name="New hardware class")).to_have_count(0)
+    expect(page.get_by_role("button", name="Delete")).to_have_count(0)
