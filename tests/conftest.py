@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import postgres
+
 if os.environ.get("DJANGO_SETTINGS_MODULE"):
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: these tests choose their own settings.")
 
@@ -25,8 +27,14 @@ TEST_DIR = Path(tempfile.mkdtemp(prefix="sy-", dir="/tmp" if os.path.isdir("/tmp
 atexit.register(shutil.rmtree, TEST_DIR, ignore_errors=True)
 REDIS_SOCKET = TEST_DIR / "redis.sock"
 
-# SWITCHYARD_TEST_DATABASE_URL=postgresql://… runs the same tests on that server (it makes test_NAME there).
+# SWITCHYARD_TEST_DATABASE=postgresql runs the same tests on PostgreSQL: each process of the run starts a server
+# of its own. SWITCHYARD_TEST_DATABASE_URL=postgresql://… uses a running one (and makes test_NAME there).
 database_url = os.environ.get("SWITCHYARD_TEST_DATABASE_URL", "")
+ON_POSTGRES = os.environ.get("SWITCHYARD_TEST_DATABASE", "sqlite") == "postgresql"
+POSTGRES = postgres.PostgresServer() if ON_POSTGRES and not database_url and postgres.binaries() else None
+if POSTGRES is not None:
+    atexit.register(shutil.rmtree, POSTGRES.folder, ignore_errors=True)
+    database_url = POSTGRES.url()
 for name in [name for name in os.environ if name.startswith("SWITCHYARD_")]:
     del os.environ[name]
 os.environ.update(
@@ -52,14 +60,41 @@ def pytest_xdist_setupnodes() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if ON_POSTGRES and not database_url and os.environ.get("CI") == "true":
+        raise pytest.UsageError(postgres.ABSENT)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if ON_POSTGRES and not database_url:
+        for item in session.items:
+            item.add_marker(pytest.mark.skip(reason=postgres.ABSENT))
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> Iterator[None]:
+    """pytest-django asks for this before it makes the test database: the place to start PostgreSQL."""
+    if POSTGRES is None:
+        yield
+        return
+    POSTGRES.start()
+    yield
+    POSTGRES.stop()
+
+
 ALONE = "alone"
 """Tests that start everything or watch a browser measure seconds and must not compete for the processor: they
 come last and, where tests run in several processes, all in one."""
 
 
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     if item.get_closest_marker("system") or item.get_closest_marker("browser"):
         item.add_marker(pytest.mark.xdist_group(ALONE))
+    if item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.database)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

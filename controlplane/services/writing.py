@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -133,6 +133,7 @@ def writing(actor: str) -> Iterator[Writing]:
     token = _current.set(writing)
     try:
         with transaction.atomic():
+            one_at_a_time()
             yield writing
             transaction.on_commit(writing.publish)
     finally:
@@ -143,6 +144,22 @@ def _name(what: Fleet | Replica | str | None) -> str:
     if what is None or isinstance(what, str):
         return what or ""
     return what.name
+
+
+WRITE_LOCK = 0x53_57_59_44
+"""Key of PostgreSQL's advisory lock; any number that nothing else in the database uses."""
+
+
+def one_at_a_time() -> None:
+    """Until this transaction ends, every other write waits.
+
+    What must be true across rows (a name or an alias is taken once, one default fleet) is checked by reading
+    before writing, which holds only when nobody writes in between. SQLite's transactions begin with its write
+    lock (see ``environment.sqlite``); PostgreSQL's do not, and get the same order from here.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [WRITE_LOCK])
 
 
 def table_state() -> TableState:

@@ -9,8 +9,8 @@ from django.db import connection
 
 from controlplane import publisher
 from controlplane.models import Fleet, PolicyRevision
-from controlplane.services import policies, replicas
-from controlplane.services.errors import Conflict, Stale
+from controlplane.services import fleets, hardware, policies, replicas
+from controlplane.services.errors import Conflict, Invalid, Stale
 from controlplane.services.lookup import fleet_named
 from controlplane.services.writing import writing
 from routing.contract import redis_keys
@@ -89,3 +89,53 @@ def test_probes_and_operators_do_not_hinder_each_other(api: Api, llm: str) -> No
     assert Fleet.objects.get().table_version == 4
     body = api.get("/fleets/llm/replicas/a").json()
     assert (body["admin_state"], body["health"]["state"]) == ("draining", "ready")
+
+
+def test_of_two_new_fleets_with_one_alias_one_is_refused() -> None:
+    for attempt in range(5):
+        alias = f"chat-{attempt}"
+        results = at_once(
+            *(
+                lambda name=name, alias=alias: fleets.create(
+                    {"name": name, "protocol": "openai", "aliases": [alias]}, "w"
+                )
+                for name in (f"a{attempt}", f"b{attempt}")
+            )
+        )
+        refused = [result for result in results if isinstance(result, Exception)]
+        assert [type(each) for each in refused] in ([Conflict], [Invalid]), results
+        assert [alias in fleet.aliases for fleet in Fleet.objects.all()].count(True) == 1
+
+
+def test_of_two_new_fleets_with_one_name_one_is_refused_with_words() -> None:
+    for attempt in range(5):
+        results = at_once(
+            *[
+                lambda attempt=attempt: fleets.create({"name": f"n{attempt}", "protocol": "openai"}, "w")
+                for _ in range(3)
+            ]
+        )
+        refused = [result for result in results if isinstance(result, Exception)]
+        assert [type(each) for each in refused] == [Conflict, Conflict], results
+
+
+def test_changes_that_touch_the_same_fleets_in_another_order_all_come_through(
+    make_fleet: Callable[..., str],
+) -> None:
+    hardware.create({"name": "h1", "weight": 1.0}, "w")
+    hardware.create({"name": "h2", "weight": 1.0}, "w")
+    for name in ("a", "b", "c"):
+        rows = [
+            {"name": f"r{number}", "url": f"http://127.0.0.1:{9000 + number}", "hardware": f"h{number}"}
+            for number in (1, 2)
+        ]
+        make_fleet(name, replicas=rows)
+    for weight in (2.0, 3.0, 4.0):
+        results = at_once(
+            lambda weight=weight: hardware.update("h1", {"weight": weight}, "w"),
+            lambda weight=weight: hardware.update("h2", {"weight": weight}, "w"),
+            lambda weight=weight: policies.change("c", {"slow_start_s": weight}, "w"),
+            lambda weight=weight: policies.change("a", {"slow_start_s": weight}, "w"),
+        )
+        assert not [result for result in results if isinstance(result, Exception)], results
+    assert {fleet.table_version for fleet in Fleet.objects.filter(name__in="ac")} == {10}
