@@ -5,6 +5,8 @@
 
 from pathlib import Path
 
+from celery.schedules import crontab
+
 from controlplane import environment
 from controlplane.declared import About
 from controlplane.supervision.environment import socket_path
@@ -96,8 +98,30 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 1.0,
         # Wide, because it is judged by two hosts' clocks; a late tick finds nothing due and costs nothing.
         "options": {"expires": 15.0},
-    }
+    },
+    "forget-old": {
+        "task": "controlplane.retention.tasks.forget_old",
+        # By the clock, so that a beat that is restarted often still gets to it.
+        "schedule": crontab(minute=17),
+        "options": {"expires": 3600.0},
+    },
 }
+
+# --- What is kept, and how long: events and audit entries ---
+EVENTS_DAYS = environment.whole_number(
+    "SWITCHYARD_EVENTS_DAYS",
+    90,
+    1,
+    36500,
+    about=About("events older than this are deleted, each hour", "30"),
+)
+AUDIT_DAYS = environment.whole_number(
+    "SWITCHYARD_AUDIT_DAYS",
+    365,
+    1,
+    36500,
+    about=About("audit entries (who changed what) older than this are deleted, each hour", "1825"),
+)
 
 # --- Database ---
 DATABASES = {

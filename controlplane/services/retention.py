@@ -1,0 +1,39 @@
+"""Forgetting what is older than the installation keeps: events and audit entries."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import models, transaction
+
+BATCH = 500
+"""Rows of one transaction: a writer waits no longer than these take."""
+BATCHES = 100
+"""Of one run; what is left is for the next."""
+
+
+class Forgotten(NamedTuple):
+    deleted: int
+    finished: bool
+    """False: there are more rows to delete than one run may."""
+
+
+def forget(rows: type[models.Model], before: datetime) -> Forgotten:
+    """Deletes rows whose ``at`` lies before, oldest first, so that what is kept has no holes.
+
+    Raises django.db.Error; the batches before it stay deleted.
+    """
+    deleted = 0
+    for _ in range(BATCHES):
+        number = _forget_batch(rows, before)
+        deleted += number
+        if number < BATCH:
+            return Forgotten(deleted, True)
+    return Forgotten(deleted, False)
+
+
+def _forget_batch(model: Any, before: datetime) -> int:
+    """Two statements, because neither database limits a DELETE."""
+    oldest = model.objects.filter(at__lt=before).order_by("at", "pk").values_list("pk", flat=True)
+    with transaction.atomic():
+        number: int = model.objects.filter(pk__in=list(oldest[:BATCH])).delete()[0]
+    return number

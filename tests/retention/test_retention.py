@@ -1,0 +1,79 @@
+"""Old events and audit entries go, in batches, oldest first; on whichever database the tests run."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+from django.conf import LazySettings
+from django.db import Error as DatabaseError
+from django.utils import timezone
+
+from controlplane.celery import app
+from controlplane.models import AuditEntry, Event
+from controlplane.retention.tasks import forget_old
+from controlplane.services import retention
+
+pytestmark = pytest.mark.django_db
+
+
+def old_events(*ages_in_days: float) -> None:
+    for age in ages_in_days:
+        row = Event.objects.create(kind=Event.Kind.SYSTEM, text=f"{age} days old")
+        Event.objects.filter(pk=row.pk).update(at=timezone.now() - timedelta(days=age))
+
+
+def left() -> list[str]:
+    return list(Event.objects.order_by("-at").values_list("text", flat=True))
+
+
+def test_older_rows_go_and_the_rest_stays(settings: LazySettings, caplog: pytest.LogCaptureFixture) -> None:
+    settings.EVENTS_DAYS, settings.AUDIT_DAYS = 90, 365
+    old_events(0, 89.9, 90.1, 400)
+    for age in (100, 366):
+        entry = AuditEntry.objects.create(actor="anna", verb="fleets.update", target=f"{age} days old")
+        AuditEntry.objects.filter(pk=entry.pk).update(at=timezone.now() - timedelta(days=age))
+    with caplog.at_level(logging.INFO, "controlplane.retention.tasks"):
+        forget_old()
+    assert left() == ["0 days old", "89.9 days old"]
+    assert [entry.target for entry in AuditEntry.objects.all()] == ["100 days old"]
+    assert caplog.messages == [
+        "events older than 90 days: deleted 2",
+        "audit entries older than 365 days: deleted 1",
+    ]
+    caplog.clear()
+    forget_old()
+    assert caplog.messages == []
+
+
+def test_one_run_is_bounded_and_begins_with_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    monkeypatch.setattr(retention, "BATCHES", 2)
+    old_events(101, 102, 103, 104, 105, 0)
+    before = timezone.now() - timedelta(days=90)
+    assert retention.forget(Event, before) == (4, False)
+    assert left() == ["0 days old", "101 days old"]
+    assert retention.forget(Event, before) == (1, True)
+    assert left() == ["0 days old"]
+    assert retention.forget(Event, before) == (0, True)
+
+
+def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = []
+
+    def refuses(model: type, before: object) -> retention.Forgotten:
+        asked.append(model)
+        raise DatabaseError("disk is full")
+
+    monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
+    forget_old()
+    assert asked == [Event, AuditEntry]
+    assert "old events stay until the next run: disk is full" in caplog.text
+
+
+def test_beat_knows_it() -> None:
+    app.loader.import_default_modules()
+    (entry,) = [one for one in app.conf.beat_schedule.values() if one["task"] == forget_old.name]
+    assert forget_old.name in app.tasks
+    assert entry["schedule"].minute == {17}
