@@ -168,7 +168,7 @@ class Attempt:
         """Learn what has not been learned while the stream passed."""
         speed, work = self._speed, self.work
         scale = speed.scale(tokens, work)
-        speed.seen(now - self.started, work)
+        speed.seen(self.replica, now - self.started, work, now)
         units = max(0, tokens - self._learned_tokens) / scale
         if not self._learned_tokens:
             units += self.queued

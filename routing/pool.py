@@ -94,6 +94,7 @@ class Pool:
         self.version = Version(snapshot.epoch, snapshot.version)
         self.strategy = strategy
         self._pick = strategy.pick
+        self.speed.keep_answer_times(strategy.memory)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._verdicts.policy = snapshot.policy
         self._members.take(pairs)

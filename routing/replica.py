@@ -1,7 +1,7 @@
 """One replica's live state in one worker: in flight, outstanding work, learned speed, ejection.
 
 The objects here only hold state. What changes it: :mod:`routing.pool` (counting),
-:mod:`routing.policies` (learned speed, ejection, slow start) and, for ``turn``, round robin.
+:mod:`routing.policies` (learned speed, answer times, ejection, slow start) and, for ``turn``, round robin.
 All times are ``time.monotonic()`` seconds.
 """
 
@@ -91,6 +91,8 @@ class Replica:
     """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""
 
     __slots__ = (
+        "answer_s",
+        "answers",
         "authority",
         "cancelled",
         "cell_at",
@@ -113,6 +115,8 @@ class Replica:
         "name",
         "output_tokens",
         "path_prefix",
+        "peak_answer_at",
+        "peak_answer_s",
         "peer_in_flight",
         "peer_work",
         "picked",
@@ -160,6 +164,11 @@ class Replica:
         # What was learned.
         self.speed = LearnedSpeed()
         self.seconds_per_work = 1.0
+        self.answers = LearnedSpeed()
+        """Of answer times, whatever their work; its units are answers. Kept while a strategy asks for it."""
+        self.peak_answer_s = 0.0
+        self.peak_answer_at = 0.0
+        """Last answer that the peak was learned from; 0: none. Kept while a strategy asks for it."""
         self.heard_at = 0.0
         """Last byte from the replica, or the moment it went from idle to busy."""
         self.ejection = EjectionState()
@@ -172,6 +181,8 @@ class Replica:
         self.ramp_pending = False
         self.cost = 1.0
         """``seconds_per_work / ramp``."""
+        self.answer_s = 1.0
+        """Seconds an answer takes, for strategies that go by it (:mod:`routing.policies.answer_time`)."""
         self.share = 1.0
         """``weight · ramp``."""
         self.concurrency: int | None = None

@@ -11,7 +11,7 @@ from routing.attempt import Attempt
 from routing.contract.policy import Policy
 from routing.members import Members
 from routing.outcome import FAILURES, Outcome
-from routing.policies import ejection, eligibility, host_view, learned_speed, success_rate
+from routing.policies import answer_time, ejection, eligibility, host_view, learned_speed, success_rate
 from routing.policies.fleet_speed import FleetSpeed
 from routing.replica import Replica
 
@@ -133,6 +133,7 @@ class Verdicts:
         ejection.lift(replica.ejection, now)
         # What it was learned to cost while it failed is no longer true.
         learned_speed.forget(replica.speed)
+        answer_time.forget(replica)
         success_rate.forget(replica)
         host_view.show_ejection(replica)
         self._changed(now)

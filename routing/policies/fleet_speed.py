@@ -13,12 +13,15 @@ from math import exp
 
 from routing.contract.sketch import Sketch, quantile, subtract
 from routing.policies import learned_speed
+from routing.policies.answer_time import AnswerTimes, MeanAnswers, PeakAnswers, expected_seconds
 from routing.policies.failure_penalty import failure_seconds, rejection_seconds
 from routing.replica import Replica
 
 SMOOTHING = 0.02
 """Share of the newest request in the running means: a memory of about 50 requests."""
 P99_WINDOW_S = 10.0
+EVIDENCE_REQUESTS = 0.5
+"""How much decayed evidence counts as knowing a replica, in requests of mean size."""
 
 
 class FleetSpeed:
@@ -27,6 +30,7 @@ class FleetSpeed:
     __slots__ = (
         "_earlier",
         "_rotated_at",
+        "answer_times",
         "base",
         "mean_seconds",
         "mean_work",
@@ -45,6 +49,8 @@ class FleetSpeed:
         self.tau = learned_speed.SHORTEST_TAU_S
         self.p99_s = 0.0
         """Of answers over a window of 10 s; 0 while there were none."""
+        self.answer_times: AnswerTimes | None = None
+        """``None`` unless the strategy in force goes by answer times."""
         self._earlier: dict[int, int] = {}
         self._rotated_at: float | None = None
 
@@ -53,11 +59,15 @@ class FleetSpeed:
         self.mean_work += SMOOTHING * (work - self.mean_work)
         self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
         self.learn(replica, seconds, work + queued, now)
+        if self.answer_times is not None:
+            self.answer_times.learn(replica, seconds, now)
 
-    def seen(self, seconds: float, work: float) -> None:
-        """Renew the running means by one answer."""
+    def seen(self, replica: Replica, seconds: float, work: float, now: float) -> None:
+        """Renew the running means by one answer, whose speed is learned apart."""
         self.mean_work += SMOOTHING * (work - self.mean_work)
         self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
+        if self.answer_times is not None:
+            self.answer_times.learn(replica, seconds, now)
 
     def scale(self, tokens: int, work: float) -> float:
         """Tokens per unit of estimated work, renewed by one answer; the first one defines the scale."""
@@ -79,17 +89,31 @@ class FleetSpeed:
 
     def failed(self, replica: Replica, elapsed_s: float, now: float) -> None:
         """A failure is learned as a slow answer of mean size."""
-        self.learn(replica, failure_seconds(elapsed_s, self.p99_s), self.mean_work, now)
+        self._penalise(replica, failure_seconds(elapsed_s, self.p99_s), now)
 
     def rejected(self, replica: Replica, elapsed_s: float, now: float) -> None:
         """So is a rejection, less slow."""
-        self.learn(replica, rejection_seconds(elapsed_s, self.p99_s), self.mean_work, now)
+        self._penalise(replica, rejection_seconds(elapsed_s, self.p99_s), now)
+
+    def _penalise(self, replica: Replica, seconds: float, now: float) -> None:
+        self.learn(replica, seconds, self.mean_work, now)
+        if self.answer_times is not None:
+            self.answer_times.learn(replica, seconds, now)
+
+    def keep_answer_times(self, memory: tuple[float, bool] | None) -> None:
+        """Begin, or stop, keeping answer times: ``(tau_s, peak)`` as the strategy in force wants it."""
+        if memory is None:
+            self.answer_times = None
+        else:
+            tau_s, peak = memory
+            self.answer_times = PeakAnswers(tau_s) if peak else MeanAnswers(tau_s)
 
     def refresh(self, replicas: Sequence[Replica], now: float) -> None:
         """On the slow timer: memory, p99, the pool's median, and each replica's drift towards it."""
         self.tau = learned_speed.tau_s(self.mean_seconds)
         self._rotate(replicas, now)
-        known = learned_speed.pool_seconds_per_work(replicas, now, self.tau, self.mean_work * 0.5)
+        least_units = self.mean_work * EVIDENCE_REQUESTS
+        known = learned_speed.pool_seconds_per_work(replicas, now, self.tau, least_units)
         if known is not None:
             self.base = known
         base = self.base if self.base is not None else 1.0
@@ -100,6 +124,9 @@ class FleetSpeed:
             speed.prior_seconds = prior_units * base / (replica.spec.weight or 1.0) + speed.peer_seconds
             replica.seconds_per_work = learned_speed.estimate(speed, now, self.tau)
             replica.cost = replica.seconds_per_work / replica.ramp
+        if self.answer_times is not None:
+            expected = expected_seconds(replicas, now, self.tau, self.mean_work, least_units)
+            self.answer_times.refresh(replicas, now, expected, self.mean_seconds)
 
     def _rotate(self, replicas: Sequence[Replica], now: float) -> None:
         if self._rotated_at is None:

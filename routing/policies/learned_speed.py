@@ -44,6 +44,11 @@ def estimate(speed: LearnedSpeed, now: float, tau: float) -> float:
     return (speed.seconds * keep + speed.prior_seconds) / (speed.units * keep + speed.prior_units)
 
 
+def units_at(speed: LearnedSpeed, now: float, tau: float) -> float:
+    """How many units of work the evidence is worth at ``now``, the peers' included."""
+    return speed.units * exp((speed.at - now) / tau) + speed.peer_units
+
+
 def forget(speed: LearnedSpeed) -> None:
     """Drop the evidence, keep the prior: for a replica that returns from ejection."""
     speed.seconds = speed.units = 0.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -11,6 +11,15 @@ from routing.replica import Replica
 
 class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For strategies that have nothing to set."""
+
+
+class AnswerMemory(NamedTuple):
+    """What a strategy that goes by ``Replica.answer_s`` wants kept of answers."""
+
+    tau_s: float
+    """Memory in seconds."""
+    peak: bool
+    """A rise is taken at once, a fall decays; otherwise a decayed mean."""
 
 
 class Strategy(Protocol):
@@ -25,6 +34,9 @@ class Strategy(Protocol):
     """One plain sentence for people who choose a strategy."""
     Parameters: ClassVar[type[msgspec.Struct]]
     """Fields with defaults; ``msgspec.Meta`` carries bounds and words."""
+
+    memory: AnswerMemory | None
+    """``None``: the strategy does not go by answer times, and nobody spends time on them."""
 
     def __init__(self, parameters: msgspec.Struct) -> None: ...
 

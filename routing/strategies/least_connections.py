@@ -16,7 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from routing.replica import Replica
-from routing.strategies.base import NoParameters
+from routing.strategies.base import AnswerMemory, NoParameters
 from routing.strategies.sampling import sample
 
 
@@ -26,6 +26,7 @@ class LeastConnections:
     name: ClassVar[str] = "least_connections"
     sentence: ClassVar[str] = "Picks the replica with the fewest requests in flight for its weight."
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
+    memory: AnswerMemory | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         pass

@@ -37,6 +37,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.replica import Replica
+from routing.strategies.base import AnswerMemory
 from routing.strategies.sampling import sample
 
 
@@ -60,6 +61,7 @@ class LeastExpectedWork:
         "Learns how fast each replica is and picks the one expected to finish this request soonest."
     )
     Parameters: ClassVar[type[msgspec.Struct]] = LeastExpectedWorkParameters
+    memory: AnswerMemory | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, LeastExpectedWorkParameters)

@@ -13,10 +13,23 @@ from routing.contract.policy import StrategyParameter
 from routing.strategies.base import Strategy
 from routing.strategies.least_connections import LeastConnections
 from routing.strategies.least_expected_work import LeastExpectedWork
+from routing.strategies.least_response_time import LeastResponseTime
+from routing.strategies.peak_ewma import PeakEwma
+from routing.strategies.power_of_two import PowerOfTwo
 from routing.strategies.round_robin import RoundRobin
+from routing.strategies.weighted_random import WeightedRandom
 
 _STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (LeastExpectedWork, RoundRobin, LeastConnections)
+    strategy.name: strategy
+    for strategy in (
+        LeastExpectedWork,
+        LeastConnections,
+        RoundRobin,
+        WeightedRandom,
+        PowerOfTwo,
+        LeastResponseTime,
+        PeakEwma,
+    )
 }
 
 
@@ -86,7 +99,7 @@ def _checked(strategy: str, parameter: ParameterDescription, value: StrategyPara
         "string": isinstance(value, str),
     }[parameter.type]
     if not fits:
-        raise ValueError(f"{where} must be a {parameter.type}, not {value!r}")
+        raise ValueError(f"{where} must be {_TYPE_WORDS[parameter.type]}, not {value!r}")
     if parameter.type in ("number", "integer"):
         number = float(value)
         low, high = parameter.minimum, parameter.maximum
@@ -127,6 +140,12 @@ def _parameter(field: inspect.Field) -> ParameterDescription:
     )
 
 
+_TYPE_WORDS = {
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "string": "text",
+}
 _TYPE_NAMES: dict[type[inspect.Type], str] = {
     inspect.FloatType: "number",
     inspect.IntType: "integer",

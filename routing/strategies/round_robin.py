@@ -23,7 +23,7 @@ from typing import ClassVar
 import msgspec
 
 from routing.replica import Replica
-from routing.strategies.base import NoParameters
+from routing.strategies.base import AnswerMemory, NoParameters
 from routing.strategies.sampling import LARGE_POOL, SAMPLE, sample
 
 
@@ -35,6 +35,7 @@ class RoundRobin:
         "Takes turns, each replica as often as its weight says; blind to load and speed."
     )
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
+    memory: AnswerMemory | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         self._averaged: Sequence[Replica] = ()

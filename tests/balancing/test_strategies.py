@@ -212,6 +212,44 @@ def test_independent_workers_do_not_move_in_step(make_snapshot, strategy):
     assert len(firsts) >= 6
 
 
+@pytest.mark.parametrize("strategy", strategies.names())
+def test_only_the_eligible_are_picked(make_pool, send, strategy):
+    states = [{"admin_state": "draining"}, {"health": "down"}, {}, {"admin_state": "maintenance"}, {}, {}]
+    pool = make_pool(states, strategy=strategy)
+    assert {send(pool, 1.0 + i * 0.001) for i in range(600)} == {"r2", "r4", "r5"}
+
+
+@pytest.mark.parametrize("strategy", strategies.names())
+def test_a_retry_goes_to_somebody_else(make_pool, strategy):
+    pool = make_pool(3, strategy=strategy)
+    tried = (pool.replicas[0], pool.replicas[2])
+    for now in range(1, 20):
+        attempt = pool.begin(1.0, float(now), tried)
+        attempt.settle(Outcome.SUCCESS, now + 0.1)
+        assert attempt.replica.name == "r1"
+
+
+@pytest.mark.parametrize("strategy", strategies.names())
+def test_heavier_means_more_when_all_are_new(make_pool, strategy):
+    """90 requests that stay, on three replicas of weights 6, 2 and 1."""
+    pool = make_pool([{"weight": weight} for weight in (1.0, 6.0, 2.0)], strategy=strategy)
+    held = [pool.begin(1.0, 1.0) for _ in range(90)]
+    counts = [replica.in_flight for replica in pool.replicas]
+    assert counts[1] > 1.5 * counts[2] > 1.5 * counts[0] > 0
+    for attempt in held:
+        attempt.settle(Outcome.CANCELLED, 1.0)
+
+
+@pytest.mark.parametrize("strategy", strategies.names())
+@pytest.mark.parametrize("size", [1, 2, 65, 250])
+def test_any_size_of_pool(make_pool, strategy, size):
+    pool = make_pool(size, strategy=strategy)
+    held = [pool.begin(1.0, 1.0) for _ in range(12 * size)]
+    assert sum(replica.in_flight > 0 for replica in pool.replicas) > 0.95 * size
+    for attempt in held:
+        attempt.settle(Outcome.CANCELLED, 1.0)
+
+
 # --- the registry --------------------------------------------------------------------------------
 
 
@@ -231,6 +269,16 @@ def test_registry_describes_what_can_be_set():
     assert strategies.describe("round_robin").parameters == []
 
 
+@pytest.mark.parametrize("name", strategies.names())
+def test_every_parameter_has_words_and_bounds_and_its_default_is_valid(name):
+    description = strategies.describe(name)
+    assert description.sentence.endswith(".")
+    for parameter in description.parameters:
+        assert parameter.words.endswith(".")
+        assert None not in (parameter.minimum, parameter.maximum)
+    strategies.build(name, {one.name: one.default for one in description.parameters})
+
+
 def test_registry_builds_with_parameters():
     strategy = strategies.build("least_expected_work", {"kappa": 5})
     assert strategy.kappa == 5.0
@@ -246,6 +294,9 @@ def test_registry_builds_with_parameters():
         ("least_expected_work", {"kappa": float("nan")}, "must be between 0 and 20, not nan"),
         ("least_expected_work", {"kappa": "much"}, "must be a number, not 'much'"),
         ("least_expected_work", {"kappa": True}, "must be a number, not True"),
+        ("power_of_two", {"choices": 1}, "must be between 2 and 16, not 1"),
+        ("power_of_two", {"choices": 2.5}, "must be a whole number, not 2.5"),
+        ("peak_ewma", {"tau_s": 0}, "must be between 0.1 and 3600, not 0"),
     ],
 )
 def test_registry_refuses_in_words(name, parameters, words):

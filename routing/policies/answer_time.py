@@ -1,0 +1,109 @@
+"""How long a replica's answers take, for strategies that go by that and not by work.
+
+Kept only while such a strategy is in force, one rule at a time; what was learned stays with the replica
+when the strategy changes, and goes stale by its age alone.
+
+Theory. *Mean*: two sums, seconds and answers, each decayed as ``e^(−Δt/τ)``; beside them stands a prior worth
+two answers, so that the mean of an idle replica drifts back to what is expected of it. *Peak*: a
+slower answer is taken at once, a faster one pulls the peak down by the time that has passed since the last
+one; an idle replica's peak drifts to the expectation.
+
+What is expected of a replica is its learned speed (:mod:`routing.policies.learned_speed`) times the fleet's
+mean request, or the median of the others' where nothing has been learned of it. It leaves weights
+out: strategies divide by them. So a change of strategy starts from what is known, and a fleet of new
+replicas starts with all alike.
+
+Source: Finagle's and Linkerd's peak EWMA; time-decayed averages as in ``learned_speed``. Each worker
+learns from its own answers; what the others know reaches it by way of the learned speeds.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from math import exp
+from statistics import median
+
+from routing.policies import learned_speed
+from routing.replica import Replica
+
+
+class AnswerTimes(ABC):
+    """Keeps ``Replica.answer_s`` of one fleet in one worker by one rule. ``tau_s``: its memory."""
+
+    __slots__ = ("_least_tau_s", "tau_s")
+
+    def __init__(self, tau_s: float) -> None:
+        self._least_tau_s = self.tau_s = tau_s
+
+    def refresh(
+        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
+    ) -> None:
+        """On the slow timer. ``expected``: seconds, one a replica; ``mean_s``: the fleet's mean answer."""
+        self.tau_s = max(self._least_tau_s, learned_speed.TAU_IN_ANSWERS * mean_s)
+        for replica, seconds in zip(replicas, expected, strict=True):
+            replica.answer_s = self._reading(replica, seconds, now)
+
+    @abstractmethod
+    def learn(self, replica: Replica, seconds: float, now: float) -> None:
+        """One answer, or what a failure counts as."""
+
+    @abstractmethod
+    def _reading(self, replica: Replica, expected: float, now: float) -> float:
+        """The answer time at ``now``."""
+
+
+class MeanAnswers(AnswerTimes):
+    """Time-decayed mean."""
+
+    __slots__ = ()
+
+    def learn(self, replica: Replica, seconds: float, now: float) -> None:
+        replica.answer_s = learned_speed.learn(replica.answers, seconds, 1.0, now, self.tau_s)
+
+    def _reading(self, replica: Replica, expected: float, now: float) -> float:
+        known = replica.answers
+        known.prior_units = learned_speed.PRIOR_REQUESTS
+        known.prior_seconds = learned_speed.PRIOR_REQUESTS * expected
+        return learned_speed.estimate(known, now, self.tau_s)
+
+
+class PeakAnswers(AnswerTimes):
+    """Up at once, down slowly."""
+
+    __slots__ = ()
+
+    def learn(self, replica: Replica, seconds: float, now: float) -> None:
+        peak = replica.peak_answer_s
+        if seconds < peak:
+            seconds += (peak - seconds) * exp((replica.peak_answer_at - now) / self.tau_s)
+        replica.peak_answer_s = replica.answer_s = seconds
+        replica.peak_answer_at = now
+
+    def _reading(self, replica: Replica, expected: float, now: float) -> float:
+        if not replica.peak_answer_at:
+            return expected
+        peak = replica.peak_answer_s
+        if replica.in_flight:
+            # Somebody is trying it: what it is like is about to be known, silence is no good news.
+            return peak
+        return expected + (peak - expected) * exp((replica.peak_answer_at - now) / self.tau_s)
+
+
+def forget(replica: Replica) -> None:
+    """For a replica that returns from ejection: it begins at what is expected of it."""
+    learned_speed.forget(replica.answers)
+    replica.peak_answer_s = replica.peak_answer_at = 0.0
+
+
+def expected_seconds(
+    replicas: Sequence[Replica], now: float, tau: float, mean_work: float, least_units: float
+) -> list[float]:
+    """Seconds that a request of mean work should take at each; 1 everywhere while nothing is known."""
+    known = [
+        replica.seconds_per_work * mean_work
+        if learned_speed.units_at(replica.speed, now, tau) > least_units
+        else None
+        for replica in replicas
+    ]
+    found = [seconds for seconds in known if seconds is not None]
+    otherwise = median(found) if found else 1.0
+    return [otherwise if seconds is None else seconds for seconds in known]
