@@ -1,11 +1,26 @@
 """The Celery app: ``celery -A controlplane.celery worker`` and ``… beat``."""
 
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 app = Celery("switchyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["controlplane.probes", "controlplane.retention"])
+
+
+@signals.setup_logging.connect
+def _logging_is_set_up(**_: Any) -> None:
+    """Django's LOGGING holds here too: with a receiver of this signal Celery leaves the loggers alone."""
+
+
+@signals.import_modules.connect
+def _watch(**_: Any) -> None:
+    """Once Django is set up, which these modules need."""
+    from controlplane.observability import scheduler, tasks
+
+    tasks.watch(app)
+    scheduler.watch()

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.declared import About, declare
+from controlplane.listen_address import ListenAddress
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
@@ -113,6 +114,29 @@ def _create_secret(file: Path) -> None:
         pass
     finally:
         aside.unlink()
+
+
+def listen_address(name: str, *, about: About) -> ListenAddress | None:
+    """``HOST:PORT``; None: not set."""
+    declare(name, "`HOST:PORT`", "", about)
+    given = text(name)
+    if not given:
+        return None
+    try:
+        return ListenAddress.parse(given)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={given!r}: {error}") from error
+
+
+def refuse_open_metrics(address: ListenAddress | None, token: str) -> None:
+    """Numbers tell much about a business: beyond this machine they are told to holders of a token."""
+    if address is not None and not address.is_loopback and not token:
+        raise ImproperlyConfigured(
+            f"SWITCHYARD_METRICS_LISTEN={address} can be reached from other machines: set "
+            "SWITCHYARD_METRICS_TOKEN, which a scraper sends as bearer token, or listen on 127.0.0.1."
+        )
+    if token and not re.fullmatch(r"[\x21-\x7e]{16,}", token):
+        raise ImproperlyConfigured("SWITCHYARD_METRICS_TOKEN must have 16 or more printable characters.")
 
 
 def refuse_weak_secret(key: str, hosts: list[str]) -> None:

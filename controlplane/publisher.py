@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from controlplane import epochs, redis, snapshots
 from controlplane.acknowledgements import Acknowledged, acknowledged
 from controlplane.models import Fleet
+from controlplane.observability.metrics import PUBLISHES
 from controlplane.snapshots import TableVersions
 from routing.contract import redis_keys
 from routing.contract.table import FleetSnapshot, Manifest, Version, encode
@@ -63,7 +64,9 @@ def publish(fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collectio
         _store(messages, removed)
     except RedisError as error:
         logger.warning("not published, Redis is away: %s", error)
+        PUBLISHES.labels("redis_away").inc()
         return False
+    PUBLISHES.labels("stored").inc()
     return True
 
 

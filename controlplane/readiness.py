@@ -26,12 +26,13 @@ def livez(request: HttpRequest) -> JsonResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """503 without the database. An absent Redis is told but no reason to stop serving: pages and
     writes go on, and the table is published when it is back."""
-    checks = {"database": _database(), "redis": _redis()}
+    checks = {"database": database(), "redis": redis_state()}
     ready = checks["database"] == "ok"
     return JsonResponse({"status": "ready" if ready else "not ready", **checks}, status=200 if ready else 503)
 
 
-def _database() -> str:
+def database() -> str:
+    """``ok``, or what is wrong with it in words."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -50,7 +51,8 @@ def _migrated() -> bool:
     return True
 
 
-def _redis() -> str:
+def redis_state() -> str:
+    """``ok``, or why it is away."""
     try:
         redis.client().ping()
     except RedisError as error:

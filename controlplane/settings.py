@@ -3,13 +3,17 @@
 ``About`` is what docs/settings.md says of it; after a change: manage.py settings_page > docs/settings.md.
 """
 
+import sys
 from pathlib import Path
+from typing import cast
 
 from celery.schedules import crontab
 
 from controlplane import environment
 from controlplane.declared import About
+from controlplane.observability.logging import configuration
 from controlplane.supervision.environment import socket_path
+from routing.contract.log_line import FORMATS, Format, default_format
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -76,6 +80,9 @@ REDIS_URL = environment.redis_url(
 _CHANNELS_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 1)
 _CELERY_URL = environment.redis_sibling("SWITCHYARD_REDIS_URL", REDIS_URL, 2)
 
+# Not CELERY_…: those names are Celery's.
+BROKER_REDIS_URL = _CELERY_URL
+
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -92,6 +99,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "controlplane.observability.scheduler:WatchedScheduler"
 CELERY_BEAT_SCHEDULE = {
     "probe-tick": {
         "task": "controlplane.probes.tasks.tick",
@@ -151,6 +159,7 @@ INSTALLED_APPS = [
     "dashboard",
 ]
 MIDDLEWARE = [
+    "controlplane.observability.requests.RequestMiddleware",
     "controlplane.security_headers.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "controlplane.static_files.StaticFilesMiddleware",
@@ -294,20 +303,37 @@ LOG_LEVEL = environment.choice(
     ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     about=About("the least that is logged", "WARNING"),
 )
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": LOG_LEVEL},
-    "loggers": {
-        "django": {"handlers": [], "level": "INFO", "propagate": True},
-        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
-        # The access log has every 4xx already.
-        "django.request": {"level": "ERROR"},
-        "axes": {"level": "WARNING"},
-        # One line for every task, several a second.
-        "celery.app.trace": {"level": "WARNING"},
-        "celery.worker.strategy": {"level": "WARNING"},
-    },
-}
+LOG_FORMAT = cast(
+    Format,
+    environment.choice(
+        "SWITCHYARD_LOG_FORMAT",
+        default_format(sys.stderr),
+        FORMATS,
+        about=About(
+            "form of log lines: one JSON object each, or text for a person",
+            "json",
+            "`text` on a terminal, else `json`",
+        ),
+    ),
+)
+LOGGING = configuration(LOG_LEVEL, LOG_FORMAT)
+
+# --- Metrics and probes of each process ---
+METRICS_LISTEN = environment.listen_address(
+    "SWITCHYARD_METRICS_LISTEN",
+    about=About(
+        "where this process answers `/metrics`, `/livez` and `/readyz`; another port for each process. "
+        "An address that other machines reach needs a token",
+        "127.0.0.1:9464",
+        "nowhere",
+    ),
+)
+METRICS_TOKEN = environment.text(
+    "SWITCHYARD_METRICS_TOKEN",
+    about=About(
+        "bearer token that `/metrics` asks for, 16 or more characters",
+        "a-long-random-word-4fQ9",
+        "none, for loopback only",
+    ),
+)
+environment.refuse_open_metrics(METRICS_LISTEN, METRICS_TOKEN)

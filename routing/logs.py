@@ -1,20 +1,16 @@
-"""Log lines of the proxy: plain text on stderr. Requests are counted, not logged."""
+"""Log lines of the proxy, on standard error. Requests are counted, not logged, unless --access-log is set."""
 
 import logging
 import sys
-import time
+
+from routing.contract.log_line import Format, JsonLines, TextLines
 
 
-class _Formatter(logging.Formatter):
-    converter = staticmethod(time.gmtime)
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
-
-
-def configure(level: str, process: str) -> None:
+def configure(level: str, process: str, form: Format = "text") -> None:
     """Log to stderr from ``level`` on, each line marked with the process it is from."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter(f"%(asctime)s %(levelname)s {process}: %(message)s"))
+    name = f"proxy/{process}"
+    handler.setFormatter(JsonLines(name) if form == "json" else TextLines(name, with_logger=False))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

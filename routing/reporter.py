@@ -12,10 +12,11 @@ import time
 from typing import Protocol
 
 from routing.contract.telemetry import WorkerReport, encode_report
+from routing.contract.version import VERSION
 from routing.table_feed import TableFeed
 
 EVERY_S = 1.0
-SOFTWARE = "switchyard 0.1.0"
+SOFTWARE = f"switchyard {VERSION}"
 
 
 class Connections(Protocol):

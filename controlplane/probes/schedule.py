@@ -82,6 +82,8 @@ class Hold(NamedTuple):
     """To settle it under."""
     wait_s: float
     """Until it is due."""
+    late_s: float
+    """Since it was due; 0: it is not yet."""
 
 
 def begin(client: "redis.Redis", claims: Sequence[Claim], longest_s: Mapping[str, float]) -> dict[str, Hold]:
@@ -96,9 +98,11 @@ def begin(client: "redis.Redis", claims: Sequence[Claim], longest_s: Mapping[str
     if not arguments:
         return {}
     now, *begun = _eval(client, keys.BEGIN, (keys.DUE,), arguments)
-    return {
-        uid.decode(): Hold(int(lease), max(due_ms[uid.decode()] - int(now), 0) / 1000) for uid, lease in begun
-    }
+    return {uid.decode(): _hold(int(lease), (due_ms[uid.decode()] - int(now)) / 1000) for uid, lease in begun}
+
+
+def _hold(lease: int, due_in_s: float) -> Hold:
+    return Hold(lease, max(due_in_s, 0.0), max(-due_in_s, 0.0))
 
 
 def settle(

@@ -14,6 +14,7 @@ from celery import shared_task
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
+from controlplane.observability.metrics import PROBE_LATENESS
 from controlplane.probes import prober, schedule, settlement, targets
 from controlplane.redis import client as redis_client
 from controlplane.telemetry.outages import Outages
@@ -67,6 +68,8 @@ def _probe(claims: list[schedule.Claim]) -> None:
     found = targets.load([claim.uid for claim in claims])
     longest_s = {uid: target.timing.longest_s for uid, target in found.items()}
     holds = schedule.begin(client, claims, longest_s)
+    for hold in holds.values():
+        PROBE_LATENESS.observe(hold.late_s)
     counters = settlement.read_counters(client, list(holds))
     questions = [
         prober.Question(uid, found[uid].url, found[uid].checks, found[uid].has_passed, hold.wait_s)

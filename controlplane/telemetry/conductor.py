@@ -15,6 +15,8 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from controlplane import publisher
+from controlplane.observability import metrics
+from controlplane.observability.process import this_process
 from controlplane.probes import last
 from controlplane.telemetry import (
     answering,
@@ -68,13 +70,25 @@ class Conductor:
 
     def beat(self) -> Messages:
         """One second's work; the frames to send to open pages. Never raises for what is merely away."""
+        with metrics.TICK_DURATION.time():
+            messages = self._beat()
+        metrics.CONDUCTOR_TICKS.inc()
+        metrics.LEADER.set(self.leads)
+        metrics.FRAMES.inc(len(messages))
+        this_process.pulse.beat()
+        this_process.ready.set()
+        return messages
+
+    def _beat(self) -> Messages:
         began = self._clock()
         close_old_connections()
         messages: Messages = []
         with self._told("Redis", redis.RedisError):
             self._elect()
             received = inbox.read(self._client)
-            merged = merge(self._merging, received.heard, self._clock())
+            with metrics.MERGE_DURATION.time():
+                merged = merge(self._merging, received.heard, self._clock())
+            metrics.WORKERS_HEARD.set(len(merged.workers))
             self._note_answers(received, merged)
             if self.leads:
                 messages = self._lead(received, merged, began)
@@ -111,6 +125,7 @@ class Conductor:
     def _reconcile(self) -> None:
         stored = publisher.publish_all()
         if stored:
+            metrics.REPAIRS.inc(stored)
             logger.info("%d table messages were missing from Redis and are stored again", stored)
 
     def _tell_ejections(self, merged: Merged, began: float) -> None:

@@ -3,6 +3,7 @@
 Start as many as you like; one leads, and another takes over within 5 s.
 """
 
+import logging
 import os
 import socket
 from typing import Any
@@ -10,8 +11,12 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from controlplane import redis
+from controlplane.observability import listener
+from controlplane.observability.process import this_process
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.running import run
+
+logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -20,6 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = f"{socket.gethostname()}/{os.getpid()}"
-        self.stderr.write(f"conductor {name} started")
+        this_process.become("conductor")
+        listener.start()
+        logger.info("conductor %s started", name)
         run(Conductor(redis.client(), name))
-        self.stderr.write(f"conductor {name} ended")
+        logger.info("conductor %s ended", name)

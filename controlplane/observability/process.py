@@ -1,0 +1,65 @@
+"""Which process this is, since when it runs, and whether its loop turns."""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from routing.contract.log_line import JsonLines, TextLines
+
+Role = Literal["web", "worker", "beat", "conductor", "manage"]
+
+
+class Pulse:
+    """When something that goes round last did. Safe in threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._at = clock()
+
+    def beat(self) -> None:
+        self._at = self._clock()
+
+    @property
+    def age_s(self) -> float:
+        return max(self._clock() - self._at, 0.0)
+
+
+class ThisProcess:
+    """What a process says of itself."""
+
+    def __init__(self) -> None:
+        self.role: Role = "manage"
+        self.started = time.monotonic()
+        self.pulse = Pulse()
+        """Of the loop that does this process's work."""
+        self.ready = threading.Event()
+        """Set once the process takes work."""
+
+    @property
+    def name(self) -> str:
+        """``role/host/pid``."""
+        return f"{self.role}/{socket.gethostname()}/{os.getpid()}"
+
+    @property
+    def uptime_s(self) -> float:
+        return time.monotonic() - self.started
+
+    def become(self, role: Role) -> None:
+        """Say which process this is: log lines, warnings among them, carry it from now on."""
+        self.role = role
+        logging.captureWarnings(True)
+        for handler in all_handlers():
+            if isinstance(handler.formatter, JsonLines | TextLines):
+                handler.formatter.process = role
+
+
+def all_handlers() -> Sequence[logging.Handler]:
+    loggers = [logging.getLogger(), *map(logging.getLogger, list(logging.root.manager.loggerDict))]
+    return [handler for logger in loggers for handler in logger.handlers]
+
+
+this_process = ThisProcess()

@@ -1,0 +1,139 @@
+"""Signs of life: once a second each web process, Celery worker and beat says in Redis that it is there.
+
+For the system page alone. A conductor's own is in :mod:`controlplane.telemetry.heartbeat`, the proxies' are
+their reports.
+"""
+
+import atexit
+import logging
+import resource
+import threading
+import time
+
+import msgspec
+import redis
+
+from controlplane.observability.process import this_process
+from controlplane.redis import client as redis_client
+from routing.contract.redis_keys import REPORT
+from routing.contract.version import VERSION
+
+NAMES = "sy:processes"
+"""Sorted set: process name → Redis time of its last sign."""
+
+SIGNS = "sy:processes:signs"
+"""Hash: process name → JSON of its Sign."""
+
+EVERY_S = 1.0
+LIVE_S = 5.0
+FORGET_S = 300.0
+"""A process that ended without a word is shown as gone for this long."""
+
+logger = logging.getLogger(__name__)
+
+
+class Sign(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself."""
+
+    name: str
+    """``role/host/pid``."""
+    role: str
+    software: str
+    uptime_s: float
+    loop_age_s: float
+    """Since the loop that does its work last turned, when this was written."""
+    cpu_percent: float
+    """Of one CPU, over the last second."""
+    memory_bytes: int
+    """Most that was ever resident."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    sign: Sign
+    age_s: float
+    """Since it was written, by the clock of Redis."""
+
+
+def read(client: "redis.Redis") -> list[Seen]:
+    """All heard within FORGET_S, by name. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.zrange(NAMES, 0, -1, withscores=True)
+    pipeline.hgetall(SIGNS)
+    (seconds, microseconds), names, signs = pipeline.execute()
+    now = seconds + microseconds / 1_000_000
+    found = []
+    for name, at in names:
+        if now - at <= FORGET_S and (body := signs.get(name)):
+            try:
+                sign = msgspec.json.decode(body, type=Sign)
+            except msgspec.MsgspecError:
+                continue  # of another version of the software
+            found.append(Seen(sign=sign, age_s=max(now - at, 0.0)))
+    return sorted(found, key=lambda seen: seen.sign.name)
+
+
+def remove(client: "redis.Redis", name: str) -> None:
+    """A process that ends says so. Raises redis.RedisError."""
+    client.zrem(NAMES, name)
+    client.hdel(SIGNS, name)
+
+
+def start() -> None:
+    """Give signs until this process ends."""
+    threading.Thread(target=_Giver().run, name="signs", daemon=True).start()
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    try:
+        remove(redis_client(), this_process.name)
+    except redis.RedisError:
+        logger.debug("no farewell: Redis is away")
+
+
+class _Giver:
+    def __init__(self) -> None:
+        self._cpu_s = time.process_time()
+        self._at = time.monotonic()
+        self._away = False
+
+    def run(self) -> None:
+        while True:
+            self._give()
+            time.sleep(EVERY_S)
+
+    def _give(self) -> None:
+        sign = self._sign()
+        try:
+            client = redis_client()
+            client.eval(REPORT, 2, NAMES, SIGNS, sign.name, msgspec.json.encode(sign).decode())
+            if int(sign.uptime_s) % 60 == 0:
+                forget_old(client)
+        except redis.RedisError as error:
+            if not self._away:
+                logger.info("signs of life wait: Redis is away: %s", error)
+            self._away = True
+        else:
+            self._away = False
+
+    def _sign(self) -> Sign:
+        now, cpu_s = time.monotonic(), time.process_time()
+        percent = 100 * (cpu_s - self._cpu_s) / max(now - self._at, 0.05)
+        self._cpu_s, self._at = cpu_s, now
+        return Sign(
+            name=this_process.name,
+            role=this_process.role,
+            software=f"switchyard {VERSION}",
+            uptime_s=round(this_process.uptime_s, 1),
+            loop_age_s=round(this_process.pulse.age_s, 2),
+            cpu_percent=round(percent, 1),
+            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+
+def forget_old(client: "redis.Redis") -> None:
+    """Delete what processes that died without a word have left. Raises redis.RedisError."""
+    oldest = client.time()[0] - FORGET_S
+    for name in client.zrangebyscore(NAMES, "-inf", oldest):
+        remove(client, name.decode() if isinstance(name, bytes) else str(name))

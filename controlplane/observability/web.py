@@ -1,0 +1,39 @@
+"""The web process begins and ends: by the server's lifespan messages, so that imports have no effect."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from controlplane.observability import listener, signs
+from controlplane.observability.process import this_process
+
+PULSE_S = 1.0
+
+
+async def _turn() -> None:
+    while True:
+        this_process.pulse.beat()
+        await asyncio.sleep(PULSE_S)
+
+
+async def lifespan(
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+) -> None:
+    """ASGI's lifespan protocol. A listener that cannot be opened stops the start, with its words."""
+    await receive()
+    try:
+        listener.start()
+    except ImproperlyConfigured as error:
+        await send({"type": "lifespan.startup.failed", "message": str(error)})
+        return
+    signs.start()
+    this_process.ready.set()
+    await send({"type": "lifespan.startup.complete"})
+    turning = asyncio.create_task(_turn())
+    await receive()
+    turning.cancel()
+    await send({"type": "lifespan.shutdown.complete"})
