@@ -29,6 +29,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     redis_url: str | None
     """``None``: standalone, tables come from the parent."""
     log_level: str
+    keys_required: bool = False
+    """Serve nobody without a client key, even while none exists."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):

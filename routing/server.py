@@ -71,6 +71,7 @@ class Server:
             incarnation=time.time_ns() // 1_000_000,
             redis_url=self.options.redis_url,
             log_level=self.options.log_level,
+            keys_required=self.options.keys_required,
         )
         known = self.table.message()
         messages: list[Message] = [start, Overrides(drained=self.drains.keys())]
@@ -124,8 +125,7 @@ class Server:
         if self.options.admin is not None and self._admin is not None:
             admin = Address(self.options.admin.host, self._admin.getsockname()[1])
             log.info("admin listener on %s", admin)
-        if not address.is_loopback:
-            log.warning("%s is reachable from outside: whoever reaches it can use the models", address)
+        self._warn(address)
         try:
             await _first_of(self._signalled.wait(), *tasks)
             return await self._drain(workers)
@@ -136,6 +136,15 @@ class Server:
                 task.cancel()
             await asyncio.gather(*tasks, *workers, return_exceptions=True)
             self._close_listeners()
+
+    def _warn(self, address: Address) -> None:
+        if address.is_loopback:
+            return
+        if self.options.keys_required:
+            log.info("%s is reachable from outside: requests need a client key", address)
+        else:
+            words = "%s is reachable from outside, and --open is given: until a client key exists, whoever"
+            log.warning(f"{words} reaches it can use the models", address)
 
     async def _find_table(self) -> None:
         if self._standalone is None:

@@ -5,8 +5,10 @@ last good one stays. Only a manifest removes fleets. Replicas whose uid and URL 
 live state over every swap.
 """
 
+from collections.abc import Callable
 from random import Random
 
+from routing.contract.client_keys import salt_bytes
 from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.pool import Pool
 from routing.shared_counts import SharedCounts
@@ -27,6 +29,8 @@ class Table:
         self.default: Pool | None = None
         self.refusals: dict[str, str] = {}
         """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
+        self.on_manifest: Callable[[], None] = _nobody
+        """Called after each manifest that was taken."""
         self._by_name: dict[str, Pool] = {}
 
     @property
@@ -55,6 +59,7 @@ class Table:
             self.fleets.pop(name).close()
             self.refusals.pop(name, None)
         self._index()
+        self.on_manifest()
         return True
 
     def apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
@@ -99,10 +104,20 @@ class Table:
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Raise TableRefused when names contradict each other."""
+    """Raise TableRefused when names contradict each other or client keys cannot be checked."""
     words = f"manifest {manifest.epoch}:{manifest.version}"
     if manifest.default is not None and manifest.default not in manifest.fleets:
         raise TableRefused(f"{words}: the default fleet {manifest.default!r} is not among its fleets")
     for alias, name in manifest.aliases.items():
         if name not in manifest.fleets:
             raise TableRefused(f"{words}: alias {alias!r} stands for {name!r}, which is not among its fleets")
+    if manifest.key_hashes:
+        try:
+            salt_bytes(manifest.key_salt)
+        except ValueError as error:
+            why = f"no client key can be checked, key_salt is not valid: {error}"
+            raise TableRefused(f"{words}: {why}") from None
+
+
+def _nobody() -> None:
+    """Nobody wants to be told."""

@@ -83,6 +83,8 @@ class Worker:
         await loop.create_unix_connection(lambda: self._channel, sock=control)
         start = await self._started
         logs.configure(start.log_level, f"worker/{start.index}")
+        if start.keys_required:
+            self._proxy.require_keys()
         tasks = self._begin(start)
         orphaned = loop.create_task(self._orphaned.wait())
         life = loop.create_task(self._serve())

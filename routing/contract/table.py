@@ -100,6 +100,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     matches: dict[str, list[Match]] = {}
     accelerators: list[AcceleratorSpec] = []
     key_hashes: dict[str, list[str]] = {}
+    """Hash of each client key in force → names of the fleets that it opens; ``["*"]``: every fleet. A key
+    whose fleets are gone has an empty list and opens nothing. As soon as one is in here, requests need a key.
+    """
+    key_salt: str = ""
+    """What keys these hashes, hexadecimal (:mod:`routing.contract.client_keys`); empty: there are none."""
     proxies: list[str] = []
 
 

@@ -5,7 +5,9 @@ is cut at these values into fixed bytes and *holes*. A later head that has the s
 hole a value in that field's grammar, would be read alike: no hole can hold a line end, so every
 field has the same name at the same place, and no rule looks at two of these values together. So nothing
 needs to be checked but the bytes of the holes. Anything else is left to the whole check. Of the fields that
-this hop acts upon, only Content-Length and X-Request-Id can be holes.
+this hop acts upon, only Content-Length and X-Request-Id can be holes, and the one field that holds the
+client's credential: where the checked head had a client key, which is cut out, the later one must have one
+too, and where it had none, none.
 
 Source: partial templates as in differential deserialization (Suzumura, Takase and Tatsubori, "Optimizing
 Web Services Performance by Differential Deserialization", ICWS 2005), for one line-based grammar.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import re
 
-from routing.http.hop_fields import OURS, REQUEST_ID
+from routing.http.hop_fields import CLIENT_KEY, CREDENTIALS, OURS, REQUEST_ID
 from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
 from routing.http.syntax import LENGTH, TEXT
@@ -24,7 +26,7 @@ LONGEST = 4096
 """Bytes of a head that is worth keeping."""
 
 _FIELD = re.compile(rb"\r\n([^:\r]++):[ \t]*+([^\r]*+)")
-_DIGITS, _ID, _TEXT = range(3)
+_DIGITS, _ID, _TEXT, _KEY, _NO_KEY = range(5)
 _KINDS = {b"content-length": _DIGITS, b"x-request-id": _ID}
 _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
 
@@ -58,6 +60,7 @@ class HeadTemplate:
         head = RequestHead(known.method, known.target, 1)
         head.content_length = known.content_length
         head.request_id = known.request_id
+        head.key = known.key
         fields = self._fields
         position = start + self._size
         for kind, after, size, forwarded in self._holes:
@@ -77,6 +80,11 @@ class HeadTemplate:
                 head.request_id = value
             elif _TEXT_VALUE.match(value) is None:
                 return None
+            elif kind != _TEXT:
+                key = CLIENT_KEY.search(value)
+                if (key is None) == (kind == _KEY):
+                    return None
+                head.key = key and key[1]
             if forwarded is not None:
                 fields += value + forwarded
             position = end + size
@@ -126,7 +134,7 @@ def template_of(
         if at >= 0:
             next_cut = min((cut for cut in cuts if cut > at), default=len(head.fields))
             forwarded = head.fields[at + len(match[2]) : next_cut]
-        holes.append((_KINDS.get(match[1], _TEXT), after, len(after), forwarded))
+        holes.append((_kind(match[1], head), after, len(after), forwarded))
     first = min((cut for cut in cuts if cut >= 0), default=len(head.fields))
     template = HeadTemplate(head, text[: found[0].start(2)], holes, head.fields[:first], limits)
     template.names = frozenset(match[1] for match in found)
@@ -136,7 +144,15 @@ def template_of(
 def _may_vary(field: re.Match[bytes], names: list[bytes]) -> bool:
     """Whether a field, one of ``names``, may be a hole."""
     name = field[1]
+    if name in CREDENTIALS:
+        return sum(one in CREDENTIALS for one in names) == 1
     return names.count(name) == 1 and (name in _KINDS or OURS.match(field[0]) is None)
+
+
+def _kind(name: bytes, head: RequestHead) -> int:
+    if name in CREDENTIALS:
+        return _NO_KEY if head.key is None else _KEY
+    return _KINDS.get(name, _TEXT)
 
 
 def _cuts(text: bytes, found: list[re.Match[bytes]], fields: bytes) -> list[int]:

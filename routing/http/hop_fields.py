@@ -2,20 +2,27 @@
 
 RFC 9110 §7.6.1 lists what an intermediary removes; RFC 9112 §6 says what frames the body. Fields
 that the proxy writes itself (Via, X-Forwarded-*, X-Request-Id) are read here and removed too, so
-that a client's copy never stands beside ours.
+that a client's copy never stands beside ours. A client key is meant for this hop as well: the field that
+holds one is removed, whether keys are asked for or not, so that none ever reaches a replica. Any other
+credential is the replica's business and is forwarded.
 """
 
 import re
 
+from routing.contract.client_keys import PREFIX
 from routing.http.errors import RequestRefused
 from routing.http.request_head import RequestHead
 from routing.http.syntax import HOST, LENGTH, members
 
 OURS = re.compile(
-    rb"\r\n(c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
+    rb"\r\n(authorization|c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
-    rb"|x-(?:forwarded-(?:for|proto)|request-id|switchyard-(?:fleet|replica))):[ \t]*+([^\r]*+)"
+    rb"|x-(?:api-key|forwarded-(?:for|proto)|request-id|switchyard-(?:fleet|replica))):[ \t]*+([^\r]*+)"
 )
+CREDENTIALS = frozenset({b"authorization", b"x-api-key"})
+"""Fields in which a client may present its key: OpenAI's clients the first, Anthropic's the second."""
+CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
+"""Finds a client key in the value of such a field, behind whatever scheme it stands."""
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
 _DROPPED = frozenset(
@@ -49,6 +56,12 @@ def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
                 raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
             has_host = True
             _check_host(value.rstrip(b" \t"))
+        elif name in CREDENTIALS:
+            key = CLIENT_KEY.search(fields[match.start(2) : end])
+            if key is None:
+                continue
+            if head.key is None:
+                head.key = key[1]
         elif not (name in _DROPPED or (name == b"connection" and value in _KEEP_ALIVE)):
             if rare is None:
                 rare = _RareFields(head)

@@ -13,6 +13,7 @@ class RequestHead:
         "fleet",
         "forwarded_for",
         "keep_alive",
+        "key",
         "max_forwards",
         "method",
         "minor",
@@ -43,6 +44,8 @@ class RequestHead:
         self.request_id: bytes | None = None
         self.fleet: bytes | None = None
         """Value of ``X-Switchyard-Fleet``."""
+        self.key: bytes | None = None
+        """The client key that it presents (the first one). Whatever field held one is not in ``fields``."""
         self.plain = True
         """Nothing in it is to be continued: no Via, X-Forwarded-For or (of OPTIONS) Max-Forwards."""
         self.note: object | None = None

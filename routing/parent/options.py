@@ -32,6 +32,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     min_drain_s: float
     """How long new connections are still taken after the first signal."""
     log_level: str
+    open: bool = False
+    """Whether an address that is reachable from outside is served while no client key exists."""
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether nobody is served without a client key, even while none exists."""
+        return not (self.open or self.listen.is_loopback)
 
 
 class BadOptions(Exception):
@@ -65,6 +72,7 @@ def parse(arguments: Sequence[str]) -> Options:
         drain_s=given.drain_seconds,
         min_drain_s=given.min_drain_seconds,
         log_level=given.log_level,
+        open=given.open,
     )
 
 
@@ -89,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--probe", action="store_true", help="probe the replicas of the fleet file")
     add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
     add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
+    add("--open", action="store_true", help="serve other machines without a client key while none exists")
     add("--log-level", choices=LOG_LEVELS, default="info")
     return parser
 

@@ -13,6 +13,10 @@ from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
 from routing.proxy.state import ExchangeState
 
+_CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
+_CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
+"""RFC 6750 §3: what is asked for, and that what was given is not good."""
+
 
 class Failure:
     """What to tell the client when no attempt is left."""
@@ -51,6 +55,8 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     keep = head.keep_alive and client.may_go_on(True)
     content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
     fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b" % (exchange.proxy.via_name, exchange.request_id)
+    if failure.status == 401:
+        fields += _CHALLENGE if failure.code == "client_key_missing" else _CHALLENGE_ANEW
     if failure.retry_after_s:
         fields += b"\r\nRetry-After: %d" % max(1, round(failure.retry_after_s))
     client.write(
@@ -87,5 +93,5 @@ def answer_locally(exchange: ExchangeState) -> None:
     client, head = exchange.client, exchange.head
     keep = head.keep_alive and client.may_go_on(True)
     fields = b"\r\nX-Request-Id: " + exchange.request_id
-    client.write(local_answer(exchange.proxy.table, head, fields, not keep))
+    client.write(local_answer(exchange.proxy.table, head, fields, not keep, exchange.may_use))
     client.finish(monotonic(), keep)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from routing.proxy.client_keys import ClientKeys
 from routing.proxy.link import Link
 from routing.proxy.plan import Plans
 from routing.proxy.settings import ProxySettings
@@ -20,6 +21,8 @@ class Host(Protocol):
     via_name: bytes
     """Of this proxy, in ``Via``."""
     plans: Plans
+    keys: ClientKeys
+    """In force at this moment."""
     request_id: Callable[[], bytes]
     """Gives a new one with each call."""
     rejected: int

@@ -1,5 +1,6 @@
 """Requests that the proxy answers itself: the list of models, and OPTIONS addressed to it."""
 
+from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
 from routing.http.answers import answer
@@ -13,16 +14,20 @@ _MODELS = b"/v1/models"
 _ALLOW = b"\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 
-def local_answer(table: Table, head: RequestHead, fields: bytes, close: bool) -> bytes:
-    """The whole answer to a request whose plan says ``LOCAL``. ``fields``: each preceded by CRLF."""
+def local_answer(
+    table: Table, head: RequestHead, fields: bytes, close: bool, may_use: Callable[[str], bool]
+) -> bytes:
+    """The whole answer to a request whose plan says ``LOCAL``. ``fields``: each preceded by CRLF.
+    ``may_use``: whether the caller may hear of the fleet of this name."""
     if head.method == b"OPTIONS":
         return answer(200, "text/plain", b"", fields=_ALLOW + fields, close=close)
-    status, content_type, body = _models(table, head.target.partition(b"?")[0])
+    status, content_type, body = _models(table, head.target.partition(b"?")[0], may_use)
     return answer(status, content_type, body, fields=fields, close=close, head_only=head.method == b"HEAD")
 
 
-def _models(table: Table, path: bytes) -> tuple[int, str, bytes]:
-    names = openai_names(table)
+def _models(table: Table, path: bytes, may_use: Callable[[str], bool]) -> tuple[int, str, bytes]:
+    found = ((name, table.resolve(name)) for name in openai_names(table))
+    names = [name for name, pool in found if pool is not None and may_use(pool.name)]
     name = unquote_to_bytes(path[len(_MODELS) + 1 :]).decode("utf-8", "replace")
     if not name:
         return 200, "application/json", openai.model_list(names)

@@ -17,8 +17,10 @@ from routing.http.sweep import Sweeper
 from routing.http.upstream_pool import UpstreamPool
 from routing.http.write_batch import WriteBatch
 from routing.protocols.errors import error_answer
+from routing.proxy.client_keys import ClientKeys
 from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
+from routing.proxy.guarded import GuardedExchange
 from routing.proxy.link import Link
 from routing.proxy.plan import Plans
 from routing.proxy.settings import ProxySettings
@@ -41,8 +43,13 @@ class Proxy:
         self.plans = Plans(self.via_name)
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
-        self.exchange: Callable[[Client, RequestHead], Exchange] = partial(Exchange, self)
+        self.keys: ClientKeys
+        """In force at this moment."""
+        self.exchange: Callable[[Client, RequestHead], Exchange]
         """Made for each request head; part of what client connections need."""
+        self._keys_required = False
+        self._follow_keys()
+        table.on_manifest = self._follow_keys
         self.rejected = 0
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
@@ -63,6 +70,17 @@ class Proxy:
     def connection(self) -> asyncio.Protocol:
         """A protocol for one new client connection."""
         return ClientConnection(self)
+
+    def require_keys(self) -> None:
+        """From now on no request is served without a client key, even while none exists."""
+        self._keys_required = True
+        self._follow_keys()
+
+    def _follow_keys(self) -> None:
+        """After each manifest. Requests that are being served go on as they were let in."""
+        self.keys = ClientKeys(self.table.manifest)
+        guarded = self._keys_required or bool(self.keys)
+        self.exchange = partial(GuardedExchange if guarded else Exchange, self)
 
     def drain(self) -> None:
         """From now on each connection is closed after its answer; idle ones are closed at once."""

@@ -80,3 +80,7 @@ class ExchangeState:
 
         # Of the answer.
         self.answer: StreamedAnswer | None = None
+
+    def may_use(self, fleet: str) -> bool:
+        """Whether the fleet is one that the caller may use and hear of."""
+        return True

@@ -144,6 +144,39 @@ def test_what_connection_names_is_cut_out_of_the_next_head_too() -> None:
     assert b"secret" not in head.fields
 
 
+KEYED = USUAL.replace(b"TraceParent: 00-aa-bb-01", b"%b")
+
+
+@pytest.mark.parametrize("field", [b"Authorization: Bearer %b", b"x-api-key: %b"])
+def test_a_client_key_may_vary_and_is_seen_in_each_head(field: bytes) -> None:
+    first, second, third = (KEYED % (field % key) for key in (b"sy-one", b"sy-two", b"sy-three"))
+    made = template(second, first)
+    assert made is not None
+    head = made.recognise(third, 0)
+    assert head is not None
+    assert head.key == b"sy-three"
+    assert what(head) == what(parse(third))
+    for value in (b"its-own", b"", b"asy-one"):
+        assert made.recognise(KEYED % (field % value), 0) is None
+
+
+def test_a_replicas_own_credential_may_vary_and_is_no_client_key() -> None:
+    field = b"Authorization: Bearer %b"
+    first, second, third = (KEYED % (field % value) for value in (b"one", b"two", b"three"))
+    made = template(second, first)
+    assert made is not None
+    head = made.recognise(third, 0)
+    assert head is not None
+    assert head.key is None
+    assert what(head) == what(parse(third))
+    assert made.recognise(KEYED % (field % b"sy-one"), 0) is None
+
+
+def test_with_two_credentials_neither_may_vary() -> None:
+    heads = [KEYED % (b"Authorization: Bearer sy-a\r\nx-api-key: " + key) for key in (b"sy-one", b"sy-two")]
+    assert template(heads[1], heads[0]) is None
+
+
 LINES = [
     b"content-length:%b",
     b"Content-Length: %b",
@@ -154,13 +187,20 @@ LINES = [
     b"Idempotency-Key:  %b",
     b"X_Under: 1",
     b"X-Content-Length: 3",
+    b"Authorization: Bearer %b",
+    b"authorization: %b",
+    b"X-Api-Key: %b",
     b"Connection: close",
+    b"Connection: authorization",
     b"Connection: idempotency-key, content-length",
     b"Accept: */*",
     b"Transfer-Encoding: chunked",
 ]
 VALUES = st.sampled_from(
-    [b"1", b"22", b"", b" 3", b"4 ", b"abc", b"a\tb", b"\xff", b"0", b"x-y", b"1\r\nA: 2"]
+    [
+        *(b"1", b"22", b"", b" 3", b"4 ", b"abc", b"a\tb", b"\xff", b"0", b"x-y", b"1\r\nA: 2"),
+        *(b"sy-1", b"sy-22", b"a sy-3", b"sy-4\t", b"asy-5"),
+    ]
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import h11
+from msgspec.structs import replace
 
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, Manifest, Protocol, ReplicaSpec
@@ -349,6 +350,12 @@ class Rig:
                 ],
             )
         )
+
+    def keys(self, salt: str, hashes: dict[str, list[str]]) -> None:
+        """Client keys in force from now on: hash → fleets."""
+        self._version += 1
+        manifest = replace(self.table.manifest, version=self._version, key_salt=salt, key_hashes=hashes)
+        self.table.apply_manifest(manifest)
 
     async def client(self) -> Client:
         client = await Client.open(self.port)
