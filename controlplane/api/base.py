@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework import exceptions
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -24,7 +25,9 @@ _OUR_ETAG = re.compile(r'"([0-9]{1,18})"')
 
 class ApiView(APIView):
     query_parameters: ClassVar[tuple[str, ...]] = ()
-    """Those that the view reads; another is an error, never ignored."""
+    """Those that reading takes; another is an error, never ignored."""
+    write_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Method → those that it takes."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Audit entries made meanwhile say where they come from, as soon as :meth:`initial` knows it."""
@@ -35,7 +38,9 @@ class ApiView(APIView):
         super().initial(request, *args, **kwargs)
         if isinstance(request.auth, ApiToken):
             origins.say(origins.token(request.auth.prefix))
-        _refuse_unknown(request.query_params, self.query_parameters)
+        method = request.method or ""
+        known = self.query_parameters if method in SAFE_METHODS else self.write_parameters.get(method, ())
+        _refuse_unknown(request.query_params, known)
 
     def paged(
         self, request: Request, rows: QuerySet[Any], represent: Callable[[Iterable[Any]], list[Any]]

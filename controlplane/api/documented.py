@@ -106,13 +106,20 @@ def lists_newest(
     return _documented(operation, summary, (200, page), _READING, (CURSOR, PAGING[1], *parameters))
 
 
-def creates(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
-    return _documented(operation, summary, (201, shape), _WRITING, (), request)
+def creates(
+    operation: str, summary: str, request: Any, shape: Any, *parameters: OpenApiParameter
+) -> Callable[[View], View]:
+    return _documented(operation, summary, (201, shape), _WRITING, parameters, request)
 
 
 def changes(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
     return _documented(operation, summary, (200, shape), _WRITING, (IF_MATCH,), request)
 
 
-def deletes(operation: str, summary: str) -> Callable[[View], View]:
-    return _documented(operation, summary, (204, None), _WRITING, (IF_MATCH,))
+def asks(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
+    """A question with a body: nothing is written."""
+    return _documented(operation, summary, (200, shape), (*_READING, 415), (), request)
+
+
+def deletes(operation: str, summary: str, *parameters: OpenApiParameter) -> Callable[[View], View]:
+    return _documented(operation, summary, (204, None), _WRITING, (IF_MATCH, *parameters))

@@ -3,15 +3,18 @@
 from typing import Any
 
 from django.db.models import Q
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import represent, rule_schemas, serializers
+from controlplane.api import live, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.models import Fleet
 from controlplane.services import fleets
 from controlplane.services.changes import Change
+from controlplane.services.errors import Conflict
 from controlplane.services.lookup import fleet_named
 
 WAIT_S = 0.25
@@ -40,7 +43,23 @@ class FleetList(ApiView):
         return _answer(fleets.create(body_of(request), request.user.get_username()), 201)
 
 
+def _check_confirmed(request: Request, name: str) -> None:
+    """A fleet that clients use at this moment goes only when its name is said twice."""
+    confirmed = request.query_params.get("confirm")
+    if confirmed is not None and confirmed != name:
+        raise exceptions.ParseError(f'confirm says "{confirmed[:80]}", but the fleet is called "{name}".')
+    seen = live.fresh_summary(name) if confirmed is None else None
+    if seen is not None and (seen.in_flight or seen.rps or seen.p50_s is not None):
+        raise Conflict(
+            f"Fleet {name} has live traffic: {seen.rps:.3g} requests a second, {seen.in_flight} in flight. "
+            f"Deleting it ends service to its clients, and removes its {seen.replicas} replicas and all "
+            f"revisions for good. To do it nevertheless: DELETE {request.path}?confirm={name}"
+        )
+
+
 class FleetDetail(ApiView):
+    write_parameters = {"DELETE": ("confirm",)}
+
     @reads("get_fleet", "One fleet", serializers.Fleet)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
@@ -58,7 +77,12 @@ class FleetDetail(ApiView):
         )
         return _answer(change)
 
-    @deletes("delete_fleet", "Delete a fleet with its replicas and revisions")
+    @deletes(
+        "delete_fleet",
+        "Delete a fleet with its replicas and revisions",
+        OpenApiParameter("confirm", str, description="The fleet's name; needed while it has live traffic."),
+    )
     def delete(self, request: Request, fleet: str) -> Response:
+        _check_confirmed(request, fleet_named(fleet).name)
         fleets.delete(fleet, request.user.get_username(), if_version=expected_version(request))
         return Response(status=204)

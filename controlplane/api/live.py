@@ -8,7 +8,7 @@ import orjson
 from redis.exceptions import RedisError
 
 from controlplane import redis
-from controlplane.telemetry.frames import OVERVIEW_KEY, FleetFrame, ReplicaLive, fleet_key
+from controlplane.telemetry.frames import OVERVIEW_KEY, FleetFrame, FleetSummary, ReplicaLive, fleet_key
 
 FRESH_S = 5.0
 """An older frame says nothing about now."""
@@ -38,14 +38,23 @@ def _as_it_lies(key: str) -> dict[str, Any]:
 
 def fresh_replicas(fleet_name: str) -> dict[str, ReplicaLive]:
     """Replica name → what was seen of it within the last FRESH_S seconds; empty when nothing was."""
+    frame = _fresh_frame(fleet_name)
+    return {replica.name: replica for replica in frame.replicas} if frame else {}
+
+
+def fresh_summary(fleet_name: str) -> FleetSummary | None:
+    """What was seen of a fleet within the last FRESH_S seconds; None when nothing was."""
+    frame = _fresh_frame(fleet_name)
+    return frame.summary if frame else None
+
+
+def _fresh_frame(fleet_name: str) -> FleetFrame | None:
     try:
         data = redis.client().get(fleet_key(fleet_name))
         frame = msgspec.json.decode(data, type=FleetFrame) if data else None
     except (RedisError, msgspec.MsgspecError):
-        return {}
-    if frame is None or _age(frame.at) > FRESH_S:
-        return {}
-    return {replica.name: replica for replica in frame.replicas}
+        return None
+    return frame if frame is not None and _age(frame.at) <= FRESH_S else None
 
 
 def _age(at: float) -> float:

@@ -1,6 +1,14 @@
 """``/fleets/{fleet}/replicas`` and ``/fleets/{fleet}/replicas/{replica}``."""
 
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
 from django.db.models import Q
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -8,23 +16,51 @@ from controlplane.api import live, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.fleets import WAIT_S
-from controlplane.models import Replica
-from controlplane.services import replicas
+from controlplane.api.trials import represented
+from controlplane.models import Fleet, Replica
+from controlplane.services import replicas, trials
+from controlplane.services.errors import NotFound
 from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.replicas import ReplicaChange
+from routing.contract.names import is_slug
 
 
-def _answer(result: ReplicaChange, status: int = 200) -> Response:
+def _trial_wanted(request: Request) -> bool:
+    wanted = request.query_params.get("trial", "yes")
+    if wanted not in ("yes", "no"):
+        raise exceptions.ParseError(f"trial is yes or no, not {wanted[:40]!r}.")
+    return wanted == "yes"
+
+
+def _fleet_to_join(request: Request, name: str, replica: Mapping[str, Any]) -> Fleet:
+    """Raises NotFound with the command that makes the fleet, where the name could be one."""
+    try:
+        return fleet_named(name)
+    except NotFound as missing:
+        if not is_slug(name):
+            raise
+        one = {"name": replica.get("name", "a"), "url": replica.get("url", "http://10.0.0.1:8000")}
+        new_fleet = {"name": name, "protocol": "openai", "replicas": [one]}
+        raise NotFound(
+            f'{missing.detail} To make it, with this replica: curl -X POST -H "Authorization: Token $TOKEN" '
+            f'-H "Content-Type: application/json" -d {shlex.quote(orjson.dumps(new_fleet).decode())} '
+            f"{request.build_absolute_uri(reverse('api-fleets'))}"
+        ) from None
+
+
+def _answer(result: ReplicaChange, status: int = 200, more: Mapping[str, Any] | None = None) -> Response:
     outcome = represent.outcome(result.change, WAIT_S)
     fleet = result.change.fleet
     # Read after the wait, so that what is left in flight is as new as can be.
     row = replica_named(fleet, result.replica.name)
     seen = live.fresh_replicas(fleet.name).get(row.name)
-    return versioned({**represent.replica(row, seen), **outcome}, row.edit_version, status)
+    data = {**represent.replica(row, seen), **outcome, **(more or {})}
+    return versioned(data, row.edit_version, status)
 
 
 class ReplicaList(ApiView):
     query_parameters = ("search", "page", "page_size")
+    write_parameters = {"POST": ("trial",)}
 
     @lists("list_replicas", "Replicas of a fleet", serializers.Replica, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
@@ -37,9 +73,24 @@ class ReplicaList(ApiView):
             request, rows, lambda page: [represent.replica(one, seen.get(one.name)) for one in page]
         )
 
-    @creates("register_replica", "Register a replica", rule_schemas.NEW_REPLICA, serializers.ReplicaChanged)
+    @creates(
+        "register_replica",
+        "Register a replica, and say what it answers",
+        rule_schemas.NEW_REPLICA,
+        serializers.ReplicaRegistered,
+        OpenApiParameter(
+            "trial", str, enum=["yes", "no"], description="`no`: do not ask it."
+        ),
+    )
     def post(self, request: Request, fleet: str) -> Response:
-        return _answer(replicas.register(fleet, body_of(request), request.user.get_username()), 201)
+        """A trial that fails refuses nothing: models load for minutes. A forbidden address does."""
+        body = body_of(request)
+        row = _fleet_to_join(request, fleet, body)
+        found = None
+        if _trial_wanted(request):
+            found = trials.of_replica(row, replicas.registrable(row, body)["url"])
+        result = replicas.register(fleet, body, request.user.get_username())
+        return _answer(result, 201, {"trial": represented(found) if found else None})
 
 
 class ReplicaDetail(ApiView):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from controlplane.services.trials import TRIAL
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
 from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
 from routing.contract.names import SLUG_PATTERN
@@ -82,4 +83,5 @@ POLICY_CHANGES = _request(_policy(partial=True))
 NEW_REPLICA = _request(schema_of(REPLICA))
 REPLICA_CHANGES = _request(_without(schema_of(REPLICA, partial=True), "name"))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
+TRIAL_REQUEST = _request(schema_of(TRIAL))
 HARDWARE_CHANGES = _request(_without(schema_of(HARDWARE, partial=True), "name"))

@@ -160,6 +160,31 @@ class ReplicaChanged(Replica, Outcome):
     pass
 
 
+class Fits(Row):
+    probe = serializers.DictField(help_text="As a fleet's `probe` is written.")
+    words = serializers.CharField()
+
+
+class Trial(Row):
+    """What one address answered, asked as its probes will ask it."""
+
+    outcome = serializers.ChoiceField(
+        choices=["ready", "unready", "down", "refused"],
+        help_text="`refused`: no replica may be at that address; nothing was sent there.",
+    )
+    words = serializers.CharField(help_text="What was seen, and what to look at.")
+    url = serializers.CharField(help_text="In its normal form.")
+    asked = serializers.CharField(help_text="The request, as in `GET /health`.")
+    preset = serializers.CharField()
+    status = serializers.IntegerField(allow_null=True, help_text="Null: no answer in HTTP.")
+    latency_ms = serializers.FloatField(allow_null=True, help_text="Null: no answer in HTTP.")
+    fits = Fits(allow_null=True, help_text="Another probe that suits what the server answers.")
+
+
+class ReplicaRegistered(ReplicaChanged):
+    trial = Trial(allow_null=True, help_text="Null: not tried, as `?trial=no` says.")
+
+
 class Revision(Row):
     number = serializers.IntegerField()
     policy = PolicyValues()

@@ -10,6 +10,7 @@ from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.policies import PolicyDetail, RevisionList, RevisionRestore
 from controlplane.api.reference import FleetLive, OverviewLive, StrategyList
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
+from controlplane.api.trials import TrialProbes
 
 urlpatterns = [
     path("fleets", FleetList.as_view(), name="api-fleets"),
@@ -23,6 +24,7 @@ urlpatterns = [
     path("live", OverviewLive.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
+    path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
     path("strategies", StrategyList.as_view(), name="api-strategies"),
     path("events", EventList.as_view(), name="api-events"),
     path("audit", AuditList.as_view(), name="api-audit"),

@@ -22,7 +22,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from routing.contract.addresses import forbidden_address, parse_base_url
-from routing.contract.presets import Checks, Kind, conclude
+from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, verdict_of_error
 
 MOST_AT_ONCE = 50
@@ -75,17 +75,22 @@ def _run(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed
         results.put(_Crashed(error))
 
 
-async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
-    slots = asyncio.Semaphore(MOST_AT_ONCE)
-    connector = aiohttp.TCPConnector(force_close=True, limit=0, resolver=_Resolver())
-    async with aiohttp.ClientSession(
-        connector=connector,
+def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
+    """What every probe is sent with. Call it on the event loop that sends."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(force_close=True, limit=0, resolver=_Resolver()),
         timeout=aiohttp.ClientTimeout(total=None),
         auto_decompress=False,
         trust_env=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Accept-Encoding", "Content-Type"),
-    ) as session:
+        trace_configs=list(traces),
+    )
+
+
+async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
+    slots = asyncio.Semaphore(MOST_AT_ONCE)
+    async with new_session() as session:
 
         async def ask(question: Question) -> None:
             await asyncio.sleep(question.wait_s)
@@ -112,7 +117,7 @@ async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -
     began = time.perf_counter()
     try:
         async with asyncio.timeout(checks.timeout_s):
-            status, body = await _exchange(session, question, kind)
+            status, body = await exchange(session, question.url, checks.requests[kind])
         verdict = checks.judge(kind, status, body)
     except aiohttp.ServerDisconnectedError:
         verdict = verdict_of_error(EOFError(), checks.timeout_s)
@@ -121,12 +126,23 @@ async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -
     return Finding(question.uid, verdict, time.perf_counter() - began)
 
 
-async def _exchange(session: aiohttp.ClientSession, question: Question, kind: Kind) -> tuple[int, bytes]:
-    request = question.checks.requests[kind]
+async def exchange(
+    session: aiohttp.ClientSession, base_url: str, request: ProbeRequest, trace: object = None
+) -> tuple[int, bytes]:
+    """Sends one request; the answer's status and as much of its body as a probe reads.
+
+    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError or
+    aiohttp.ClientError.
+    """
     # encoded=True: the target goes out as it was written.
-    url = URL(f"http://{parse_base_url(question.url).authority}{request.path}", encoded=True)
+    url = URL(f"http://{parse_base_url(base_url).authority}{request.path}", encoded=True)
     async with session.request(
-        request.method, url, headers=request.headers, data=request.body or None, allow_redirects=False
+        request.method,
+        url,
+        headers=request.headers,
+        data=request.body or None,
+        allow_redirects=False,
+        trace_request_ctx=trace,
     ) as response:
         body = bytearray()
         while len(body) < MAX_BODY_BYTES:
@@ -135,6 +151,10 @@ async def _exchange(session: aiohttp.ClientSession, question: Question, kind: Ki
                 break
             body += piece
         return response.status, bytes(body)
+
+
+class ForbiddenAddress(OSError):
+    """A name leads only to addresses at which no replica can be; the text says why."""
 
 
 class _Resolver(AbstractResolver):
@@ -160,7 +180,7 @@ class _Resolver(AbstractResolver):
                     )
                 )
         if not results:
-            raise OSError(words or f"{host} has no address")
+            raise ForbiddenAddress(words) if words else OSError(f"{host} has no address")
         return results
 
     async def close(self) -> None:

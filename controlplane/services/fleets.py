@@ -9,7 +9,7 @@ from controlplane.models import Event, Fleet, TableState
 from controlplane.services import replicas, revisions, settings_values
 from controlplane.services.changes import Change, change_of
 from controlplane.services.checking import accepted, immutable, policy_problems, refuse
-from controlplane.services.errors import Conflict
+from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import fleet_named
 from controlplane.services.writing import Writing, check_version, table_state, writing
 from routing.contract.defaults import without_defaults
@@ -17,6 +17,10 @@ from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file_rules import check_fleet
 from routing.contract.probe_rules import check_probe
 
+_NAME_STAYS = (
+    "a fleet's name never changes, because its history and its clients hang on it: add the new name to "
+    "aliases, or make a new fleet"
+)
 _COLUMNS = {"default": "is_default"}
 """Fields that the row calls otherwise."""
 
@@ -27,7 +31,11 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
         checked = check_fleet(settings)
         kept = accepted(checked, policy_problems(checked[0].get("policy"), "/policy"))
         if Fleet.objects.filter(name=kept["name"]).exists():
-            raise Conflict(f"There is a fleet {kept['name']} already.")
+            words = (
+                f"There is a fleet {kept['name']} already: choose another name, or change that one "
+                f"at /api/v1/fleets/{kept['name']}."
+            )
+            raise Conflict(words, [FieldError("/name", words)])
         _check_names(kept, None)
         fleet = _insert(write, kept)
         for index, replica in enumerate(kept.get("replicas", [])):
@@ -67,7 +75,7 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
         elsewhere = [
-            *immutable(given, ["name"], "a fleet's name never changes: make a new fleet"),
+            *immutable(given, ["name"], _NAME_STAYS),
             *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
             *immutable(given, ["replicas"], f"change them at /api/v1/fleets/{name}/replicas"),
         ]

@@ -8,10 +8,15 @@ from django.db.models import F
 from controlplane.models import Event, Fleet, HardwareClass
 from controlplane.services import settings_values
 from controlplane.services.checking import accepted, immutable
-from controlplane.services.errors import Conflict
+from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import hardware_named
 from controlplane.services.writing import Writing, beaten, check_version, writing
 from routing.contract.fleet_file_rules import check_hardware
+
+_NAME_STAYS = (
+    "a hardware class's name never changes, because replicas and fleet files name it: make a new one, "
+    "give it to the replicas, then delete this one"
+)
 
 
 def create(settings: Mapping[str, Any], actor: str) -> HardwareClass:
@@ -22,7 +27,11 @@ def create(settings: Mapping[str, Any], actor: str) -> HardwareClass:
 
 def insert(write: Writing, kept: Mapping[str, Any]) -> HardwareClass:
     if HardwareClass.objects.filter(name=kept["name"]).exists():
-        raise Conflict(f"There is a hardware class {kept['name']} already.")
+        words = (
+            f"There is a hardware class {kept['name']} already: choose another name, or change that one "
+            f"at /api/v1/hardware-classes/{kept['name']}."
+        )
+        raise Conflict(words, [FieldError("/name", words)])
     hardware = HardwareClass.objects.create(name=kept["name"], weight=kept.get("weight", 1.0))
     write.audit("hardware.create", hardware.name, after={"weight": hardware.weight})
     return hardware
@@ -37,7 +46,7 @@ def update(
         hardware = hardware_named(name, lock=True)
         check_version(f"Hardware class {name}", hardware.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
-        elsewhere = immutable(given, ["name"], "a hardware class's name never changes: make a new one")
+        elsewhere = immutable(given, ["name"], _NAME_STAYS)
         kept = accepted(check_hardware(given, partial=True), elsewhere)
         put(write, hardware, kept)
         return hardware
@@ -77,6 +86,9 @@ def delete(name: str, actor: str, *, if_version: int | None = None) -> None:
         users = [str(replica) for replica in hardware.replicas.select_related("fleet")[:6]]
         if users:
             more = " and others" if len(users) > 5 else ""
-            raise Conflict(f"Hardware class {name} is in use by {', '.join(users[:5])}{more}.")
+            raise Conflict(
+                f"Hardware class {name} is in use by {', '.join(users[:5])}{more}: give them another class, "
+                "or null, first."
+            )
         hardware.delete()
         write.audit("hardware.delete", name, {"weight": hardware.weight})

@@ -15,6 +15,11 @@ from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.writing import Writing, check_version, writing
 from routing.contract.fleet_file_rules import check_replica
 
+_NAME_STAYS = (
+    "a replica's name never changes, because its history hangs on it: register a new one with the same URL, "
+    "then drain and remove this one"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaChange:
@@ -39,10 +44,26 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> Replic
         return ReplicaChange(replica, change_of(fleet, [f"{replica.name}: registered"], write))
 
 
+def registrable(fleet: Fleet, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`register` would check before it writes. Raises Invalid, Conflict."""
+    kept = accepted(check_replica(settings))
+    _refuse_taken(fleet, kept["name"], "")
+    _hardware(kept.get("hardware"), "")
+    return kept
+
+
+def _refuse_taken(fleet: Fleet, name: str, at: str) -> None:
+    if Replica.objects.filter(fleet=fleet, name=name).exists():
+        words = (
+            f"Fleet {fleet.name} has a replica {name} already: choose another name, or change that one "
+            f"at /api/v1/fleets/{fleet.name}/replicas/{name}."
+        )
+        raise Conflict(words, [FieldError(f"{at}/name", words)])
+
+
 def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") -> Replica:
     """Adds checked settings as a row; the caller bumps the fleet's versions."""
-    if Replica.objects.filter(fleet=fleet, name=kept["name"]).exists():
-        raise Conflict(f"Fleet {fleet.name} has a replica {kept['name']} already.")
+    _refuse_taken(fleet, kept["name"], at)
     replica = Replica.objects.create(
         fleet=fleet,
         name=kept["name"],
@@ -73,7 +94,7 @@ def update(
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
-        elsewhere = immutable(given, ["name"], "a replica's name never changes: register a new one")
+        elsewhere = immutable(given, ["name"], _NAME_STAYS)
         kept = accepted(check_replica(given, partial=True), elsewhere)
         if kept.get("admin_state", "") is None:
             raise Invalid([FieldError("/admin_state", "has no value: give it one, or leave it out")])

@@ -81,7 +81,9 @@ def test_a_missing_field_is_named(api: Api) -> None:
 def test_a_taken_name_is_a_conflict(api: Api, llm: str) -> None:
     answer = api.post("/fleets", LLM)
     assert answer.status_code == 409
-    assert answer.json()["detail"] == "There is a fleet llm already."
+    problem = answer.json()
+    assert problem["detail"].startswith("There is a fleet llm already: choose another name, or change that")
+    assert problem["errors"][0]["pointer"] == "/name"
 
 
 def test_two_replicas_of_one_name_are_a_conflict(api: Api) -> None:

@@ -59,7 +59,8 @@ def test_a_class_in_use_cannot_be_deleted(api: Api, llm: str) -> None:
     api.patch("/fleets/llm/replicas/a", {"hardware": "h100"})
     answer = api.delete("/hardware-classes/h100")
     assert answer.status_code == 409
-    assert answer.json()["detail"] == "Hardware class h100 is in use by llm/a."
+    words = "Hardware class h100 is in use by llm/a: give them another class, or null, first."
+    assert answer.json()["detail"] == words
     api.patch("/fleets/llm/replicas/a", {"hardware": None})
     assert api.delete("/hardware-classes/h100").status_code == 204
     assert api.get("/hardware-classes/h100").status_code == 404

@@ -1,0 +1,217 @@
+"""A trial: one address asked at once, as its probes will ask it, and what was seen in words.
+
+The same requests, presets and address policy as the probes of :mod:`.prober`, with two questions more
+where the answer does not fit: does another preset pass, and is TLS spoken there? A trial writes nothing.
+All of it takes at most LIMIT_S.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import aiohttp
+
+from controlplane.probes import prober, trial_words
+from controlplane.probes.trial_words import Fit, Reply
+from routing.contract.addresses import parse_base_url
+from routing.contract.presets import Checks, Kind, ProbeRequest, checks_of, conclude, resolve
+from routing.contract.probe import Probe
+from routing.contract.table import Protocol
+from routing.contract.verdict import Verdict, verdict_of_error
+
+LIMIT_S = 5.0
+"""The whole trial."""
+FIRST_S = 3.5
+"""The question itself, also where the probe's own time limit is longer: a person waits."""
+TLS_S = 1.0
+V2_READY = "/v2/health/ready"
+
+Outcome = Literal["ready", "unready", "down", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What to try."""
+
+    url: str
+    """Normalised."""
+    protocol: Protocol
+    model: str
+    """Name that it serves the model under; empty: not known."""
+    probe: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    outcome: Outcome
+    """``refused``: the address is one at which no replica may be; nothing was sent there."""
+    words: str
+    url: str
+    asked: str
+    """``GET /health``: the request that the words are about."""
+    preset: str
+    status: int | None
+    """None: no answer in HTTP."""
+    latency_ms: float | None
+    """From connecting to the whole answer; None: there was none."""
+    fits: Fit | None
+    """Another probe that this server passes; None: none is needed, or none was found."""
+
+
+def run(subject: Subject) -> Trial:
+    """As :func:`attempt`, from a thread without an event loop. Raises ValueError as ``checks_of``."""
+    return asyncio.run(attempt(subject))
+
+
+async def attempt(subject: Subject) -> Trial:
+    """Try one address. Raises ValueError when the probe's settings contradict each other."""
+    checks = _checks(subject)
+    began = time.monotonic()
+    async with prober.new_session([_connect_noted()]) as session:
+        reply = await _ask(session, subject.url, checks.requests["readiness"], min(checks.timeout_s, FIRST_S))
+        left_s = max(LIMIT_S - (time.monotonic() - began), 0.1)
+        return await _concluded(session, subject, checks, reply, left_s)
+
+
+async def _concluded(
+    session: aiohttp.ClientSession, subject: Subject, checks: Checks, reply: Reply, left_s: float
+) -> Trial:
+    verdict = _judged(checks, "readiness", reply)
+    more = _More()
+    if not verdict.passed:
+        try:
+            async with asyncio.timeout(left_s):
+                await _look_further(session, subject, checks, reply, more)
+        except TimeoutError:
+            pass  # What is not found out in time stays unknown.
+        if more.liveness is not None:
+            verdict = conclude(verdict, more.liveness)
+    request = checks.requests["readiness"]
+    refused = isinstance(reply.cause, prober.ForbiddenAddress)
+    live = more.liveness is not None and more.liveness.passed
+    return Trial(
+        outcome="refused" if refused else verdict.hint,
+        words=trial_words.sentence(
+            subject.url, subject.model, request, reply, verdict, fits=more.fits, tls=more.tls, live=live
+        ),
+        url=subject.url,
+        asked=f"{request.method} {request.path}",
+        preset=checks.probe.preset,
+        status=reply.status,
+        latency_ms=None if reply.status is None else round(reply.took_s * 1000, 1),
+        fits=more.fits,
+    )
+
+
+def _checks(subject: Subject) -> Checks:
+    """Without a model's name a V2 server can only be asked for itself."""
+    probe = resolve(subject.probe, subject.protocol)
+    if probe.preset == "kserve-v2" and not subject.model:
+        probe = Probe(path=V2_READY, timeout_s=probe.timeout_s)
+    return checks_of(probe, subject.protocol, subject.url, subject.model)
+
+
+@dataclass(slots=True)
+class _More:
+    """What was found out after an answer that does not fit."""
+
+    liveness: Verdict | None = None
+    tls: bool = False
+    fits: Fit | None = None
+
+
+async def _look_further(
+    session: aiohttp.ClientSession, subject: Subject, checks: Checks, reply: Reply, more: _More
+) -> None:
+    if checks.needs_liveness("readiness", _judged(checks, "readiness", reply)):
+        alive = await _ask(session, subject.url, checks.requests["liveness"], checks.timeout_s)
+        more.liveness = _judged(checks, "liveness", alive)
+        if more.liveness.passed:
+            return
+    if trial_words.may_be_tls(reply):
+        more.tls = await _speaks_tls(session, subject.url)
+    if not more.tls and reply.status is not None and 300 <= reply.status < 500:
+        more.fits = await _fitting(session, subject, checks)
+
+
+def _judged(checks: Checks, kind: Kind, reply: Reply) -> Verdict:
+    if reply.status is not None:
+        return checks.judge(kind, reply.status, reply.body)
+    assert reply.error is not None
+    error = EOFError() if isinstance(reply.error, aiohttp.ServerDisconnectedError) else reply.error
+    return verdict_of_error(error, reply.limit_s)
+
+
+async def _ask(session: aiohttp.ClientSession, url: str, request: ProbeRequest, limit_s: float) -> Reply:
+    noted = SimpleNamespace(connected=False)
+    began = time.perf_counter()
+    status, body, error = None, b"", None
+    try:
+        async with asyncio.timeout(limit_s):
+            status, body = await prober.exchange(session, url, request, noted)
+    except (OSError, TimeoutError, aiohttp.ClientError) as raised:
+        error = raised
+    return Reply(status, body, error, time.perf_counter() - began, limit_s, noted.connected)
+
+
+def _connect_noted() -> aiohttp.TraceConfig:
+    """Tells a host that drops packets from a server that takes the request and is silent."""
+
+    async def connected(session: aiohttp.ClientSession, context: Any, parameters: Any) -> None:
+        noted = context.trace_request_ctx
+        if noted is not None:
+            noted.connected = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(connected)
+    return trace
+
+
+async def _speaks_tls(session: aiohttp.ClientSession, url: str) -> bool:
+    """Whether a TLS handshake gets an answer; certificates do not matter for that."""
+    try:
+        async with (
+            asyncio.timeout(TLS_S),
+            session.head(f"https://{parse_base_url(url).authority}/", ssl=False, allow_redirects=False),
+        ):
+            return True
+    except aiohttp.ClientConnectorError as error:
+        # A server that wants a client's certificate refuses the handshake in TLS's own words.
+        return "ALERT" in str(getattr(error.os_error, "reason", ""))
+    except (OSError, TimeoutError, aiohttp.ClientError):
+        return False
+
+
+# --- Which other probe would pass ---
+
+_OTHER_PATHS = (V2_READY, "/health", "/healthz", "/v1/models", "/ping", "/")
+"""The most telling first; the last says only that something answers there."""
+
+
+async def _fitting(session: aiohttp.ClientSession, subject: Subject, checks: Checks) -> Fit | None:
+    """The first of the other probes that this server passes."""
+    prefix = parse_base_url(subject.url).path_prefix
+    asked = checks.requests["readiness"].path
+    paths = [path for path in _OTHER_PATHS if prefix + path != asked]
+    replies = await asyncio.gather(
+        *(_ask(session, subject.url, _get(prefix + path), checks.timeout_s) for path in paths)
+    )
+    for path, reply in zip(paths, replies, strict=True):
+        if reply.status == 200:
+            return Fit(_probe_for(path, reply.body), f"GET {prefix}{path}")
+    return None
+
+
+def _get(path: str) -> ProbeRequest:
+    return ProbeRequest("GET", path, (("User-Agent", "switchyard-probe"), ("Accept", "*/*")))
+
+
+def _probe_for(path: str, body: bytes) -> dict[str, Any]:
+    """As a fleet's ``probe`` is written. llama.cpp is known by what it answers at ``/health``."""
+    if path == V2_READY:
+        return {"preset": "kserve-v2"}
+    if path == "/health" and body.replace(b" ", b"").startswith(b'{"status":"ok"'):
+        return {"preset": "llama.cpp"}
+    return {"preset": "http", "path": path}

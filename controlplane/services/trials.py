@@ -1,0 +1,74 @@
+"""Trying an address, alone or as a replica of a fleet. Nothing is written."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from controlplane.models import Fleet
+from controlplane.probes import trial
+from controlplane.probes.trial import Subject, Trial
+from controlplane.services import settings_values
+from controlplane.services.checking import accepted
+from controlplane.services.errors import FieldError, Invalid
+from controlplane.services.lookup import fleet_named
+from routing.contract.field_rules import Problems, Section, Text
+from routing.contract.fleet_file_rules import FLEET, REPLICA
+from routing.contract.table import Protocol
+
+TRIAL = Section(
+    words="An address to try.",
+    what="a trial",
+    fields={
+        "url": REPLICA.fields["url"],
+        "fleet": Text(words="Ask as this fleet's probes do.", what="name of a fleet", nullable=True),
+        "protocol": replace(
+            FLEET.fields["protocol"],
+            words="What clients speak. Not set: the fleet's; without a fleet openai.",
+            required="",
+            nullable=True,
+        ),
+        "model": replace(
+            FLEET.fields["served_model"],
+            words="Name that it serves the model under. Not set: the fleet's.",
+            nullable=True,
+        ),
+        "probe": replace(
+            FLEET.fields["probe"], words="How to ask. Not set: as the fleet is probed.", nullable=True
+        ),
+    },
+)
+"""What may be sent; the same rules as a fleet's and a replica's."""
+
+
+def attempt(settings: Mapping[str, Any]) -> Trial:
+    """Checks ``settings`` (as TRIAL says) and tries the address; at most 5 s. Raises Invalid, NotFound."""
+    problems: Problems = []
+    given = {
+        name: value
+        for name, value in accepted((TRIAL.read_fields(settings, "", problems), problems)).items()
+        if value is not None
+    }
+    fleet = fleet_named(given["fleet"]) if given.get("fleet") else None
+    return trial.run(_subject(given, fleet))
+
+
+def of_replica(fleet: Fleet, url: str) -> Trial:
+    """Tries the normalised ``url`` as this fleet's probes will. Raises Invalid where no replica may be."""
+    found = trial.run(_subject({"url": url}, fleet))
+    if found.outcome == "refused":
+        raise Invalid([FieldError("/url", found.words)])
+    return found
+
+
+def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:
+    probe = given.get("probe", fleet.probe if fleet else {})
+    protocol = given.get("protocol", fleet.protocol if fleet else "openai")
+    model = given.get("model") or (fleet.served_model or fleet.name if fleet else "")
+    return Subject(
+        url=given["url"],
+        protocol=msgspec.convert(protocol, Protocol),
+        model=model,
+        probe=settings_values.probe_of(probe),
+    )

@@ -1,0 +1,268 @@
+"""A trial says in words what an address answers, over real sockets."""
+
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from controlplane.probes import trial
+from controlplane.probes.trial import Subject, Trial
+from routing.contract.probe import Probe
+from routing.contract.table import Protocol
+from tests.probes import servers
+from tests.probes.servers import HttpServer, says, unused_port
+
+
+def attempt(url: str, protocol: Protocol = "openai", model: str = "digits", **probe: object) -> Trial:
+    return trial.run(Subject(url, protocol, model, Probe(**probe)))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    with HttpServer(servers.ready) as running:
+        yield running
+
+
+def by_path(answers: dict[str, tuple[int, bytes]]) -> servers.Answer:
+    """404 on any other path."""
+
+    async def answer(server: HttpServer, head: bytes, writer: object) -> None:
+        status, body = answers.get(head.split(b" ")[1].decode(), (404, b""))
+        await says(status, body)(server, head, writer)  # type: ignore[arg-type]
+
+    return answer
+
+
+def test_ready(server: HttpServer) -> None:
+    found = attempt(server.url)
+    assert (found.outcome, found.status, found.asked) == ("ready", 200, "GET /health")
+    assert found.latency_ms is not None
+    assert 0 < found.latency_ms < 5000
+    assert found.words == f"200 OK in {found.latency_ms:.0f} ms: ready"
+    assert found.fits is None
+    assert [head.split(b"\r\n")[0] for head in server.requests] == [b"GET /health HTTP/1.1"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "words"),
+    [
+        (servers.loading, "unready", "503 Loading model: the server is up and still loading"),
+        (says(503, b"overloaded"), "unready", "503 overloaded: the server is up and cannot serve now"),
+        (says(500, b"oops"), "down", "500 oops at /health: the server is up and fails - what does its log"),
+        (says(401), "unready", "401 Unauthorized at /health: the server wants a credential, and probes"),
+        (says(405), "unready", "405 at /health: the server does not take GET there"),
+        (says(301), "unready", "301 Moved Permanently at /health: give the address that it leads to"),
+    ],
+)
+def test_answers_in_words(server: HttpServer, answer: servers.Answer, outcome: str, words: str) -> None:
+    server.answer = answer
+    found = attempt(server.url, preset="llama.cpp")
+    assert found.words.startswith(words)
+    assert found.outcome == outcome
+
+
+def test_nothing_listens() -> None:
+    port = unused_port()
+    found = attempt(f"http://127.0.0.1:{port}")
+    assert (found.outcome, found.status, found.latency_ms) == ("down", None, None)
+    assert found.words.startswith(f"connection refused: nothing listens at 127.0.0.1:{port} - is the server")
+    assert "127.0.0.1 is the machine, or the container, that the control plane itself runs in" in found.words
+
+
+def test_a_server_on_loopback_alone_is_hinted_at() -> None:
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as outward:
+        outward.connect(("192.0.2.1", 9))  # sends nothing; the kernel picks our own address
+        own = outward.getsockname()[0]
+    if own.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    found = attempt(f"http://{own}:{unused_port()}")
+    assert "does it listen on that address and not only on 127.0.0.1?" in found.words
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    found = attempt("http://no-such-host.invalid:8000")
+    assert found.outcome == "down"
+    assert found.words.startswith("the name no-such-host.invalid does not resolve where the control plane")
+
+
+def test_silence_is_told_from_a_host_that_is_not_there(server: HttpServer) -> None:
+    server.answer = servers.hang
+    began = time.monotonic()
+    found = attempt(server.url, preset="http", path="/x", timeout_s=0.3)
+    assert time.monotonic() - began < 3
+    assert found.words.startswith(f"connected to 127.0.0.1:{server.port}, but no answer in 0.3 s")
+    with unaccepting() as port:
+        found = attempt(f"http://127.0.0.1:{port}", preset="http", path="/x", timeout_s=0.3)
+    assert found.words.startswith(f"no connection to 127.0.0.1:{port} in 0.3 s: nobody answers at that")
+
+
+class unaccepting(ExitStack):
+    """A port whose connections are never established: its accept queue is full."""
+
+    def __enter__(self) -> int:  # type: ignore[override]
+        super().__enter__()
+        listener = self.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        while True:
+            filler = self.enter_context(socket.socket())
+            filler.settimeout(0.05)
+            try:
+                filler.connect(listener.getsockname())
+            except TimeoutError:
+                return int(listener.getsockname()[1])
+
+
+def test_a_trial_ends_in_time(server: HttpServer) -> None:
+    """Also where each of its questions is left without an answer."""
+
+    async def hang_but_at_health(server: HttpServer, head: bytes, writer: object) -> None:
+        answer = says(404) if head.startswith(b"GET /health ") else servers.hang
+        await answer(server, head, writer)  # type: ignore[arg-type]
+
+    server.answer = hang_but_at_health
+    began = time.monotonic()
+    found = attempt(server.url)
+    assert time.monotonic() - began < trial.LIMIT_S + 1
+    assert found.words == "404 at /health: this server has no such path"
+
+
+def test_another_probe_that_fits(server: HttpServer) -> None:
+    server.answer = by_path({"/v2/health/ready": (200, b"{}")})
+    found = attempt(server.url)
+    assert found.outcome == "unready"
+    assert found.words == (
+        "404 at /health: this server has no such path; what fits it is preset: kserve-v2 "
+        "(GET /v2/health/ready is answered with 200)"
+    )
+    assert found.fits is not None
+    assert found.fits.probe == {"preset": "kserve-v2"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "probe"),
+    [
+        ({"/health": (200, b'{"status": "ok"}')}, {"preset": "llama.cpp"}),
+        ({"/health": (200, b"")}, {"preset": "http", "path": "/health"}),
+        ({"/ping": (200, b"pong"), "/": (200, b"")}, {"preset": "http", "path": "/ping"}),
+        ({"/v1/models": (200, b"{}")}, {"preset": "http", "path": "/v1/models"}),
+    ],
+)
+def test_which_probe_fits(
+    server: HttpServer, answers: dict[str, tuple[int, bytes]], probe: dict[str, str]
+) -> None:
+    server.answer = by_path(answers)
+    found = attempt(server.url, "generic", preset="http", path="/nothing")
+    assert found.fits is not None
+    assert found.fits.probe == probe
+
+
+def test_base_path_stands_before_every_question(server: HttpServer) -> None:
+    server.answer = by_path({"/base/healthz": (200, b"")})
+    found = attempt(server.url + "/base")
+    assert found.fits is not None
+    assert found.fits.words == "path: /healthz (GET /base/healthz is answered with 200)"
+
+
+def test_a_v2_server_whose_model_is_not_there(server: HttpServer) -> None:
+    server.answer = by_path({"/v2/health/live": (200, b""), "/v2/models/digits/ready": (400, b"no model")})
+    found = attempt(server.url, "open-inference")
+    assert (found.outcome, found.status) == ("unready", 400)
+    assert 'the server is up, and has no model "digits" ready' in found.words
+    assert "is served_model another name?" in found.words
+
+
+def test_a_v2_server_whose_model_is_not_known(server: HttpServer) -> None:
+    server.answer = by_path({"/v2/health/ready": (200, b"")})
+    found = attempt(server.url, "open-inference", model="")
+    assert (found.outcome, found.asked) == ("ready", "GET /v2/health/ready")
+
+
+def test_tls_on_the_port(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate(tmp_path))
+    with listening(lambda raw: tls_server(raw, context)) as port:
+        found = attempt(f"http://127.0.0.1:{port}")
+    assert found.words.startswith(f"TLS (https) is spoken at 127.0.0.1:{port}, and replicas are spoken to in")
+    assert found.outcome == "down"
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    made, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=x"),
+            *("-keyout", str(key), "-out", str(made)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made, key
+
+
+def tls_server(raw: socket.socket, context: ssl.SSLContext) -> None:
+    with closing(raw):
+        try:
+            with context.wrap_socket(raw, server_side=True) as secured:
+                secured.recv(65536)
+                secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        except OSError:
+            pass
+
+
+def test_another_protocol_on_the_port() -> None:
+    """A gRPC server's first bytes are an HTTP/2 SETTINGS frame."""
+
+    def grpc(raw: socket.socket) -> None:
+        with closing(raw):
+            raw.recv(65536)
+            raw.sendall(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00@\x00\r\n\r\n")
+
+    with listening(grpc) as port:
+        found = attempt(f"http://127.0.0.1:{port}")
+    assert "does not answer in HTTP/1.1: is this its gRPC port?" in found.words
+
+
+def test_closed_without_an_answer(server: HttpServer) -> None:
+    server.answer = servers.reset
+    found = attempt(server.url)
+    assert found.words.startswith("connection closed without an answer: something listens at 127.0.0.1:")
+
+
+class listening:
+    """A server that hands each connection to ``serve`` in a thread."""
+
+    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+        self._serve = serve
+        self._listener = socket.create_server(("127.0.0.1", 0))
+
+    def __enter__(self) -> int:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return int(self._listener.getsockname()[1])
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def __exit__(self, *error: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def test_a_forbidden_address_is_refused_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may lead anywhere: what it leads to is judged when it is looked up."""
+    metadata = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: metadata)
+    found = attempt("http://gpu7.example:80")
+    assert found.outcome == "refused"
+    assert found.words.startswith("gpu7.example leads to a forbidden address: 169.254.169.254 is link-local")
