@@ -4,7 +4,9 @@ import logging
 
 from django.db import transaction
 
+from controlplane import redis
 from controlplane.models import Event, TableState
+from routing.contract import redis_keys
 from routing.contract.table import Version
 
 logger = logging.getLogger(__name__)
@@ -25,3 +27,9 @@ def raise_beyond(seen: Version) -> int:
         Event.objects.create(kind=Event.Kind.SYSTEM, text=text, actor="publisher")
     logger.warning("%s", text)
     return epoch
+
+
+def newest_in_redis() -> int:
+    """The epoch of the manifest in Redis; 0 when there is none. Raises redis.RedisError while it is away."""
+    epoch = redis.client().hget(redis_keys.MANIFEST, "epoch")
+    return int(epoch) if epoch else 0

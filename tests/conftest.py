@@ -6,13 +6,14 @@ here, at import, before pytest-django does.
 
 import atexit
 import ctypes
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ TEST_DIR = Path(tempfile.mkdtemp(prefix="sy-", dir="/tmp" if os.path.isdir("/tmp
 atexit.register(shutil.rmtree, TEST_DIR, ignore_errors=True)
 REDIS_SOCKET = TEST_DIR / "redis.sock"
 
-# SWITCHYARD_TEST_DATABASE=postgresql runs the same tests on PostgreSQL: each process of the run starts a server
-# of its own. SWITCHYARD_TEST_DATABASE_URL=postgresql://… uses a running one (and makes test_NAME there).
+# SWITCHYARD_TEST_DATABASE=postgresql runs the same tests on PostgreSQL: each process of the run starts a
+# server of its own. SWITCHYARD_TEST_DATABASE_URL=postgresql://… uses a running one and makes test_NAME there.
 database_url = os.environ.get("SWITCHYARD_TEST_DATABASE_URL", "")
 ON_POSTGRES = os.environ.get("SWITCHYARD_TEST_DATABASE", "sqlite") == "postgresql"
 POSTGRES = postgres.PostgresServer() if ON_POSTGRES and not database_url and postgres.binaries() else None
@@ -82,12 +83,28 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
     POSTGRES.stop()
 
 
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def empty_database_url(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Makes URLs of new, empty databases of the kind that this run is on."""
+
+    def make() -> str:
+        if POSTGRES is None:
+            return f"sqlite://{tmp_path / f'empty-{next(_numbers)}.sqlite3'}"
+        request.getfixturevalue("django_db_setup")  # which starts the server
+        return POSTGRES.create_database(f"empty_{next(_numbers)}")
+
+    return make
+
+
 ALONE = "alone"
 """Tests that start everything or watch a browser measure seconds and must not compete for the processor: they
 come last and, where tests run in several processes, all in one."""
 
 
-DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "empty_database_url"}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

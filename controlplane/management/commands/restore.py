@@ -1,0 +1,39 @@
+"""``manage.py restore FILE``: the database as a backup holds it, in an epoch that proxies accept."""
+
+import os
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from controlplane.backups.file import BackupError
+from controlplane.backups.restoring import restore
+
+
+class Command(BaseCommand):
+    requires_system_checks: list[str] = []  # the database may be as empty as on the first day
+    help = (
+        "Loads a backup into an empty database, and has proxies take its table. --replace empties it first."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="what manage.py backup wrote")
+        parser.add_argument(
+            "--replace", action="store_true", help="remove what the database holds; there is no way back"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        actor = os.environ.get("USER") or "manage.py restore"
+        try:
+            done = restore(options["file"], replace=options["replace"], actor=actor)
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"Restored {done.rows} rows of {done.head.made_at[:19]} UTC as epoch {done.epoch}.")
+        if not done.same_key:
+            self.stdout.write(
+                "The backup was made under another secret key: its API tokens and client keys are not known "
+                "here. Set SWITCHYARD_SECRET_KEY to the old one, or make new ones. Passwords work."
+            )
+        if not done.published:
+            self.stdout.write("Redis is away: the conductor sends the table when it is back.")
