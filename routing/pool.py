@@ -123,6 +123,10 @@ class Pool:
         """Take one retry out of the budget; whoever sends it counts it."""
         return self.budget.take()
 
+    def has_other_than(self, replica: Replica) -> bool:
+        """Whether a request that was at ``replica`` could go to another now."""
+        return any(other is not replica for other in self._eligible)
+
     def observe(self, seconds: float) -> None:
         """A client has its answer: seconds from complete request head to last response byte."""
         counts = self.counters.latency

@@ -32,7 +32,13 @@ class Answering(ExchangeState):
         if self.head.minor == 1:
             self.client.write(head.block + b"\r\n\r\n")
 
+    def another_is_asked(self, head: ResponseHead, complete: bool, now: float) -> bool:
+        """Whether this answer is dropped, because the replica lacks the model and another may have it."""
+        raise NotImplementedError
+
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        if head.status == 404 and self.another_is_asked(head, complete, now):
+            return
         if not complete:
             self._begin_answer(head, body, now)
             return

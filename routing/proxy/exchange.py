@@ -11,6 +11,7 @@ from __future__ import annotations
 from time import monotonic
 
 from routing.http.errors import RequestRefused
+from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
@@ -21,7 +22,7 @@ from routing.proxy.ends import Failure
 from routing.proxy.forwarded import request_bytes
 from routing.proxy.link import Link
 from routing.proxy.plan import Plan
-from routing.proxy.replay import MOST_EXTRA_TRIES, replay_is_safe
+from routing.proxy.replay import MOST_EXTRA_TRIES, may_lack_model, replay_is_safe
 from routing.proxy.upload import HELD_BYTES, Upload
 
 
@@ -173,6 +174,28 @@ class Exchange(Answering):
         self.repeatable = False
         failure = Failure(502, "replica_lost" if untouched else "bad_response", reason)
         self._failed(Outcome.LOST, failure, repeat, stale=upstream.reused)
+
+    def another_is_asked(self, head: ResponseHead, complete: bool, now: float) -> bool:
+        pool, attempt = self.pool, self.attempt
+        assert pool is not None
+        assert attempt is not None
+        if self.tried or not self.repeatable or self.upload is not None:
+            return False
+        if pool.protocol != "open-inference" or not may_lack_model(self.head, head):
+            return False
+        if not replay_is_safe(self.head, pool.policy.retries.replay_safe):
+            return False
+        if not pool.has_other_than(attempt.replica) or not pool.retry_allowed():
+            return False
+        if not complete:
+            self._drop_upstream()
+        self.upstream = self.attempt = None
+        attempt.settle(Outcome.FAILED, now)
+        pool.counters.retries += 1
+        self.tried = (attempt.replica,)
+        words = f"replica {attempt.replica.name} does not have the model"
+        self._try(pool, now, Failure(503, "model_not_loaded", words, 1.0))
+        return True
 
     def replica_paused(self, paused: bool) -> None:
         self.moved_at = monotonic()

@@ -1,8 +1,9 @@
 """Whether an attempt that failed may be made again elsewhere, and how it counts.
 
 R1: no request byte was written: any method. R2: the request was written, no response byte came:
-idempotent methods (RFC 9110 §9.2.2) and calls that keep no state. A complete answer, whatever its
-status, and an attempt that ran into a time limit are never repeated.
+idempotent methods (RFC 9110 §9.2.2) and calls that keep no state. An answer, whatever its status, and an
+attempt that ran into a time limit are never repeated; but for one: a replica that answers an inference call
+of the Open Inference Protocol with 404 does not have the model (any more), so another is asked, once.
 """
 
 from routing.contract.policy import ReplaySafe
@@ -24,6 +25,15 @@ def replay_is_safe(head: RequestHead, policy: ReplaySafe) -> bool:
         return False
     path = head.target.partition(b"?")[0]
     return path.endswith(_STATELESS) or (path.startswith(b"/v2/models/") and path.endswith(b"/infer"))
+
+
+def may_lack_model(request: RequestHead, answer: ResponseHead) -> bool:
+    """Whether the answer says that the replica does not have the model. Not where the client named a version:
+    that may be one that no replica has."""
+    if answer.status != 404 or request.method != b"POST":
+        return False
+    path = request.target.partition(b"?")[0]
+    return path.startswith(b"/v2/models/") and path.endswith(b"/infer") and path.count(b"/") == 4
 
 
 def outcome_of(head: ResponseHead) -> Outcome:

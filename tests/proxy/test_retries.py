@@ -11,6 +11,7 @@ from tests.proxy.rig import (
     Replica,
     ReplicaConnection,
     Rig,
+    Script,
     Seen,
     answer_bytes,
     unreachable,
@@ -183,6 +184,67 @@ async def test_errors_of_replicas_are_not_repeated(rig: Rig) -> None:
         replica.script = answer_bytes(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
     client = await rig.client()
     assert (await client.ask(GET)).status == 503
+    assert sum(len(replica.requests) for replica in replicas) == 1
+
+
+INFER = post(b"/v2/models/f/infer")
+NO_MODEL = b"HTTP/1.1 404 Not Found\r\nContent-Length: 29\r\n\r\n"
+NO_MODEL_WORDS = b'{"error":"Model f not found"}'
+
+
+async def v2_fleet(rig: Rig, count: int, settings: Policy | None = None) -> list[Replica]:
+    replicas = [await rig.replica() for _ in range(count)]
+    rig.fleet(*replicas, policy=settings or policy(), protocol="open-inference")
+    return replicas
+
+
+async def head_then_body(connection: ReplicaConnection, seen: Seen) -> None:
+    """As uvicorn writes: the head comes alone."""
+    connection.transport.write(NO_MODEL)
+    await asyncio.sleep(0.02)
+    connection.transport.write(NO_MODEL_WORDS)
+
+
+@pytest.mark.parametrize("script", [answer_bytes(NO_MODEL + NO_MODEL_WORDS), head_then_body])
+async def test_a_replica_that_lacks_the_model_costs_no_error(rig: Rig, script: Script) -> None:
+    """MLServer and Triton answer 404 once a model is unloaded: nothing was done, another replica has it."""
+    without, has = await v2_fleet(rig, 2)
+    without.script = script
+    client = await rig.client()
+    for _ in range(12):
+        assert (await client.ask(INFER)).get(b"x-switchyard-replica") == [has.name.encode()]
+    pool = rig.table.fleets["f"]
+    assert pool.counters.errors == 0
+    # Five in a row eject, as any failure does: long before a probe has noticed.
+    assert len(without.requests) == pool.counters.retries == 5
+    assert [seen.body for seen in has.requests] == [b"hello"] * 12
+
+
+async def test_a_model_that_nobody_has_is_answered_as_the_replicas_say(rig: Rig) -> None:
+    replicas = await v2_fleet(rig, 3)
+    for replica in replicas:
+        replica.script = answer_bytes(NO_MODEL + NO_MODEL_WORDS)
+    client = await rig.client()
+    answer = await client.ask(INFER)
+    assert (answer.status, answer.body) == (404, NO_MODEL_WORDS)
+    assert sum(len(replica.requests) for replica in replicas) == 2
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "settings"),
+    [
+        (post(b"/v2/models/f/versions/9/infer"), policy()),
+        (GET.replace(b"/x", b"/v2/models/f"), policy()),
+        (INFER, policy("never")),
+    ],
+    ids=["a version that may not exist", "no inference", "replay_safe never"],
+)
+async def test_any_other_404_is_the_clients(rig: Rig, request_bytes: bytes, settings: Policy) -> None:
+    replicas = await v2_fleet(rig, 2, settings)
+    for replica in replicas:
+        replica.script = answer_bytes(NO_MODEL + NO_MODEL_WORDS)
+    client = await rig.client()
+    assert (await client.ask(request_bytes)).status == 404
     assert sum(len(replica.requests) for replica in replicas) == 1
 
 
