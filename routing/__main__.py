@@ -22,7 +22,7 @@ def main() -> int:
     except (BadOptions, FleetFileError) as problem:
         print(problem, file=sys.stderr)
         return WRONG_INPUT
-    logs.configure(options.log_level, "parent")
+    logs.configure(options.log_level, "parent", options.log_format)
     try:
         return asyncio.run(_serve(options, standalone))
     except ListenFailed as problem:

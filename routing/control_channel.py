@@ -12,6 +12,7 @@ from typing import cast
 
 import msgspec
 
+from routing.contract.log_line import Format
 from routing.contract.table import FleetSnapshot, Manifest
 
 _LENGTH = struct.Struct(">I")
@@ -29,6 +30,9 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     redis_url: str | None
     """``None``: standalone, tables come from the parent."""
     log_level: str
+    log_format: Format = "text"
+    access_log: str | None = None
+    """A path, ``-`` for standard output; ``None``: none."""
     keys_required: bool = False
     """Serve nobody without a client key, even while none exists."""
 

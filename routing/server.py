@@ -71,6 +71,8 @@ class Server:
             incarnation=time.time_ns() // 1_000_000,
             redis_url=self.options.redis_url,
             log_level=self.options.log_level,
+            log_format=self.options.log_format,
+            access_log=self.options.access_log,
             keys_required=self.options.keys_required,
         )
         known = self.table.message()

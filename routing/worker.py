@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from routing import logs
+from routing.access_log import AccessLog
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.control_channel import (
     Applied,
@@ -82,7 +83,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: self._channel, sock=control)
         start = await self._started
-        logs.configure(start.log_level, f"worker/{start.index}")
+        logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
+        access_log = self._log_access(start)
         if start.keys_required:
             self._proxy.require_keys()
         tasks = self._begin(start)
@@ -95,7 +97,16 @@ class Worker:
             task.result()
         if life in done:
             await self._say_goodbye()
+        if access_log is not None:
+            access_log.close()
         self._channel.close()
+
+    def _log_access(self, start: Start) -> AccessLog | None:
+        if start.access_log is None:
+            return None
+        access_log = AccessLog(start.access_log, start.log_format, f"proxy/worker/{start.index}")
+        self._proxy.log_to(access_log)
+        return access_log
 
     def _begin(self, start: Start) -> list[asyncio.Task[Any]]:
         """Start the reporter and, under a control plane, the link to it."""

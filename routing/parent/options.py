@@ -3,6 +3,7 @@
 import argparse
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -10,6 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from routing import access_log
+from routing.contract.log_line import FORMATS, Format, default_format
 from routing.parent.listeners import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -32,6 +35,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     min_drain_s: float
     """How long new connections are still taken after the first signal."""
     log_level: str
+    log_format: Format
+    access_log: str | None
+    """A path, made absolute, or ``-`` for standard output; ``None``: none."""
     open: bool = False
     """Whether an address that is reachable from outside is served while no client key exists."""
 
@@ -72,6 +78,8 @@ def parse(arguments: Sequence[str]) -> Options:
         drain_s=given.drain_seconds,
         min_drain_s=given.min_drain_seconds,
         log_level=given.log_level,
+        log_format=given.log_format or _format_of_environment(),
+        access_log=_access_log(given.access_log),
         open=given.open,
     )
 
@@ -98,6 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
     add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
     add("--open", action="store_true", help="serve other machines without a client key while none exists")
+    add("--log-format", choices=FORMATS, help="default: SWITCHYARD_LOG_FORMAT, else text on a terminal")
+    add("--access-log", metavar="PATH|-", help="a line for each request; - is standard output (default: off)")
     add("--log-level", choices=LOG_LEVELS, default="info")
     return parser
 
@@ -131,6 +141,28 @@ def _seconds(text: str) -> float:
     if not 0.0 <= seconds <= 86_400.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
     return seconds
+
+
+def _format_of_environment() -> Format:
+    """The one setting that the proxy shares with the control plane, so that all logs look alike."""
+    named = os.environ.get("SWITCHYARD_LOG_FORMAT", "").strip()
+    for known in FORMATS:
+        if named == known:
+            return known
+    if named:
+        raise BadOptions(f"SWITCHYARD_LOG_FORMAT={named!r} is not one of {', '.join(FORMATS)}")
+    return default_format(sys.stderr)
+
+
+def _access_log(place: str | None) -> str | None:
+    if place is None or place == access_log.STANDARD_OUTPUT:
+        return place
+    path = str(Path(place).absolute())
+    try:
+        access_log.check(path)
+    except OSError as problem:
+        raise BadOptions(f"--access-log {place}: {problem.strerror}") from problem
+    return path
 
 
 def _redis_url(text: str) -> str:

@@ -47,6 +47,7 @@ def close_books(exchange: ExchangeState, *, answered: bool, failed: bool = False
 
 def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
+    exchange.answers_itself(failure.code)
     client, head = exchange.client, exchange.head
     if exchange.pool is not None:
         protocol = exchange.pool.protocol

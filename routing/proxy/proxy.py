@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from routing.access_log import AccessLine, AccessLog, now
 from routing.http.answers import answer
 from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
@@ -22,6 +23,7 @@ from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
 from routing.proxy.guarded import GuardedExchange
 from routing.proxy.link import Link
+from routing.proxy.logged_exchange import LoggedExchange, LoggedGuardedExchange
 from routing.proxy.plan import Plans
 from routing.proxy.settings import ProxySettings
 from routing.replica import Replica
@@ -48,6 +50,7 @@ class Proxy:
         self.exchange: Callable[[Client, RequestHead], Exchange]
         """Made for each request head; part of what client connections need."""
         self._keys_required = False
+        self._access_log: AccessLog | None = None
         self._follow_keys()
         table.on_manifest = self._follow_keys
         self.rejected = 0
@@ -80,7 +83,16 @@ class Proxy:
         """After each manifest. Requests that are being served go on as they were let in."""
         self.keys = ClientKeys(self.table.manifest)
         guarded = self._keys_required or bool(self.keys)
-        self.exchange = partial(GuardedExchange if guarded else Exchange, self)
+        if self._access_log is None:
+            self.exchange = partial(GuardedExchange if guarded else Exchange, self)
+        else:
+            kind = LoggedGuardedExchange if guarded else LoggedExchange
+            self.exchange = partial(kind, self, self._access_log)
+
+    def log_to(self, access_log: AccessLog) -> None:
+        """From now on every request leaves a line there."""
+        self._access_log = access_log
+        self._follow_keys()
 
     def drain(self) -> None:
         """From now on each connection is closed after its answer; idle ones are closed at once."""
@@ -103,6 +115,9 @@ class Proxy:
 
     def refusal(self, error: RequestRefused) -> bytes:
         self.rejected += 1
+        if self._access_log is not None:
+            line = AccessLine(time=now(), status=error.status, outcome="refused", code=error.code)
+            self._access_log.add(line)
         content_type, body = error_answer("generic", error.status, error.code, error.message)
         return answer(error.status, content_type, body, close=True)
 

@@ -81,6 +81,9 @@ class ExchangeState:
         # Of the answer.
         self.answer: StreamedAnswer | None = None
 
+    def answers_itself(self, code: str) -> None:
+        """The proxy is about to answer with this error of its own. For whoever keeps a log."""
+
     def may_use(self, fleet: str) -> bool:
         """Whether the fleet is one that the caller may use and hear of."""
         return True

@@ -119,11 +119,11 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        return self._port("INFO parent: listening on")
+        return self._port("listening on")
 
     @property
     def admin_port(self) -> int:
-        return self._port("INFO parent: admin listener on")
+        return self._port("admin listener on")
 
     def _port(self, words: str) -> int:
         def logged() -> re.Match[str] | None:

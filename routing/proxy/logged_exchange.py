@@ -1,0 +1,164 @@
+"""An exchange that leaves a line in the access log. Made only where there is one, so that none costs nothing.
+
+Whatever the exchange does to its client goes through :class:`LoggedClient`, which therefore sees each way in
+which a request can end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from routing.access_log import LONGEST_PATH, AccessLine, AccessLog, now
+from routing.http.request_head import RequestHead
+from routing.http.roles import Client
+from routing.proxy.exchange import Exchange
+from routing.proxy.guarded import GuardedExchange
+from routing.proxy.host import Host
+
+
+class LoggedExchange(Exchange):
+    """Keeps what its line needs in its :class:`LoggedClient`."""
+
+    __slots__ = ()
+
+    def __init__(self, proxy: Host, log: AccessLog, client: Client, head: RequestHead) -> None:
+        logged = LoggedClient(client, self, log)
+        super().__init__(proxy, logged, head)
+
+    def _try(self, *attempt: Any, **how: Any) -> None:
+        super()._try(*attempt, **how)
+        if self.attempt is not None:
+            client = self.client
+            assert isinstance(client, LoggedClient)
+            client.tries += 1
+            client.replica = self.attempt.replica.name
+
+    def answers_itself(self, code: str) -> None:
+        assert isinstance(self.client, LoggedClient)
+        self.client.code = code
+
+    def client_gone(self) -> None:
+        super().client_gone()
+        assert isinstance(self.client, LoggedClient)
+        self.client.leave_line("client_left")
+
+
+class LoggedGuardedExchange(LoggedExchange, GuardedExchange):
+    """The same of an exchange that asks for a client key."""
+
+    __slots__ = ()
+
+
+class LoggedClient:
+    """A client's connection during one exchange, with what was sent to it."""
+
+    __slots__ = (
+        "_client",
+        "_exchange",
+        "_log",
+        "_write",
+        "code",
+        "first_byte_at",
+        "replica",
+        "sent",
+        "status",
+        "tries",
+        "write",
+    )
+
+    def __init__(self, client: Client, exchange: LoggedExchange, log: AccessLog) -> None:
+        self._client = client
+        self._exchange = exchange
+        self._log = log
+        self._write = client.write
+        self.write: Callable[[bytes], None] = self._noted
+        self.status = 0
+        self.sent = 0
+        self.first_byte_at: float | None = None
+        self.code = ""
+        """Of the error that the proxy answered."""
+        self.replica = ""
+        """Asked last."""
+        self.tries = 0
+
+    def _noted(self, data: bytes) -> None:
+        self.sent += len(data)
+        if not self.status:
+            status = int(data[9:12])  # what comes first begins with a status line
+            if status >= 200:
+                self.status = status
+                self.first_byte_at = monotonic()
+        self._write(data)
+
+    def finish(self, now: float, keep: bool) -> None:
+        # Before, because the connection may begin the next request in there.
+        self.leave_line("error" if self.code else "answered" if self.tries else "local")
+        self._client.finish(now, keep)
+
+    def abort(self) -> None:
+        self.leave_line("cut")
+        self._client.abort()
+
+    def leave_line(self, outcome: str) -> None:
+        """The request has ended."""
+        exchange, first, ended = self._exchange, self.first_byte_at, monotonic()
+        head, began = exchange.head, exchange.started
+        self._log.add(
+            AccessLine(
+                time=now(),
+                request_id=exchange.request_id.decode("latin-1"),
+                client=self.peer.decode("latin-1"),
+                method=head.method.decode("latin-1"),
+                path=head.target.partition(b"?")[0][:LONGEST_PATH].decode("latin-1"),
+                fleet="" if exchange.pool is None else exchange.pool.name,
+                replica=self.replica,
+                status=self.status,
+                outcome=outcome,
+                code=self.code,
+                retries=max(self.tries - 1, 0),
+                bytes=self.sent,
+                first_byte_ms=None if first is None else round((first - began) * 1000, 3),
+                ms=round((ended - began) * 1000, 3),
+            )
+        )
+
+    @property
+    def peer(self) -> bytes:
+        return self._client.peer
+
+    @peer.setter
+    def peer(self, value: bytes) -> None:
+        self._client.peer = value
+
+    @property
+    def tag(self) -> bytes:
+        return self._client.tag
+
+    @tag.setter
+    def tag(self, value: bytes) -> None:
+        self._client.tag = value
+
+    @property
+    def write_paused(self) -> bool:
+        return self._client.write_paused
+
+    @property
+    def busy(self) -> bool:
+        return self._client.busy
+
+    def may_go_on(self, complete: bool) -> bool:
+        return self._client.may_go_on(complete)
+
+    def pause_body(self) -> None:
+        self._client.pause_body()
+
+    def resume_body(self) -> None:
+        self._client.resume_body()
+
+    def close_if_idle(self) -> None:
+        self._client.close_if_idle()
+
+    def forget_heads(self) -> None:
+        self._client.forget_heads()
