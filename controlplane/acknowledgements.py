@@ -29,10 +29,19 @@ def acknowledged(fleet: str, version: Version, wait_s: float = 0.25) -> Acknowle
 
     Answers at once when no worker lives or Redis is away (0 live).
     """
+    return _awaited(redis_keys.fleet_acks_key(fleet), version, wait_s)
+
+
+def manifest_acknowledged(version: Version, wait_s: float = 0.25) -> Acknowledged:
+    """As :func:`acknowledged`, of the manifest: which fleets there are, their names, client keys."""
+    return _awaited(redis_keys.MANIFEST_ACKS, version, wait_s)
+
+
+def _awaited(acks_key: str, version: Version, wait_s: float) -> Acknowledged:
     began = time.monotonic()
     while True:
         try:
-            live, applied, refused = _count(fleet, version)
+            live, applied, refused = _count(acks_key, version)
         except RedisError:
             live = applied = refused = 0
         waited = time.monotonic() - began
@@ -41,13 +50,13 @@ def acknowledged(fleet: str, version: Version, wait_s: float = 0.25) -> Acknowle
         time.sleep(POLL_S)
 
 
-def _count(fleet: str, version: Version) -> tuple[int, int, int]:
+def _count(acks_key: str, version: Version) -> tuple[int, int, int]:
     client = redis.client()
     seconds, microseconds = client.time()
     oldest = seconds + microseconds / 1e6 - redis_keys.WORKER_TTL_S
     pipeline = client.pipeline(transaction=False)
     pipeline.zrangebyscore(redis_keys.WORKERS, oldest, "+inf")
-    pipeline.hgetall(redis_keys.fleet_acks_key(fleet))
+    pipeline.hgetall(acks_key)
     live, answers = pipeline.execute()
     read = [_read(answers.get(worker)) for worker in live]
     applied = sum(1 for ack in read if ack is not None and Version.parse(ack.applied) >= version)

@@ -7,7 +7,8 @@ it says, and the message of that write follows. The other way round, old content
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from controlplane.models import Fleet, Replica, TableState
+from controlplane.models import ClientKey, Fleet, Replica, TableState
+from routing.contract.client_keys import ALL_FLEETS
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
@@ -97,15 +98,29 @@ def _replica_spec(row: Mapping[str, Any]) -> ReplicaSpec:
 
 
 def manifest() -> Manifest:
-    """Two queries. A fleet's version in it is the one at the time; its snapshot may be newer already."""
+    """Three queries, five where there are client keys. A fleet's version in it is the one at the time; its
+    snapshot may be newer already."""
     state = current_state()
     fleets = list(
         Fleet.objects.order_by("name").values_list("name", "table_version", "aliases", "is_default")
     )
+    key_hashes = _key_hashes()
     return Manifest(
         epoch=state.epoch,
         version=state.manifest_version,
         fleets={name: version for name, version, _, _ in fleets},
         default=next((name for name, _, _, is_default in fleets if is_default), None),
         aliases={alias: name for name, _, aliases, _ in fleets for alias in aliases},
+        key_hashes=key_hashes,
+        # Read anew: the first key, and its salt with it, may have come since.
+        key_salt=current_state().key_salt if key_hashes else "",
     )
+
+
+def _key_hashes() -> dict[str, list[str]]:
+    """Of the keys in force: hash → fleets."""
+    keys = list(ClientKey.objects.filter(revoked_at=None).order_by("pk").prefetch_related("fleets"))
+    return {
+        key.key_hash: [ALL_FLEETS] if key.all_fleets else [fleet.name for fleet in key.fleets.all()]
+        for key in keys
+    }

@@ -123,3 +123,8 @@ def asks(operation: str, summary: str, request: Any, shape: Any) -> Callable[[Vi
 
 def deletes(operation: str, summary: str, *parameters: OpenApiParameter) -> Callable[[View], View]:
     return _documented(operation, summary, (204, None), _WRITING, (IF_MATCH, *parameters))
+
+
+def removes(operation: str, summary: str) -> Callable[[View], View]:
+    """A deletion of something that is never edited, and has no ETag."""
+    return _documented(operation, summary, (204, None), tuple(code for code in _WRITING if code != 412))

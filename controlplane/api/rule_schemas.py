@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from controlplane.services.client_keys import CLIENT_KEY
+from controlplane.services.tokens import TOKEN
 from controlplane.services.trials import TRIAL
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
 from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
@@ -82,6 +84,9 @@ FLEET_CHANGES = _request(_without(schema_of(FLEET, partial=True), "name", "polic
 POLICY_CHANGES = _request(_policy(partial=True))
 NEW_REPLICA = _request(schema_of(REPLICA))
 REPLICA_CHANGES = _request(_without(schema_of(REPLICA, partial=True), "name"))
+NEW_CLIENT_KEY = _request(schema_of(CLIENT_KEY))
+CLIENT_KEY_CHANGES = _request(schema_of(CLIENT_KEY, partial=True))
+NEW_TOKEN = _request(schema_of(TOKEN))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
 TRIAL_REQUEST = _request(schema_of(TRIAL))
 HARDWARE_CHANGES = _request(_without(schema_of(HARDWARE, partial=True), "name"))

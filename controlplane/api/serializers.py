@@ -258,3 +258,53 @@ class AuditEntry(Row):
 class Live(Row):
     age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
     frame = serializers.JSONField(help_text="As pages get it once a second; null: there is none.")
+
+
+class ClientKey(Row):
+    """A key that clients of the proxy present. The key itself is in no answer but the one that made it."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    prefix = serializers.CharField(help_text="How the key begins.")
+    fleets = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Fleets that it opens; null: every fleet; empty: they have been deleted.",
+    )
+    created_by = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    revoked_by = serializers.CharField(allow_null=True)
+    revoked_at = serializers.DateTimeField(allow_null=True, help_text="Null: the key is in force.")
+
+
+class KeyOutcome(Row):
+    changed = serializers.ListField(
+        child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
+    )
+    published = serializers.BooleanField(
+        help_text="False: Redis is away; proxies get the change within seconds of its return."
+    )
+    workers = Workers()
+
+
+class ClientKeyChanged(ClientKey, KeyOutcome):
+    pass
+
+
+class ClientKeyMade(ClientKeyChanged):
+    key = serializers.CharField(help_text="The key itself. It cannot be shown again.")
+
+
+class Token(Row):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    prefix = serializers.CharField(help_text="How the token begins.")
+    user = serializers.CharField(help_text="Whose rights it carries.")
+    created_at = serializers.DateTimeField()
+    last_used_at = serializers.DateTimeField(
+        allow_null=True, help_text="To within a minute; null: it has never been used."
+    )
+
+
+class TokenMade(Token):
+    token = serializers.CharField(help_text="The token itself. It cannot be shown again.")

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from controlplane.api.audit import AuditList
+from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList
 from controlplane.api.docs import Docs, Schema
 from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
@@ -10,6 +11,7 @@ from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.policies import PolicyDetail, RevisionList, RevisionRestore
 from controlplane.api.reference import FleetLive, OverviewLive, StrategyList
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
+from controlplane.api.tokens import TokenDetail, TokenList
 from controlplane.api.trials import TrialProbes
 
 urlpatterns = [
@@ -25,6 +27,10 @@ urlpatterns = [
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
     path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
+    path("client-keys", ClientKeyList.as_view(), name="api-client-keys"),
+    path("client-keys/<int:key>", ClientKeyDetail.as_view(), name="api-client-key"),
+    path("tokens", TokenList.as_view(), name="api-tokens"),
+    path("tokens/<int:token>", TokenDetail.as_view(), name="api-token"),
     path("strategies", StrategyList.as_view(), name="api-strategies"),
     path("events", EventList.as_view(), name="api-events"),
     path("audit", AuditList.as_view(), name="api-audit"),

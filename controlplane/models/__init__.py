@@ -1,6 +1,7 @@
 """The nouns of the control plane, one file each. Writes go through :mod:`controlplane.services`."""
 
 from controlplane.models.audit import AuditEntry
+from controlplane.models.client_key import ClientKey
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
 from controlplane.models.forced_password_change import ForcedPasswordChange
@@ -14,6 +15,7 @@ from controlplane.models.token import ApiToken
 __all__ = [
     "ApiToken",
     "AuditEntry",
+    "ClientKey",
     "Event",
     "Fleet",
     "ForcedPasswordChange",

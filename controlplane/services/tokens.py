@@ -1,21 +1,38 @@
-"""API tokens. Only a keyed hash is stored; the token itself is shown once."""
+"""API tokens. Only a keyed hash is stored; the token itself is shown once.
+
+A token carries the rights of its user, as they are at each request, and over the API nobody makes one for
+somebody else: so no token can be made that may more than whoever makes it.
+"""
 
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.models import ApiToken, AuditEntry
+from controlplane.models import ApiToken
+from controlplane.services.checking import accepted
+from controlplane.services.client_keys import label
+from controlplane.services.errors import NotFound
+from controlplane.services.writing import writing
+from routing.contract.field_rules import Problems, Section, Text
 
 PREFIX = "sy_"
 SHOWN_CHARACTERS = 9
 USED_RESOLUTION = timedelta(minutes=1)
 """``last_used_at`` is written at most this often."""
+
+TOKEN = Section(
+    words="A token for the REST API.",
+    what="an API token",
+    fields={"name": Text(words="What it is for.", what="name", check=label, required='"laptop"')},
+)
 
 
 def key_hash(token: str) -> str:
@@ -23,20 +40,38 @@ def key_hash(token: str) -> str:
     return hmac.new(settings.SECRET_KEY.encode(), token.encode(), hashlib.sha256).hexdigest()
 
 
+def create_own(user: User, given: Mapping[str, Any]) -> tuple[ApiToken, str]:
+    """As :func:`create`, from what the API was sent. Raises Invalid."""
+    problems: Problems = []
+    kept = TOKEN.read_fields(given, "", problems)
+    return create(user, accepted((kept, problems))["name"], user.get_username())
+
+
 def create(user: User, name: str, actor: str) -> tuple[ApiToken, str]:
     """Returns the row and the token in clear, which cannot be read again."""
     token = PREFIX + secrets.token_urlsafe(32)
-    with transaction.atomic():
+    with writing(actor) as write:
         row = ApiToken.objects.create(
             user=user, name=name, prefix=token[:SHOWN_CHARACTERS], key_hash=key_hash(token)
         )
-        AuditEntry.objects.create(
-            actor=actor,
-            verb="tokens.create",
-            target=f"{user.get_username()}/{name}",
-            after={"prefix": row.prefix},
-        )
+        write.audit("tokens.create", _target(row), after={"prefix": row.prefix})
     return row, token
+
+
+def seen_by(user: User) -> QuerySet[ApiToken]:
+    """Staff see everybody's tokens, so that one that leaked can be revoked at once; others their own."""
+    rows = ApiToken.objects.select_related("user").order_by("-created_at", "-pk")
+    return rows if user.is_staff else rows.filter(user=user)
+
+
+def revoke(pk: int, user: User) -> None:
+    """The token is deleted. Raises NotFound, also where ``user`` does not see it."""
+    with writing(user.get_username()) as write:
+        row = seen_by(user).filter(pk=pk).first()
+        if row is None:
+            raise NotFound(f"There is no API token with the id {pk}: GET /api/v1/tokens lists all.")
+        write.audit("tokens.revoke", _target(row), {"prefix": row.prefix})
+        row.delete()
 
 
 def verify(token: str) -> ApiToken | None:
@@ -49,7 +84,14 @@ def verify(token: str) -> ApiToken | None:
     return row
 
 
+def _target(row: ApiToken) -> str:
+    return f"{row.user.get_username()}/{row.name}"[:200]
+
+
 def _touch(row: ApiToken) -> None:
+    """Of requests at the same moment, one writes."""
     now = timezone.now()
     if row.last_used_at is None or now - row.last_used_at > USED_RESOLUTION:
-        ApiToken.objects.filter(pk=row.pk).update(last_used_at=now)
+        same = ApiToken.objects.filter(pk=row.pk, last_used_at=row.last_used_at)
+        if same.update(last_used_at=now):
+            row.last_used_at = now

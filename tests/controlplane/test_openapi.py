@@ -9,6 +9,8 @@ from django.http import HttpResponse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 
+from controlplane.services.client_keys import CLIENT_KEY
+from controlplane.services.tokens import TOKEN
 from routing.contract.field_rules import Section
 from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
 from routing.contract.policy_rules import POLICY
@@ -70,6 +72,9 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/replicas", "post", REPLICA, set()),
         ("/fleets/{fleet}/replicas/{replica}", "patch", REPLICA, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
+        ("/client-keys", "post", CLIENT_KEY, set()),
+        ("/client-keys/{key}", "patch", CLIENT_KEY, set()),
+        ("/tokens", "post", TOKEN, set()),
     ],
 )
 def test_what_may_be_sent_is_what_the_rules_check(
@@ -96,12 +101,18 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     restored = api.post("/fleets/llm/revisions/1/restore")
     check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
+    made = api.post("/client-keys", {"name": "website", "fleets": ["llm"]})
+    check(made, "/client-keys", "post")
+    key = made.json()["id"]
+    check(api.patch(f"/client-keys/{key}", {"fleets": None}), "/client-keys/{key}", "patch")
+    check(api.post("/tokens", {"name": "laptop"}), "/tokens", "post")
     for path in [path for path, method, _ in operations() if method == "get"]:
         template = path.removeprefix("/api/v1")
-        names = {"fleet": "llm", "replica": "a", "name": "h100"}
+        names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key}
         answer = api.get(template.format(**names))
         assert answer.status_code == 200, path
         check(answer, template, "get")
+    check(api.delete(f"/client-keys/{key}"), "/client-keys/{key}", "delete")
 
 
 def test_errors_have_the_shape_promised(api: Api, llm: str) -> None:

@@ -1,0 +1,97 @@
+"""``/client-keys`` and ``/client-keys/{id}``."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import ParseError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.acknowledgements import manifest_acknowledged
+from controlplane.api import rule_schemas, serializers
+from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.documented import SEARCH, changes, creates, lists, reads
+from controlplane.models import ClientKey
+from controlplane.services import client_keys
+from controlplane.services.client_keys import KeyChange
+
+WAIT_S = 0.25
+"""A write waits this long for proxy workers to say that they have it."""
+REVOKED = OpenApiParameter(
+    "revoked", str, enum=["no", "yes"], description="`yes`: the revoked ones instead of those in force."
+)
+
+
+def represented(row: ClientKey) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "prefix": row.prefix,
+        "fleets": None if row.all_fleets else client_keys.fleet_names(row),
+        "created_by": row.created_by,
+        "created_at": row.created_at,
+        "revoked_by": row.revoked_by or None,
+        "revoked_at": row.revoked_at,
+    }
+
+
+def _answer(change: KeyChange, status: int = 200) -> Response:
+    wait_s = WAIT_S if change.published and change.lines else 0.0
+    data: dict[str, Any] = {
+        **represented(change.row),
+        "changed": list(change.lines),
+        "published": change.published,
+        "workers": manifest_acknowledged(change.version, wait_s)._asdict(),
+    }
+    if change.key:
+        data["key"] = change.key
+    answer = versioned(data, change.row.edit_version, status)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+class ClientKeyList(ApiView):
+    query_parameters = ("revoked", "search", "page", "page_size")
+
+    @lists(
+        "list_client_keys", "Keys that clients of the proxy present", serializers.ClientKey, REVOKED, SEARCH
+    )
+    def get(self, request: Request) -> Response:
+        revoked = request.query_params.get("revoked", "no")
+        if revoked not in ("no", "yes"):
+            raise ParseError(f'revoked is yes or no, not "{revoked[:40]}".')
+        rows = ClientKey.objects.filter(revoked_at__isnull=revoked == "no").prefetch_related("fleets")
+        if wanted := request.query_params.get("search"):
+            rows = rows.filter(name__icontains=wanted)
+        return self.paged(request, rows, lambda page: [represented(row) for row in page])
+
+    @creates(
+        "create_client_key",
+        "Make a client key, which is shown in this answer only",
+        rule_schemas.NEW_CLIENT_KEY,
+        serializers.ClientKeyMade,
+    )
+    def post(self, request: Request) -> Response:
+        return _answer(client_keys.create(body_of(request), request.user.get_username()), 201)
+
+
+class ClientKeyDetail(ApiView):
+    @reads("get_client_key", "One client key", serializers.ClientKey)
+    def get(self, request: Request, key: int) -> Response:
+        row = client_keys.key_of(key)
+        return versioned(represented(row), row.edit_version)
+
+    @changes(
+        "change_client_key",
+        "Rename a client key, or change the fleets that it opens",
+        rule_schemas.CLIENT_KEY_CHANGES,
+        serializers.ClientKeyChanged,
+    )
+    def patch(self, request: Request, key: int) -> Response:
+        who, expected = request.user.get_username(), expected_version(request)
+        return _answer(client_keys.update(key, body_of(request), who, if_version=expected))
+
+    @changes("revoke_client_key", "Revoke a client key, for good", None, serializers.ClientKeyChanged)
+    def delete(self, request: Request, key: int) -> Response:
+        who, expected = request.user.get_username(), expected_version(request)
+        return _answer(client_keys.revoke(key, who, if_version=expected))

@@ -1,0 +1,60 @@
+"""``/tokens`` and ``/tokens/{id}``."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import rule_schemas, serializers
+from controlplane.api.base import ApiView, body_of
+from controlplane.api.documented import SEARCH, creates, lists, removes
+from controlplane.models import ApiToken
+from controlplane.services import tokens
+
+
+def asking(request: Request) -> User:
+    """Permissions have seen to it that there is one."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def represented(row: ApiToken) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "prefix": row.prefix,
+        "user": row.user.get_username(),
+        "created_at": row.created_at,
+        "last_used_at": row.last_used_at,
+    }
+
+
+class TokenList(ApiView):
+    query_parameters = ("search", "page", "page_size")
+
+    @lists("list_tokens", "API tokens: everybody's for staff, else one's own", serializers.Token, SEARCH)
+    def get(self, request: Request) -> Response:
+        rows = tokens.seen_by(asking(request))
+        if wanted := request.query_params.get("search"):
+            rows = rows.filter(name__icontains=wanted)
+        return self.paged(request, rows, lambda page: [represented(row) for row in page])
+
+    @creates(
+        "create_token",
+        "Make an API token of one's own, which is shown in this answer only",
+        rule_schemas.NEW_TOKEN,
+        serializers.TokenMade,
+    )
+    def post(self, request: Request) -> Response:
+        row, token = tokens.create_own(asking(request), body_of(request))
+        return Response(
+            {**represented(row), "token": token}, status=201, headers={"Cache-Control": "no-store"}
+        )
+
+
+class TokenDetail(ApiView):
+    @removes("revoke_token", "Revoke an API token: it is deleted")
+    def delete(self, request: Request, token: int) -> Response:
+        tokens.revoke(token, asking(request))
+        return Response(status=204)

@@ -1,0 +1,36 @@
+"""A key that clients of the proxy present. Only a keyed hash of it is stored."""
+
+from django.db import models
+from django.db.models import Q
+
+from controlplane.models.fleet import Fleet
+
+
+class ClientKey(models.Model):
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12)
+    """First characters, shown so that a person can tell keys apart."""
+    key_hash = models.CharField(max_length=64, unique=True)
+    """As :func:`routing.contract.client_keys.key_hash` makes it with ``TableState.key_salt``."""
+    all_fleets = models.BooleanField()
+    """Whether it opens every fleet, those made later too; ``fleets`` is empty then."""
+    fleets = models.ManyToManyField(Fleet, blank=True, related_name="client_keys")
+    """A fleet that is deleted leaves this list. A new one of the same name is another fleet."""
+    edit_version = models.PositiveBigIntegerField(default=1)
+    """Grows with every write: the ETag."""
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+    revoked_by = models.CharField(max_length=150, blank=True, default="")
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    """Set once, never unset."""
+
+    class Meta:
+        ordering = ["name", "-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(revoked_at=None), name="client_key_in_force_name_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

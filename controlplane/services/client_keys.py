@@ -1,0 +1,223 @@
+"""Client keys: made, changed and revoked. The key itself is answered once, by :func:`create`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from controlplane.models import ClientKey, Event, Fleet, TableState
+from controlplane.services import settings_values
+from controlplane.services.checking import accepted, refuse, unknown_name
+from controlplane.services.errors import Conflict, FieldError, NotFound
+from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
+from routing.contract.client_keys import SHOWN_CHARACTERS, key_hash, new_key, new_salt, salt_bytes
+from routing.contract.field_rules import FieldProblem, ListOf, Problems, Section, Text
+from routing.contract.table import Version
+
+LONGEST_NAME = 100
+
+
+def label(text: str) -> str:
+    """What people call a key or token. Raises ValueError."""
+    name = text.strip()
+    if not name:
+        raise ValueError("has no text: say what it is for")
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"has 1 to {LONGEST_NAME} characters, all of them printable")
+    return name
+
+
+CLIENT_KEY = Section(
+    words="A key that clients of the proxy present.",
+    what="a client key",
+    fields={
+        "name": Text(words="What it is for.", what="name", check=label, required='"website"'),
+        "fleets": ListOf(
+            words="Fleets that it opens. Not set: every fleet, those made later too.",
+            item=Text(words="Name of a fleet.", what="name of a fleet"),
+            plural="fleets",
+            nullable=True,
+        ),
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    row: ClientKey
+    lines: Sequence[str]
+    """What changed, one line each; empty: everything already was as asked for."""
+    version: Version
+    """Of the manifest that shows the change to proxies."""
+    writing: Writing
+    key: str = ""
+    """The key in clear, of a new one only. It cannot be read again."""
+
+    @property
+    def published(self) -> bool:
+        """Whether Redis holds the change. False: Redis is away; it follows within seconds of its return."""
+        return self.writing.published is not False if self.lines else True
+
+
+def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
+    """Raises Invalid, Conflict."""
+    with writing(actor) as write:
+        kept = _checked(settings, partial=False)
+        fleets = _fleets(kept)
+        _check_name(kept["name"], None)
+        key = new_key()
+        row = ClientKey.objects.create(
+            name=kept["name"],
+            prefix=key[:SHOWN_CHARACTERS],
+            key_hash=key_hash(salt_bytes(_salt()), key.encode()),
+            all_fleets=fleets is None,
+            created_by=actor,
+        )
+        row.fleets.set(fleets or ())
+        write.audit("client_keys.create", row.name, after=described(row))
+        opened = "every fleet" if row.all_fleets else ", ".join(fleet_names(row))
+        first = " It is the first: from now on every request needs a key." if _in_force() == 1 else ""
+        write.event(Event.Kind.ADMIN, f"{actor} made client key {row} for {opened}.{first}")
+        return _change(write, row, ["created"], key)
+
+
+def update(pk: int, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None) -> KeyChange:
+    """Another name, other fleets (``None``: every one). Raises NotFound, Invalid, Stale, Conflict."""
+    with writing(actor) as write:
+        row = key_of(pk, lock=True)
+        check_version(f"Client key {row}", row.edit_version, if_version)
+        kept = _checked(changes, partial=True)
+        fleets = _fleets(kept)
+        if row.revoked_at is not None:
+            raise Conflict(f"Client key {row} has been revoked, for good: make a new one.")
+        if "name" in kept:
+            _check_name(kept["name"], row)
+        before = described(row)
+        _put(row, kept, fleets)
+        after = described(row)
+        lines = settings_values.differences(_shown(before), _shown(after))
+        if lines:
+            write.audit("client_keys.update", row.name, before, after)
+            write.event(Event.Kind.ADMIN, f"{actor} changed client key {row}: {'; '.join(lines)}")
+        return _change(write, row, lines)
+
+
+def revoke(pk: int, actor: str, *, if_version: int | None = None) -> KeyChange:
+    """It opens nothing any more, and cannot be brought back. Revoked already: nothing is written.
+
+    Raises NotFound, Stale.
+    """
+    with writing(actor) as write:
+        row = key_of(pk, lock=True)
+        check_version(f"Client key {row}", row.edit_version, if_version)
+        if row.revoked_at is not None:
+            return _change(write, row, [])
+        before = described(row)
+        _save(row, revoked_at=timezone.now(), revoked_by=actor)
+        write.audit("client_keys.revoke", row.name, before)
+        last = " It was the last: now only proxies that other machines reach ask for one."
+        last = "" if _in_force() else last
+        write.event(Event.Kind.ADMIN, f"{actor} revoked client key {row}.{last}")
+        return _change(write, row, ["revoked"])
+
+
+def key_of(pk: int, *, lock: bool = False) -> ClientKey:
+    """Raises NotFound."""
+    rows = ClientKey.objects.select_for_update() if lock else ClientKey.objects.all()
+    row = rows.filter(pk=pk).first()
+    if row is None:
+        raise NotFound(f"There is no client key with the id {pk}: GET /api/v1/client-keys lists all.")
+    return row
+
+
+def fleet_names(row: ClientKey) -> list[str]:
+    """Sorted; empty also where it opens every fleet."""
+    return sorted(fleet.name for fleet in row.fleets.all())
+
+
+def described(row: ClientKey) -> dict[str, Any]:
+    """The row as audit entries keep it: no hash, and of the key what people may see."""
+    return {
+        "name": row.name,
+        "prefix": row.prefix,
+        "fleets": None if row.all_fleets else fleet_names(row),
+    }
+
+
+def _shown(described: Mapping[str, Any]) -> dict[str, Any]:
+    fleets = described["fleets"]
+    return {**described, "fleets": "every fleet" if fleets is None else fleets}
+
+
+def _checked(settings: Mapping[str, Any], *, partial: bool) -> dict[str, Any]:
+    problems: Problems = []
+    kept = CLIENT_KEY.read_fields(settings, "", problems, partial=partial)
+    if kept.get("fleets") == [] and not problems:
+        words = "a key that opens no fleet is of no use: name some, or null for every fleet"
+        problems.append(FieldProblem("/fleets", words))
+    return accepted((kept, problems))
+
+
+def _fleets(kept: Mapping[str, Any]) -> list[Fleet] | None:
+    """The rows of the fleets named; ``None``: every fleet, or not mentioned. Raises Invalid."""
+    names = kept.get("fleets")
+    if names is None:
+        return None
+    rows = {fleet.name: fleet for fleet in Fleet.objects.filter(name__in=names)}
+    known = Fleet.objects.values_list("name", flat=True)
+    refuse(
+        FieldProblem(f"/fleets/{index}", unknown_name("fleet", name, known))
+        for index, name in enumerate(names)
+        if name not in rows
+    )
+    return list(rows.values())
+
+
+def _check_name(name: str, row: ClientKey | None) -> None:
+    others = ClientKey.objects.filter(name=name, revoked_at=None)
+    if (others.exclude(pk=row.pk) if row is not None else others).exists():
+        words = f"There is a client key {name} already: choose another name, or revoke that one first."
+        raise Conflict(words, [FieldError("/name", words)])
+
+
+def _put(row: ClientKey, kept: Mapping[str, Any], fleets: list[Fleet] | None) -> None:
+    """Writes what differs."""
+    name = kept.get("name", row.name)
+    all_fleets = fleets is None if "fleets" in kept else row.all_fleets
+    wanted = {fleet.pk for fleet in fleets or ()} if "fleets" in kept else None
+    present = set(row.fleets.values_list("pk", flat=True))
+    if (name, all_fleets) == (row.name, row.all_fleets) and wanted in (None, present):
+        return
+    _save(row, name=name, all_fleets=all_fleets)
+    if wanted is not None:
+        row.fleets.set(wanted)
+
+
+def _save(row: ClientKey, **fields: Any) -> None:
+    """Compare-and-set. Raises Conflict when beaten."""
+    same = ClientKey.objects.filter(pk=row.pk, edit_version=row.edit_version)
+    if not same.update(**fields, edit_version=F("edit_version") + 1):
+        raise beaten(f"client key {row}")
+    row.refresh_from_db()
+
+
+def _salt() -> str:
+    """The installation's; the first key brings it along."""
+    state = table_state()
+    if not state.key_salt:
+        state.key_salt = new_salt()
+        TableState.objects.filter(pk=state.pk).update(key_salt=state.key_salt)
+    return state.key_salt
+
+
+def _in_force() -> int:
+    return ClientKey.objects.filter(revoked_at=None).count()
+
+
+def _change(write: Writing, row: ClientKey, lines: Sequence[str], key: str = "") -> KeyChange:
+    if lines:
+        write.manifest_changed()
+    state = table_state()
+    return KeyChange(row, lines, Version(state.epoch, state.manifest_version), write, key)
