@@ -16,7 +16,7 @@ import aiohttp
 from controlplane.probes import prober, trial_words
 from controlplane.probes.trial_words import Fit, Reply
 from routing.contract.addresses import parse_base_url
-from routing.contract.presets import Checks, Kind, ProbeRequest, checks_of, conclude, resolve
+from routing.contract.presets import Checks, Kind, ProbeRequest, checks_of, conclude, preset_named, resolve
 from routing.contract.probe import Probe
 from routing.contract.table import Protocol
 from routing.contract.verdict import Verdict, verdict_of_error
@@ -106,10 +106,12 @@ async def _concluded(
 
 
 def _checks(subject: Subject) -> Checks:
-    """Without a model's name a V2 server can only be asked for itself."""
+    """Without a model's name a server of many models can only be asked for itself."""
     probe = resolve(subject.probe, subject.protocol)
-    if probe.preset == "kserve-v2" and not subject.model:
-        probe = Probe(path=V2_READY, timeout_s=probe.timeout_s)
+    preset = preset_named(probe.preset)
+    if preset.without_model is not None and not subject.model:
+        timeout_s = preset.timeout_s if probe.timeout_s is None else probe.timeout_s
+        probe = Probe(path=preset.without_model, timeout_s=timeout_s)
     return checks_of(probe, subject.protocol, subject.url, subject.model)
 
 

@@ -58,6 +58,8 @@ class Preset(NamedTuple):
     """For people who choose one."""
     readiness: _Question
     liveness: _Question
+    without_model: str | None = None
+    """What to ask for where the model's name is not known; ``None``: readiness does not need it."""
 
 
 class Checks(NamedTuple):
@@ -141,10 +143,13 @@ def _get(path: str) -> Callable[[Probe, str], ProbeRequest]:
     return lambda probe, model: ProbeRequest("GET", path)
 
 
-# llama.cpp: server README, "GET /health": 200 {"status": "ok"}; 503 "Loading model" until it can serve.
+# A server that says in one answer whether it can serve. What 503 means there:
+# llama.cpp (server README, "GET /health"): `Loading model`. SGLang 0.5.23 (http_server.py): it starts, stops, or
+# made no token within 20 s of trying; a good answer takes 1 s or more. TGI 3.3.7 (router/src/server.rs): a
+# shard does not answer. LitServe 0.2.19 (server.py): a worker is in setup().
 
 
-def _llama_cpp(probe: Probe, status: int, body: bytes) -> Verdict:
+def _health(probe: Probe, status: int, body: bytes) -> Verdict:
     words = status_words(status, body)
     if status == 200:
         return passed(words)
@@ -192,6 +197,21 @@ def _denies(body: bytes, key: str) -> bool:
     return isinstance(content, dict) and content.get(key) is False
 
 
+# Ollama (docs/api, "Show model information"): a server is up without any model, so readiness asks whether
+# this one is there, which does not load it. 404 where it was not pulled. Its first request loads it.
+
+
+def _ollama_show(probe: Probe, model: str) -> ProbeRequest:
+    body = json.dumps({"model": model}).encode()
+    return ProbeRequest("POST", "/api/show", (("Content-Type", "application/json"),), body)
+
+
+def _ollama(probe: Probe, status: int, body: bytes) -> Verdict:
+    if status == 200:
+        return passed(status_words(status))
+    return unready(status_words(status, body))
+
+
 # http: everything as the user says.
 
 
@@ -216,25 +236,38 @@ def _http(probe: Probe, status: int, body: bytes) -> Verdict:
     return passed(words)
 
 
+def _one_health_page(words: str, judge: Callable[[Probe, int, bytes], Verdict] = _health) -> Preset:
+    question = _Question(_get("/health"), judge)
+    return Preset(LLM_TIMEOUT_S, words, question, question)
+
+
+def _v2(server: str) -> Preset:
+    words = "`GET /v2/models/{model}/ready` is 200; if not, `GET /v2/health/live` tells unready from down"
+    live = _Question(_get("/v2/health/live"), _v2_liveness)
+    ready = _Question(_v2_model_ready, _v2_readiness)
+    return Preset(TIMEOUT_S, server + words, ready, live, without_model="/v2/health/ready")
+
+
 PRESETS: dict[str, Preset] = {
-    "llama.cpp": Preset(
+    "llama.cpp": _one_health_page(
+        "`GET /health` is 200; 503 `Loading model` is not ready yet; other 5xx is down"
+    ),
+    "kserve-v2": _v2(""),
+    "vllm": _one_health_page("`GET /health` is 200; 503 is a dead engine and, as other 5xx, down", _vllm),
+    "sglang": _one_health_page(
+        "`GET /health` is 200, which takes SGLang 1 s or more; 503 is not ready; other 5xx is down"
+    ),
+    "tgi": _one_health_page("`GET /health` is 200; 503 `unhealthy` is not ready; other 5xx is down"),
+    "triton": _v2("as `kserve-v2`: "),
+    "mlserver": _v2("as `kserve-v2`: "),
+    "ollama": Preset(
         LLM_TIMEOUT_S,
-        "`GET /health` is 200; 503 `Loading model` is not ready yet; other 5xx is down",
-        _Question(_get("/health"), _llama_cpp),
-        _Question(_get("/health"), _llama_cpp),
+        "`POST /api/show` knows the model; if not, `GET /api/version` tells unready from down",
+        _Question(_ollama_show, _ollama),
+        _Question(_get("/api/version"), _health),
+        without_model="/api/version",
     ),
-    "kserve-v2": Preset(
-        TIMEOUT_S,
-        "`GET /v2/models/{model}/ready` is 200; if not, `GET /v2/health/live` tells unready from down",
-        _Question(_v2_model_ready, _v2_readiness),
-        _Question(_get("/v2/health/live"), _v2_liveness),
-    ),
-    "vllm": Preset(
-        LLM_TIMEOUT_S,
-        "`GET /health` is 200; 503 is a dead engine and, as other 5xx, down",
-        _Question(_get("/health"), _vllm),
-        _Question(_get("/health"), _vllm),
-    ),
+    "litserve": _one_health_page("`GET /health` is 200; 503 `not ready` is not ready; other 5xx is down"),
     "http": Preset(
         TIMEOUT_S,
         "what `path`, `method`, `body`, `accepted_statuses` and `body_contains` say",

@@ -4,8 +4,6 @@ from typing import Literal
 
 import msgspec
 
-ProbePreset = Literal["vllm", "llama.cpp", "kserve-v2", "http"]
-
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """Probe settings of a fleet. ``None`` means: as the preset says (:mod:`routing.contract.presets`)."""

@@ -40,6 +40,22 @@ def judge(probe: Probe, status: int, body: bytes = b"", kind: Kind = "readiness"
         ),
         ("kserve-v2", 400, b"", "unready", "model not ready: 400 Bad Request"),
         ("kserve-v2", 503, b'{"error":"still loading"}', "unready", "model not ready: 503 still loading"),
+        ("sglang", 200, b"", "ready", "200 OK"),
+        ("sglang", 503, b"", "unready", "503 Service Unavailable"),
+        ("tgi", 503, b'{"error":"unhealthy","error_type":"healthcheck"}', "unready", "503 unhealthy"),
+        ("litserve", 200, b"ok", "ready", "200 OK"),
+        ("litserve", 503, b"not ready", "unready", "503 not ready"),
+        ("litserve", 500, b"", "down", "500 Internal Server Error"),
+        (
+            "mlserver",
+            404,
+            b'{"error":"Model m not found"}',
+            "unready",
+            "model not ready: 404 Model m not found",
+        ),
+        ("triton", 400, b"", "unready", "model not ready: 400 Bad Request"),
+        ("ollama", 200, b'{"details": {}}', "ready", "200 OK"),
+        ("ollama", 404, b'{"error":"model \'m\' not found"}', "unready", "404 model 'm' not found"),
     ],
 )
 def test_readiness_answers(preset: str, status: int, body: bytes, hint: str, words: str) -> None:
@@ -66,7 +82,21 @@ def test_a_model_that_is_not_ready_leads_to_the_liveness_question() -> None:
     assert lying.hint == "down"
 
 
-@pytest.mark.parametrize("preset", ["vllm", "llama.cpp"])
+def test_ollama_is_asked_for_the_model_and_then_for_its_version() -> None:
+    checks = checks_of(Probe(preset="ollama"), "openai", URL, "hf.co/some/model:Q4")
+    asked = checks.requests["readiness"]
+    assert (asked.method, asked.path, asked.body) == (
+        "POST",
+        "/api/show",
+        b'{"model": "hf.co/some/model:Q4"}',
+    )
+    missing = checks.judge("readiness", 404, b'{"error":"model \'m\' not found"}')
+    assert checks.needs_liveness("readiness", missing)
+    assert checks.requests["liveness"][:2] == ("GET", "/api/version")
+    assert conclude(missing, checks.judge("liveness", 200, b'{"version":"0.33.0"}')) == missing
+
+
+@pytest.mark.parametrize("preset", ["vllm", "llama.cpp", "sglang", "tgi", "litserve"])
 def test_where_both_questions_are_the_same_only_one_is_asked(preset: str) -> None:
     checks = checks_of(Probe(preset=preset), "openai", URL, "m")
     assert not checks.needs_liveness("readiness", checks.judge("readiness", 404, b""))
@@ -79,7 +109,8 @@ def test_a_first_pass_is_sought_with_the_startup_probe() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "timeout_s"), [("vllm", 5.0), ("llama.cpp", 5.0), ("kserve-v2", 1.0), ("http", 1.0)]
+    ("preset", "timeout_s"),
+    [("vllm", 5.0), ("llama.cpp", 5.0), ("sglang", 5.0), ("ollama", 5.0), ("triton", 1.0), ("http", 1.0)],
 )
 def test_language_models_get_more_time(preset: str, timeout_s: float) -> None:
     probe = Probe(preset=preset, path="/" if preset == "http" else None)
@@ -125,9 +156,10 @@ def test_a_fleet_that_chose_nothing_is_probed_as_its_protocol_allows() -> None:
 
 
 def test_an_unknown_preset_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r'unknown probe preset "triton": use one of llama.cpp, kserve-v2'):
-        checks_of(Probe(preset="triton"), "open-inference", URL, "m")
-    assert set(PRESETS) == {"llama.cpp", "kserve-v2", "vllm", "http"}
+    with pytest.raises(ValueError, match=r'unknown probe preset "torch": use one of llama.cpp, kserve-v2'):
+        checks_of(Probe(preset="torch"), "open-inference", URL, "m")
+    of_servers = {"llama.cpp", "vllm", "sglang", "tgi", "triton", "mlserver", "ollama", "litserve"}
+    assert set(PRESETS) == of_servers | {"kserve-v2", "http"}
 
 
 class WrappedByClient(OSError):
