@@ -94,7 +94,7 @@ class Server:
 
     def workers(self) -> list[WorkerView]:
         return [
-            WorkerView(slot.index, slot.pid, slot.serving, slot.restarts, slot.report) for slot in self.slots
+            WorkerView(s.index, s.pid, s.serving, s.restarts, s.report, s.report_age_s) for s in self.slots
         ]
 
     def unready(self) -> str | None:

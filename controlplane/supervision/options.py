@@ -14,6 +14,7 @@ class UpOptions:
     proxy_port: int = 8080
     admin_port: int = 8081
     examples_port: int = 9100
+    metrics_port: int | None = None
     workers: int = 2
     examples: bool = True
     client: bool = True
@@ -23,6 +24,11 @@ class UpOptions:
     def is_public(self) -> bool:
         """Whether the dashboard would be reachable from other machines."""
         return not is_loopback(self.host)
+
+    @property
+    def first_metrics_port(self) -> int:
+        """Of four: dashboard, worker, beat, conductor."""
+        return self.admin_port + 1 if self.metrics_port is None else self.metrics_port
 
     @property
     def dashboard_url(self) -> str:
@@ -47,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=9100,
         help="example replicas listen on this port + 1 … 4 and + 101 … 103 (9100)",
     )
+    parser.add_argument(
+        "--metrics-port",
+        type=port_number,
+        help="metrics and probes of dashboard, worker, beat and conductor: this port and the next three "
+        "(those after --admin-port)",
+    )
     parser.add_argument("--workers", type=int, default=2, choices=range(1, 65), metavar="N", help="proxy (2)")
     parser.add_argument("--no-examples", action="store_true", help="no example fleets and no example client")
     parser.add_argument("--no-client", action="store_true", help="no example client")
@@ -68,6 +80,7 @@ def from_parsed(parsed: dict[str, Any]) -> UpOptions:
         proxy_port=parsed["proxy_port"],
         admin_port=parsed["admin_port"],
         examples_port=parsed["examples_port"],
+        metrics_port=parsed["metrics_port"],
         workers=parsed["workers"],
         examples=not parsed["no_examples"],
         client=not (parsed["no_client"] or parsed["no_examples"]),

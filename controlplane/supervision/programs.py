@@ -35,6 +35,8 @@ class Program(NamedTuple):
     """Seconds between SIGTERM and SIGKILL."""
     nice: int = 0
     """Above 0: gives way to the others while the processor is short."""
+    metrics_port: int | None = None
+    """Where its metrics and probes answer, on this machine only."""
 
 
 class ExampleReplica(NamedTuple):
@@ -80,17 +82,19 @@ def example(replica: ExampleReplica, options: UpOptions, data: Path) -> Program:
 
 
 def control_plane(options: UpOptions, data: Path) -> list[Program]:
-    celery = [PYTHON, "-m", "celery", "-A", "controlplane.celery"]
+    celery = [PYTHON, "-m", "celery", "--quiet", "-A", "controlplane.celery"]
     worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "warning"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     beat = [*celery, "beat", "--loglevel", "warning", "--pidfile=", "--schedule", str(data / "celerybeat")]
     web = [PYTHON, "-m", "uvicorn", "controlplane.asgi:application", "--host", options.host]
     web += ["--port", str(options.port), "--no-access-log", "--timeout-graceful-shutdown", "1"]
+    conductor = [PYTHON, "-u", "manage.py", "conductor"]
+    port = options.first_metrics_port
     return [
-        Program("web", web, Group.FRONT),
-        Program("worker", worker, Group.FRONT),
-        Program("beat", beat, Group.FRONT, stop_s=1),
-        Program("conductor", [PYTHON, "-u", "manage.py", "conductor"], Group.FRONT),
+        Program("web", web, Group.FRONT, metrics_port=port),
+        Program("worker", worker, Group.FRONT, metrics_port=port + 1),
+        Program("beat", beat, Group.FRONT, stop_s=1, metrics_port=port + 2),
+        Program("conductor", conductor, Group.FRONT, metrics_port=port + 3),
     ]
 
 
@@ -110,6 +114,9 @@ def ports(options: UpOptions) -> list[PortUse]:
         PortUse(options.proxy_port, "127.0.0.1", "the proxy", "--proxy-port"),
         PortUse(options.admin_port, "127.0.0.1", "the proxy's admin listener", "--admin-port"),
     ]
+    for offset, name in enumerate(("the dashboard", "the Celery worker", "beat", "the conductor")):
+        port = options.first_metrics_port + offset
+        uses.append(PortUse(port, "127.0.0.1", f"the metrics of {name}", "--metrics-port"))
     if options.examples:
         for replica in TINY_LLM + DIGITS:
             purpose = f"the example replica {replica.fleet}/{replica.name}"

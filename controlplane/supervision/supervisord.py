@@ -45,6 +45,9 @@ minfds={open_files()}
 
 def program_section(program: Program, logs: Path) -> str:
     shim = [sys.executable, "-S", "-E", die_with_parent.__file__, str(program.nice)]
+    environment = ""
+    if program.metrics_port is not None:
+        environment = f'environment=SWITCHYARD_METRICS_LISTEN="127.0.0.1:{program.metrics_port}"\n'
     return f"""[program:{program.name}]
 command={escaped(shlex.join([*shim, *program.command]))}
 directory={escaped(PROJECT)}
@@ -58,7 +61,7 @@ redirect_stderr=true
 stdout_logfile={escaped(logs / f"{program.name}.log")}
 stdout_logfile_maxbytes={LOG_BYTES}
 stdout_logfile_backups={OLD_LOGS}
-"""
+{environment}"""
 
 
 def escaped(value: object) -> str:

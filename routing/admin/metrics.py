@@ -4,12 +4,15 @@ Names and units follow Prometheus' conventions: base units, ``_total`` on counte
 bounded: histograms carry the fleet only; counters and gauges carry at most fleet and replica.
 """
 
+import os
 from typing import NamedTuple
 
+from routing.admin import process_numbers
 from routing.admin.exposition import Exposition, Labels
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
 from routing.contract.table import Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.version import VERSION
 
 _HELP = {
     "requests": "Requests taken for the fleet.",
@@ -22,6 +25,8 @@ _HELP = {
     "succeeded": "Attempts that ended well.",
     "failed": "Attempts that ended with 5xx, a lost or refused connection or a timeout.",
     "rejected": "Attempts the replica turned away because of load.",
+    "client_errors": "Attempts that the replica answered with 4xx, 429 apart.",
+    "output_tokens": "Tokens in answers, as far as they could be counted.",
     "ejections": "Times the replica was taken out after failures.",
 }
 
@@ -35,16 +40,44 @@ class WorkerView(NamedTuple):
     restarts: int
     report: WorkerReport | None
     """The last report of the present incarnation."""
+    report_age_s: float | None = None
 
 
 def render(workers: list[WorkerView], totals: Totals, draining: bool) -> bytes:
     """The whole page."""
     reports = [worker.report for worker in workers if worker.report is not None]
     out = Exposition()
+    version = (("version", VERSION), ("process", "proxy"))
+    out.family("switchyard_build_info", "gauge", "1, with the software's version.", [(version, 1)])
+    _process_families(out, workers)
     _proxy_families(out, workers, totals, reports, draining)
     _fleet_families(out, merge(totals, reports))
     _version_families(out, reports)
     return out.encode()
+
+
+def _process_families(out: Exposition, workers: list[WorkerView]) -> None:
+    """Of the parent under the names that every exporter uses, of the workers under names of our own."""
+    if parent := process_numbers.read(os.getpid()):
+        for name, kind, help_text, value in (
+            ("cpu_seconds_total", "counter", "CPU used by the parent.", parent.cpu_s),
+            ("resident_memory_bytes", "gauge", "Resident memory of the parent.", parent.resident_bytes),
+            ("open_fds", "gauge", "Open files of the parent.", parent.open_files),
+            ("start_time_seconds", "gauge", "Start of the parent, Unix time.", parent.started_s),
+        ):
+            out.family(f"process_{name}", kind, help_text, [((), value)])
+    seen = [(w, process_numbers.read(w.pid)) for w in workers if w.pid is not None]
+    alive: list[tuple[Labels, process_numbers.ProcessNumbers]] = [
+        ((("worker", str(w.number)),), numbers) for w, numbers in seen if numbers is not None
+    ]
+    memory = [(labels, numbers.resident_bytes) for labels, numbers in alive]
+    out.family("switchyard_worker_resident_memory_bytes", "gauge", "Resident memory of the worker.", memory)
+    files = [(labels, numbers.open_files) for labels, numbers in alive]
+    out.family("switchyard_worker_open_fds", "gauge", "Open files and sockets of the worker.", files)
+    ages: list[tuple[Labels, float]] = [
+        ((("worker", str(w.number)),), w.report_age_s) for w in workers if w.report_age_s is not None
+    ]
+    out.family("switchyard_worker_report_age_seconds", "gauge", "Since the worker's last report.", ages)
 
 
 def _proxy_families(
@@ -96,6 +129,9 @@ def _fleet_families(out: Exposition, fleets: list[FleetCounters]) -> None:
         out.family(f"switchyard_replica_{field}_total", "counter", _HELP[field], samples)
     load = [(labels, replica.in_flight) for labels, replica in replicas]
     out.family("switchyard_replica_in_flight", "gauge", "Attempts at the replica now.", load)
+    work = [(labels, round(replica.work, 6)) for labels, replica in replicas]
+    help_text = "Estimated work of the attempts at the replica now, in units of the fleet's protocol."
+    out.family("switchyard_replica_outstanding_work", "gauge", help_text, work)
     ejected = [(labels, int(replica.ejected_for_s is not None)) for labels, replica in replicas]
     out.family("switchyard_replica_ejected", "gauge", "1 while live traffic has taken it out.", ejected)
 

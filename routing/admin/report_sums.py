@@ -8,7 +8,16 @@ from collections.abc import Iterable, Mapping
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
 FLEET_COUNTERS = ("requests", "answered", "errors", "retries", "cancelled", "no_replica")
-REPLICA_COUNTERS = ("picked", "succeeded", "failed", "rejected", "ejections")
+REPLICA_COUNTERS = (
+    "picked",
+    "succeeded",
+    "failed",
+    "rejected",
+    "client_errors",
+    "cancelled",
+    "ejections",
+    "output_tokens",
+)
 
 
 class Totals:
@@ -59,6 +68,7 @@ def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool)
         setattr(into, field, getattr(into, field) + getattr(replica, field))
     if live:
         into.in_flight += replica.in_flight
+        into.work += replica.work
         if replica.ejected_for_s is not None:
             into.ejected_for_s = max(replica.ejected_for_s, into.ejected_for_s or 0.0)
 

@@ -72,6 +72,7 @@ class WorkerSlot:
         self._closed = asyncio.Event()
         self._heard_at = 0.0
         self._report: bytes | None = None
+        self._reported_at = 0.0
         self._leaving = False
         self._questions: dict[int, asyncio.Future[_Answer]] = {}
 
@@ -83,6 +84,11 @@ class WorkerSlot:
     def report(self) -> WorkerReport | None:
         """The present process's last report."""
         return None if self._report is None else decode_report(self._report)
+
+    @property
+    def report_age_s(self) -> float | None:
+        """Seconds since that report; ``None``: there is none."""
+        return None if self._report is None else max(time.monotonic() - self._reported_at, 0.0)
 
     def send(self, message: Message) -> None:
         if self._channel is not None:
@@ -191,6 +197,7 @@ class WorkerSlot:
         match message:
             case Reported():
                 self._report = message.report
+                self._reported_at = self._heard_at
             case Applied():
                 self.manifest = message.manifest
             case Tables():

@@ -61,6 +61,6 @@ def test_an_address_of_another_machine_is_refused() -> None:
         refuse_taken([PortUse(free_port(), "192.0.2.1", "the dashboard", "--port")])
 
 
-def test_without_examples_three_ports_are_taken() -> None:
-    assert len(programs.ports(UpOptions(examples=False))) == 3
-    assert len(programs.ports(UpOptions())) == 10
+def test_without_examples_seven_ports_are_taken() -> None:
+    assert len(programs.ports(UpOptions(examples=False))) == 7
+    assert len(programs.ports(UpOptions())) == 14

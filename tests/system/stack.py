@@ -19,6 +19,7 @@ from tests.server.rig import ROOT, until
 
 START_LIMIT_S = 110.0
 EXAMPLE_OFFSETS = (1, 2, 3, 4, 101, 102, 103)
+METRICS_OFFSETS = (10, 11, 12, 13)
 
 
 class Answer(NamedTuple):
@@ -42,6 +43,7 @@ class Stack:
         self.data = folder / "data"
         self.port, self.proxy_port, self.admin_port = free_ports(3)
         self.examples_port = free_examples_port()
+        self.metrics_port = self.examples_port + METRICS_OFFSETS[0]
         self.environment = clean_environment(self.data)
         self.said = ""
         self.process = subprocess.Popen(
@@ -61,6 +63,7 @@ class Stack:
         return [
             *("--data-dir", str(self.data), "--port", str(self.port), "--proxy-port", str(self.proxy_port)),
             *("--admin-port", str(self.admin_port), "--examples-port", str(self.examples_port)),
+            *("--metrics-port", str(self.metrics_port)),
         ]
 
     def _read(self) -> None:
@@ -115,7 +118,7 @@ class Stack:
 
     def open_ports(self) -> list[int]:
         ports = [self.port, self.proxy_port, self.admin_port]
-        ports += [self.examples_port + offset for offset in EXAMPLE_OFFSETS]
+        ports += [self.examples_port + offset for offset in EXAMPLE_OFFSETS + METRICS_OFFSETS]
         return [port for port in ports if is_open(port)]
 
     def sockets(self) -> list[Path]:
@@ -225,7 +228,7 @@ def free_ports(number: int) -> list[int]:
 def free_examples_port() -> int:
     """A port below the range that the kernel gives to outgoing connections, with its followers free."""
     for base in range(20_000 + os.getpid() % 50 * 200, 32_000, 110):
-        if not any(is_open(base + offset) for offset in EXAMPLE_OFFSETS):
+        if not any(is_open(base + offset) for offset in EXAMPLE_OFFSETS + METRICS_OFFSETS):
             return base
     raise AssertionError("no free range of ports")
 

@@ -1,0 +1,91 @@
+"""What each process exposes, as rows of ``docs/metrics.md``: name, kind, labels, words.
+
+    python -m tests.documented_metrics
+
+prints the rows of all tables, after a change of a metric.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (.*) \|$", re.M)
+
+
+class Row(NamedTuple):
+    name: str
+    """As a query says it: with ``_total`` where it is a counter, without ``_bucket``."""
+    kind: str
+    labels: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"| `{self.name}` | {self.kind} | {self.labels} | {self.words} |"
+
+
+def on_page(process: str) -> list[Row]:
+    """Rows of the table under the heading of this process."""
+    section = PAGE.read_text().partition(f"\n## {process}\n")[2].partition("\n## ")[0]
+    return [Row(*found) for found in ROW.findall(section)]
+
+
+def of_text(text: str) -> list[Row]:
+    """Families of an exposition that has a sample of each, by name."""
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.M))
+    kinds = dict(re.findall(r"^# TYPE (\S+) (.*)$", text, re.M))
+    rows = []
+    for name, kind in kinds.items():
+        sample = re.search(rf"^{name}(?:_bucket|_total)?(?:{{(.*?)}})? ", text, re.M)
+        labels = re.findall(r'(\w+)="', sample[1]) if sample and sample[1] else []
+        rows.append(Row(name, kind, ", ".join(label for label in labels if label != "le"), helps[name]))
+    return sorted(rows)
+
+
+def of_proxy() -> list[Row]:
+    from routing.admin.metrics import WorkerView, render
+    from routing.admin.report_sums import Totals
+    from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+
+    fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a")])
+    report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet])
+    view = WorkerView(0, os.getpid(), True, 0, report, 0.5)
+    return of_text(render([view], Totals(), False).decode())
+
+
+def of_role(role: str) -> list[Row]:
+    """Of a process of the control plane. Django is set up."""
+    from prometheus_client.metrics import MetricWrapperBase
+
+    from controlplane.observability import metrics, queues
+
+    rows = []
+    waiting = list(queues.Waiting().describe()) if role == "worker" else []
+    for each in [*metrics.OF_ROLE[role], *metrics.OwnState().collect(), *waiting]:  # type: ignore[index]
+        (family,) = each.describe() if isinstance(each, MetricWrapperBase) else (each,)
+        labels = each._labelnames if isinstance(each, MetricWrapperBase) else tuple(family.samples[0].labels)
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        rows.append(Row(name, family.type, ", ".join(labels), family.documentation))
+    return sorted(rows)
+
+
+ROLES = {
+    "web": "The web process",
+    "worker": "The Celery worker",
+    "beat": "Beat",
+    "conductor": "The conductor",
+}
+
+
+def main() -> None:
+    import django
+
+    django.setup()
+    for title, rows in {"The proxy": of_proxy(), **{t: of_role(r) for r, t in ROLES.items()}}.items():
+        print(f"\n## {title}\n\n| name | kind | labels | meaning |\n| --- | --- | --- | --- |")
+        print("\n".join(map(str, rows)))
+
+
+if __name__ == "__main__":
+    main()
