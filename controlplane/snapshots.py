@@ -7,12 +7,14 @@ it says, and the message of that write follows. The other way round, old content
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from controlplane.models import ClientKey, Fleet, Replica, TableState
 from routing.contract.client_keys import ALL_FLEETS
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
+from routing.contract.table import FleetSnapshot, Manifest, Match, ReplicaSpec, Version
 
 
 class TableVersions(NamedTuple):
@@ -102,15 +104,16 @@ def manifest() -> Manifest:
     snapshot may be newer already."""
     state = current_state()
     fleets = list(
-        Fleet.objects.order_by("name").values_list("name", "table_version", "aliases", "is_default")
+        Fleet.objects.order_by("name").values_list("name", "table_version", "aliases", "is_default", "match")
     )
     key_hashes = _key_hashes()
     return Manifest(
         epoch=state.epoch,
         version=state.manifest_version,
-        fleets={name: version for name, version, _, _ in fleets},
-        default=next((name for name, _, _, is_default in fleets if is_default), None),
-        aliases={alias: name for name, _, aliases, _ in fleets for alias in aliases},
+        fleets={name: version for name, version, *_ in fleets},
+        default=next((name for name, _, _, is_default, _ in fleets if is_default), None),
+        aliases={alias: name for name, _, aliases, *_ in fleets for alias in aliases},
+        matches={name: msgspec.convert(match, list[Match]) for name, *_, match in fleets if match},
         key_hashes=key_hashes,
         # Read anew: the first key, and its salt with it, may have come since.
         key_salt=current_state().key_salt if key_hashes else "",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from routing.contract.client_keys import salt_bytes
+from routing.contract.matches import MatchIndex
 from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.pool import Pool
 from routing.shared_counts import SharedCounts
@@ -27,6 +28,8 @@ class Table:
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
         self.default: Pool | None = None
+        self.matches: MatchIndex | None = None
+        """What the manifest says of hosts and paths; ``None``: nothing. The same object while that lasts."""
         self.refusals: dict[str, str] = {}
         """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
         self.on_manifest: Callable[[], None] = _nobody
@@ -54,6 +57,8 @@ class Table:
         if Version(manifest.epoch, manifest.version) <= self.version:
             return False
         check_manifest(manifest)
+        if manifest.matches != self.manifest.matches:
+            self.matches = MatchIndex(manifest.matches) if manifest.matches else None
         self.manifest = manifest
         for name in [name for name in self.fleets if name not in manifest.fleets]:
             self.fleets.pop(name).close()
@@ -111,6 +116,9 @@ def check_manifest(manifest: Manifest) -> None:
     for alias, name in manifest.aliases.items():
         if name not in manifest.fleets:
             raise TableRefused(f"{words}: alias {alias!r} stands for {name!r}, which is not among its fleets")
+    for name in manifest.matches:
+        if name not in manifest.fleets:
+            raise TableRefused(f"{words}: hosts or paths lead to {name!r}, which is not among its fleets")
     if manifest.key_hashes:
         try:
             salt_bytes(manifest.key_salt)

@@ -78,9 +78,7 @@ class ReplicaList(ApiView):
         "Register a replica, and say what it answers",
         rule_schemas.NEW_REPLICA,
         serializers.ReplicaRegistered,
-        OpenApiParameter(
-            "trial", str, enum=["yes", "no"], description="`no`: do not ask it."
-        ),
+        OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do not ask it."),
     )
     def post(self, request: Request, fleet: str) -> Response:
         """A trial that fails refuses nothing: models load for minutes. A forbidden address does."""

@@ -111,10 +111,16 @@ class HealthCounts(serializers.DictField):
     child = serializers.IntegerField()
 
 
+class Match(Row):
+    host = serializers.CharField(allow_blank=True, help_text="Empty: any.")
+    path_prefix = serializers.CharField(allow_blank=True, help_text="Empty: any.")
+
+
 class Fleet(Row):
     name = serializers.CharField()
     protocol = serializers.ChoiceField(choices=PROTOCOLS)
     aliases = serializers.ListField(child=serializers.CharField())
+    match = Match(many=True, help_text="Hosts and paths whose requests are its own.")
     served_model = serializers.CharField(allow_blank=True)
     default = serializers.BooleanField()
     strategy = serializers.CharField()

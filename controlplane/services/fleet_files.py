@@ -13,6 +13,7 @@ from controlplane.services import fleets, hardware, policies, replicas, revision
 from controlplane.services.writing import Writing, writing
 from routing.contract.defaults import without_defaults
 from routing.contract.fleet_file import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
+from routing.contract.table import Match
 
 
 def apply(file: FleetFile, actor: str, *, prune: bool = False) -> list[str]:
@@ -60,6 +61,7 @@ def _fleet(write: Writing, entry: FleetEntry) -> list[str]:
     settings = {
         "protocol": entry.protocol,
         "aliases": entry.aliases,
+        "match": [without_defaults(match) for match in entry.match],
         "served_model": entry.served_model,
         "default": entry.default,
         "probe": without_defaults(entry.probe),
@@ -121,13 +123,17 @@ def _settable(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _free_names(write: Writing, file: FleetFile) -> list[str]:
-    """Aliases that move from one fleet to another leave the first before the second takes them."""
+    """What moves from one fleet to another leaves the first before the second takes it."""
     wanted = {entry.name: entry for entry in file.fleets}
     lines = []
     for fleet in Fleet.objects.filter(name__in=wanted):
-        kept = [alias for alias in fleet.aliases if alias in wanted[fleet.name].aliases]
-        if kept != fleet.aliases:
-            lines += [f"fleet {fleet.name}: {line}" for line in fleets.put(write, fleet, {"aliases": kept})]
+        entry = wanted[fleet.name]
+        matches = [without_defaults(match) for match in entry.match]
+        kept = {
+            "aliases": [alias for alias in fleet.aliases if alias in entry.aliases],
+            "match": [match for match in fleet.match if match in matches],
+        }
+        lines += [f"fleet {fleet.name}: {line}" for line in fleets.put(write, fleet, kept)]
     return lines
 
 
@@ -153,6 +159,7 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
         name=fleet.name,
         protocol=fleet.protocol,  # type: ignore[arg-type]  # the column's choices are the literal's
         aliases=list(fleet.aliases),
+        match=msgspec.convert(fleet.match, list[Match]),
         served_model=fleet.served_model,
         default=fleet.is_default,
         policy=settings_values.policy_of(fleet.policy),

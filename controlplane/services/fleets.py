@@ -1,9 +1,10 @@
 """Registering, changing and removing fleets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db.models import F
+import msgspec
+from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, TableState
 from controlplane.services import replicas, revisions, settings_values
@@ -15,7 +16,9 @@ from controlplane.services.writing import Writing, check_version, table_state, w
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file_rules import check_fleet
+from routing.contract.fleet_file_whole import taken_match
 from routing.contract.probe_rules import check_probe
+from routing.contract.table import Match
 
 _NAME_STAYS = (
     "a fleet's name never changes, because its history and its clients hang on it: add the new name to "
@@ -23,6 +26,8 @@ _NAME_STAYS = (
 )
 _COLUMNS = {"default": "is_default"}
 """Fields that the row calls otherwise."""
+_UNSET: Mapping[str, Any] = {"aliases": [], "match": [], "served_model": "", "default": False, "probe": {}}
+"""What ``null`` in a change means: not set."""
 
 
 def create(settings: Mapping[str, Any], actor: str) -> Change:
@@ -55,6 +60,7 @@ def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
         name=kept["name"],
         protocol=kept["protocol"],
         aliases=kept.get("aliases", []),
+        match=_stored_match(kept.get("match", [])),
         served_model=kept.get("served_model", ""),
         is_default=kept.get("default", False),
         policy=without_defaults(settings_values.policy_of(kept.get("policy", {}))),
@@ -73,14 +79,18 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
     with writing(actor) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
-        given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
+        given = {
+            key: _UNSET.get(key) if value is None else value
+            for key, value in changes.items()
+            if not (key == "name" and value == name)
+        }
         elsewhere = [
             *immutable(given, ["name"], _NAME_STAYS),
             *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
             *immutable(given, ["replicas"], f"change them at /api/v1/fleets/{name}/replicas"),
         ]
         probe_changes = given.get("probe")
-        if isinstance(probe_changes, Mapping):
+        if isinstance(probe_changes, Mapping) and changes["probe"] is not None:
             given["probe"] = _probe_merged(fleet.probe, probe_changes)
         kept = accepted(check_fleet(given, partial=True), elsewhere)
         lines = put(write, fleet, kept)
@@ -92,6 +102,8 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     given = {_COLUMNS.get(name, name): value for name, value in kept.items()}
     if "probe" in given:
         given["probe"] = without_defaults(settings_values.probe_of(given["probe"]))
+    if "match" in given:
+        given["match"] = _stored_match(given["match"])
     fields = {name: value for name, value in given.items() if value != getattr(fleet, name)}
     if not fields:
         return []
@@ -101,7 +113,7 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     if fields.get("is_default"):
         _take_default(write, fleet.name)
     write.save_fleet(fleet, **fields)
-    if {"aliases", "is_default"} & fields.keys():
+    if {"aliases", "match", "is_default"} & fields.keys():
         write.manifest_changed()
     write.audit("fleets.update", fleet.name, before, fields)
     text = f"{write.actor} changed fleet {fleet.name}: {'; '.join(lines)}"
@@ -131,6 +143,7 @@ def described(fleet: Fleet) -> dict[str, Any]:
     return {
         "protocol": fleet.protocol,
         "aliases": fleet.aliases,
+        "match": fleet.match,
         "served_model": fleet.served_model,
         "is_default": fleet.is_default,
         "policy": fleet.policy,
@@ -175,4 +188,21 @@ def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:
             message = f'the alias "{alias}" is already {taken[alias]}: choose another'
             problems.append(FieldProblem(f"/aliases/{index}", message))
         taken[alias] = "listed here"
-    refuse(problems)
+    refuse([*problems, *_match_problems(kept, name, others)])
+
+
+def _match_problems(kept: Mapping[str, Any], name: str, others: QuerySet[Fleet]) -> Iterator[FieldProblem]:
+    """A host and path lead to one fleet only."""
+    taken = {
+        match: other
+        for other, matches in others.exclude(name=name).values_list("name", "match")
+        for match in msgspec.convert(matches, list[Match])
+    }
+    for index, match in enumerate(msgspec.convert(kept.get("match", []), list[Match])):
+        if match in taken:
+            yield FieldProblem(f"/match/{index}", taken_match(match, taken[match], name))
+        taken.setdefault(match, name)
+
+
+def _stored_match(match: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [without_defaults(one) for one in msgspec.convert(match, list[Match])]

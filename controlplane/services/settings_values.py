@@ -60,4 +60,6 @@ def shown(value: Any) -> str:
         return "not set"
     if isinstance(value, list):
         return ", ".join(map(shown, value)) or "none"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {shown(part)}" for name, part in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)

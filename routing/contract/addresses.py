@@ -73,7 +73,7 @@ def parse_base_url(text: str) -> BaseUrl:
     if "@" in authority:
         raise ValueError("a base URL holds no user name or password: remove everything up to the @")
     host, port = _split_port(authority)
-    return BaseUrl(_host(host), port, _path_prefix(path) if slash else "")
+    return BaseUrl(_host(host), port, path_prefix(path) if slash else "")
 
 
 def normalise_url(text: str) -> str:
@@ -166,7 +166,8 @@ def _ip_address(text: str, version: int) -> str:
     return str(address)
 
 
-def _path_prefix(path: str) -> str:
+def path_prefix(path: str) -> str:
+    """A path, given without its first slash, as it is kept: ``/a/b``, or empty. Raises ValueError."""
     segments = path.rstrip("/").split("/")
     if segments == [""]:
         return ""

@@ -30,6 +30,7 @@ def compile_file(
         fleets={fleet.name: version for fleet in file.fleets},
         default=next((fleet.name for fleet in file.fleets if fleet.default), None),
         aliases={alias: fleet.name for fleet in file.fleets for alias in fleet.aliases},
+        matches={fleet.name: fleet.match for fleet in file.fleets if fleet.match},
     )
     return manifest, snapshots
 

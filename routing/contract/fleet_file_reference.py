@@ -13,18 +13,20 @@ import msgspec
 
 from routing.contract.defaults import default_of
 from routing.contract.field_rules import ListOf, Number, Rule, Section
-from routing.contract.fleet_file_rules import FILE, FLEET, HARDWARE, REPLICA
+from routing.contract.fleet_file_rules import FILE, FLEET, HARDWARE, MATCH, REPLICA
 from routing.contract.fleet_file_structs import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
 from routing.contract.policy import Ejection, Policy, Retries, Timeouts
 from routing.contract.policy_rules import EJECTION, POLICY, RETRIES, TIMEOUTS
 from routing.contract.presets import PRESETS
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE
+from routing.contract.table import Match
 
 SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "file": (FILE, FleetFile),
     "hardware": (HARDWARE, HardwareEntry),
     "fleet": (FLEET, FleetEntry),
+    "match": (MATCH, Match),
     "replica": (REPLICA, ReplicaEntry),
     "policy": (POLICY, Policy),
     "timeouts": (TIMEOUTS, Timeouts),

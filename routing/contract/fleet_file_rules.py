@@ -20,6 +20,7 @@ from routing.contract.field_rules import (
     count,
 )
 from routing.contract.fleet_file_structs import FILE_VERSION
+from routing.contract.matches import normalise_host, normalise_path
 from routing.contract.names import SLUG_RULE, alias_problem, is_slug
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
@@ -93,6 +94,33 @@ REPLICA = Section(
     reserved=frozenset({"accelerators", "memory_bytes", "site", "version", "credential"}),
 )
 
+
+def _something_to_match(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    host, path = fields.get("host", ""), fields.get("path_prefix", "")
+    misspelt = fields.keys() - {"host", "path_prefix"}
+    if not misspelt and host == "" and isinstance(path, str) and not path.strip("/"):
+        message = "matches every request: give it a host or a path_prefix, or set default: true on the fleet"
+        problems.append(FieldProblem(at, message))
+
+
+MATCH = Section(
+    words="Requests of a fleet, by host and path.",
+    what="a match",
+    fields={
+        "host": Text(
+            words="A name, or `*.` and what it ends with; without a port. Not set: any host.",
+            what="host name",
+            check=normalise_host,
+        ),
+        "path_prefix": Text(
+            words="Whole segments that the path begins with; it is forwarded as it is. Not set: any path.",
+            what="path",
+            check=normalise_path,
+        ),
+    },
+    afterwards=_something_to_match,
+)
+
 FLEET = Section(
     words="All replicas that serve one model.",
     what="a fleet",
@@ -109,12 +137,16 @@ FLEET = Section(
             what="model name",
             check=_served_model,
         ),
+        "match": ListOf(
+            words="Hosts and paths whose requests are this fleet's.",
+            item=MATCH,
+            plural="matches",
+        ),
         "default": Flag(words="Takes requests that name no fleet. At most one fleet."),
         "policy": POLICY,
         "probe": PROBE,
         "replicas": ListOf(words="Its replicas.", item=REPLICA, plural="replicas"),
     },
-    reserved=frozenset({"match"}),
 )
 
 FILE = Section(

@@ -7,7 +7,7 @@ import msgspec
 
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.table import AdminState, Protocol
+from routing.contract.table import AdminState, Match, Protocol
 
 FILE_VERSION = 1
 
@@ -42,6 +42,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol
     aliases: list[str] = []
     served_model: str = ""
+    match: list[Match] = []
+    """Normalised (:mod:`routing.contract.matches`)."""
     default: bool = False
     policy: Policy = Policy()
     probe: Probe = Probe()

@@ -5,10 +5,15 @@ fields; whatever is not of the right type is passed over here, being reported th
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
+import msgspec
+
 from routing.contract.field_rules import FieldProblem, Problems, did_you_mean
+from routing.contract.matches import normalised, words_of
 from routing.contract.policy_rules import POLICY, StrategyRules, strategy_problems
+from routing.contract.table import Match
 
 _Part = tuple[str, Mapping[str, Any]]
 """(JSON pointer, group of fields)."""
@@ -26,6 +31,7 @@ def problems_of_the_whole(
     _unique_names(classes, problems)
     _unique_names(fleets, problems)
     _unique_aliases(fleets, problems)
+    _unique_matches(fleets, problems)
     _one_default(fleets, problems)
     for fleet in fleets:
         replicas = list(_parts(fleet, "replicas"))
@@ -71,6 +77,38 @@ def _unique_aliases(fleets: list[_Part], problems: Problems) -> None:
                 problems.append(FieldProblem(f"{pointer}/aliases/{index}", message))
             else:
                 taken[alias] = f"an alias of fleet {fields.get('name')}"
+
+
+def _unique_matches(fleets: list[_Part], problems: Problems) -> None:
+    first: dict[Match, str] = {}
+    for fleet in fleets:
+        name = str(fleet[1].get("name"))
+        for pointer, fields in _parts(fleet, "match"):
+            match = _readable_match(fields)
+            taken_by = first.setdefault(match, name) if match is not None else name
+            if match is not None and (taken_by != name or _listed_before(fleet, pointer, match)):
+                problems.append(FieldProblem(pointer, taken_match(match, taken_by, name)))
+
+
+def _listed_before(fleet: _Part, pointer: str, match: Match) -> bool:
+    """Whether the same fleet lists it further up."""
+    above = takewhile(lambda part: part[0] != pointer, _parts(fleet, "match"))
+    return any(_readable_match(fields) == match for _, fields in above)
+
+
+def _readable_match(fields: Mapping[str, Any]) -> Match | None:
+    try:
+        match = normalised(msgspec.convert(fields, Match))
+        return match if match != Match() else None
+    except ValueError:  # msgspec's own among them; reported elsewhere
+        return None
+
+
+def taken_match(match: Match, taken_by: str, fleet: str) -> str:
+    """Why ``fleet`` cannot have a match that ``taken_by`` has."""
+    if taken_by == fleet:
+        return f"{words_of(match)} is listed twice: remove one"
+    return f"{words_of(match)} leads to fleet {taken_by} already: fleet {fleet} needs another host or path"
 
 
 def _one_default(fleets: list[_Part], problems: Problems) -> None:

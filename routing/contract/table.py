@@ -74,10 +74,12 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests that belong to a fleet by host and path. Reserved: not implemented yet."""
+    """Requests that belong to a fleet by host and path (:mod:`routing.contract.matches`)."""
 
     host: str = ""
+    """``name`` or ``*.suffix``, normalised; empty: any."""
     path_prefix: str = ""
+    """Begins with a slash, ends without one; empty: any."""
 
 
 class AcceleratorSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +100,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Fleet that takes requests which name none."""
     aliases: dict[str, str] = {}
     matches: dict[str, list[Match]] = {}
+    """Fleet name → requests that belong to it where nothing in the request names a fleet before them."""
     accelerators: list[AcceleratorSpec] = []
     key_hashes: dict[str, list[str]] = {}
     """Hash of each client key in force → names of the fleets that it opens; ``["*"]``: every fleet. A key

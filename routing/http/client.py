@@ -162,6 +162,12 @@ class ClientConnection(ClientLife):
             self._body.resume(monotonic())
         self._reading.go_on(UPLOAD)
 
+    # Called by the host.
+
+    def forget_heads(self) -> None:
+        self._known = b""
+        self._known_head = self._ready = self._template = None
+
     # Reading requests.
 
     def _serve(self, data: bytes, position: int) -> None:

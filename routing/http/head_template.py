@@ -61,6 +61,7 @@ class HeadTemplate:
         head.content_length = known.content_length
         head.request_id = known.request_id
         head.key = known.key
+        head.host = known.host
         fields = self._fields
         position = start + self._size
         for kind, after, size, forwarded in self._holes:

@@ -55,7 +55,10 @@ def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
             if has_host:
                 raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
             has_host = True
-            _check_host(value.rstrip(b" \t"))
+            host = fields[match.start(2) : end].rstrip(b" \t")
+            _check_host(host)
+            # What stands in the target comes before it (RFC 9112 §3.2.2).
+            head.host = head.host or host
         elif name in CREDENTIALS:
             key = CLIENT_KEY.search(fields[match.start(2) : end])
             if key is None:

@@ -12,6 +12,7 @@ class RequestHead:
         "fields",
         "fleet",
         "forwarded_for",
+        "host",
         "keep_alive",
         "key",
         "max_forwards",
@@ -30,6 +31,8 @@ class RequestHead:
         """Origin-form (``/path?query``) or ``*``."""
         self.minor = minor
         """0 or 1, of ``HTTP/1.x``."""
+        self.host = b""
+        """Whom the client means to speak to, port and all; empty: HTTP/1.0 need not say."""
         self.fields = b""
         """Those to forward, each preceded by CRLF, none after the last. Content-Length stands in here as it
         came, Host and Transfer-Encoding do not."""

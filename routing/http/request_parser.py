@@ -45,6 +45,8 @@ def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> Req
     if len(fields) >= 4 * limits.max_fields and fields.count(b"\r\n") >= limits.max_fields:
         raise _too_many_fields(limits)
     head = RequestHead(method, target, 1)
+    if host is not None:
+        head.host = host
     read_hop_fields(head, fields, host is not None)
     return head
 
@@ -82,15 +84,18 @@ def _request_line(line: bytes, limits: Limits) -> RequestHead:
         raise RequestRefused(
             400, "bad_target", "the request target holds a character that must be percent-encoded"
         )
+    authority = b""
     if not target.startswith(b"/"):
-        target = _other_form(method, target)
-    return RequestHead(method, target, int(minor))
+        target, authority = _other_form(method, target)
+    head = RequestHead(method, target, int(minor))
+    head.host = authority
+    return head
 
 
-def _other_form(method: bytes, target: bytes) -> bytes:
-    """Origin-form of an absolute-form target, or ``*``."""
+def _other_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
+    """Origin-form and authority of an absolute-form target; ``*`` has none."""
     if target == b"*" and method == b"OPTIONS":
-        return target
+        return target, b""
     absolute = _ABSOLUTE.match(target)
     if absolute is None:
         raise RequestRefused(400, "bad_target", "the request target must begin with / or http://")
@@ -100,9 +105,8 @@ def _other_form(method: bytes, target: bytes) -> bytes:
     if HOST.match(authority) is None:
         raise RequestRefused(400, "bad_target", "the host in the request target is not valid")
     if not path and method == b"OPTIONS":
-        return b"*"
-    rest: bytes = path
-    return rest if rest.startswith(b"/") else b"/" + rest
+        return b"*", authority
+    return (path if path.startswith(b"/") else b"/" + path), authority
 
 
 def head_too_large(data: bytes | bytearray, start: int, limits: Limits) -> RequestRefused:

@@ -52,6 +52,9 @@ class Client(Protocol):
     def close_if_idle(self) -> None:
         """Close between two requests, where nothing is lost by it."""
 
+    def forget_heads(self) -> None:
+        """Read the next head anew, even if it is the same: what was concluded from it no longer holds."""
+
 
 class Exchange(Protocol):
     """One request and its answer, as a client connection sees it."""

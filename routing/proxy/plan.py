@@ -1,10 +1,12 @@
 """What a request's head alone says about where it goes. Worked out once for heads that say the same.
 
 In this order a fleet is named by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
-field ``X-Switchyard-Fleet``, the ``model`` of an OpenAI body; else the default fleet takes it. Whatever
-stands outside the body comes first, so that such a request streams through without being read.
+field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else the
+default fleet takes it. Whatever stands outside the body comes first, so that such a request streams through
+without being read.
 """
 
+from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference
 from routing.protocols.errors import protocol_of_path
@@ -20,7 +22,7 @@ class Plan:
 
     __slots__ = ("kind", "name", "protocol", "target", "v2")
 
-    def __init__(self, head: RequestHead, via_name: bytes) -> None:
+    def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self.kind = DEFAULT
         self.name = ""
         """Of a fleet or alias, where the kind is ``NAMED``."""
@@ -31,12 +33,12 @@ class Plan:
         """What the caller most likely speaks, for errors while no fleet is known."""
         if head.via is not None and _was_here(head.via, via_name):
             self.kind = LOOP
-        elif _is_local(head):
+        elif head.method == b"OPTIONS" and (head.target == b"*" or head.max_forwards == 0):
             self.kind = LOCAL
         else:
-            self._find(head)
+            self._find(head, matches)
 
-    def _find(self, head: RequestHead) -> None:
+    def _find(self, head: RequestHead, matches: MatchIndex | None) -> None:
         target = head.target
         if target.startswith(_FLEETS):
             rest = target[len(_FLEETS) :]
@@ -51,6 +53,10 @@ class Plan:
             self._named(model)
         elif head.fleet is not None:
             self._named(head.fleet.decode("utf-8", "replace"))
+        elif matches is not None and (fleet := matches.find(head.host, target)) is not None:
+            self._named(fleet)
+        elif _asks_for_models(head):
+            self.kind = LOCAL
         elif head.method == b"POST" and target.startswith(b"/v1/"):
             self.kind = IN_BODY
 
@@ -59,13 +65,10 @@ class Plan:
         self.name = name
 
 
-def _is_local(head: RequestHead) -> bool:
-    if head.method == b"OPTIONS":
-        return head.target == b"*" or head.max_forwards == 0
-    return (
-        head.method in (b"GET", b"HEAD")
-        and head.fleet is None
-        and (head.target == _MODELS or head.target.startswith((_MODELS + b"/", _MODELS + b"?")))
+def _asks_for_models(head: RequestHead) -> bool:
+    """For the list that the proxy itself gives, of all fleets."""
+    return head.method in (b"GET", b"HEAD") and (
+        head.target == _MODELS or head.target.startswith((_MODELS + b"/", _MODELS + b"?"))
     )
 
 
@@ -75,17 +78,23 @@ def _was_here(via: bytes, name: bytes) -> bool:
 
 
 class Plans:
-    """Plans made before, for requests where only the target matters. Bounded: forgets all when full."""
+    """Plans made before, for requests where only the target matters. Bounded: forgets all when full.
 
-    __slots__ = ("_by_target", "_via_name")
+    Of one set of matches: where those change, plans are made anew, kept ones included.
+    """
+
+    __slots__ = ("_by_target", "_via_name", "matches")
 
     MOST, LONGEST = 1024, 256
 
-    def __init__(self, via_name: bytes) -> None:
+    def __init__(self, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self._via_name = via_name
+        self.matches = matches
         self._by_target: dict[bytes, Plan] = {}
 
     def plan(self, head: RequestHead) -> Plan:
+        if self.matches is not None:
+            return Plan(head, self._via_name, self.matches)
         target = head.target
         if not (head.plain and head.fleet is None and head.method == b"POST" and len(target) < self.LONGEST):
             return Plan(head, self._via_name)

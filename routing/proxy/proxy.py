@@ -42,7 +42,6 @@ class Proxy:
         self.sweeper = Sweeper(self._loop)
         self.hangups = HangupWatch(self._loop)
         self.writes = WriteBatch(self._loop)
-        self.plans = Plans(self.via_name)
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
         self.keys: ClientKeys
@@ -52,11 +51,12 @@ class Proxy:
         self._keys_required = False
         self._access_log: AccessLog | None = None
         self._follow_keys()
-        table.on_manifest = self._follow_keys
+        table.on_manifest = self._follow_manifest
         self.rejected = 0
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
         self._clients: set[Client] = set()
+        self.plans = Plans(self.via_name, table.matches)
         self.searched_bytes = 0
         """Bytes of bodies that are being read to find the model in them."""
 
@@ -78,6 +78,14 @@ class Proxy:
         """From now on no request is served without a client key, even while none exists."""
         self._keys_required = True
         self._follow_keys()
+
+    def _follow_manifest(self) -> None:
+        self._follow_keys()
+        matches = self.table.matches
+        if matches is not self.plans.matches:
+            self.plans = Plans(self.via_name, matches)
+            for client in self._clients:
+                client.forget_heads()
 
     def _follow_keys(self) -> None:
         """After each manifest. Requests that are being served go on as they were let in."""

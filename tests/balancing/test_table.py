@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from routing.contract.table import Manifest, Version
+from routing.contract.table import Manifest, Match, Version
 from routing.outcome import Outcome
 from routing.pool import Refusal
 from routing.shared_counts import SharedCounts
@@ -114,6 +114,7 @@ def test_what_cannot_be_routed_from_is_refused_and_the_last_good_one_kept(
     [
         ({"default": "nobody"}, "default fleet 'nobody' is not among its fleets"),
         ({"aliases": {"chat": "nobody"}}, "alias 'chat' stands for 'nobody'"),
+        ({"matches": {"nobody": [Match(host="a.test")]}}, "hosts or paths lead to 'nobody'"),
     ],
 )
 def test_a_manifest_that_contradicts_itself_is_refused(table, changes, words):

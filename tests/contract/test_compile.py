@@ -8,6 +8,7 @@ from routing.contract.policy import Policy
 from routing.contract.table import (
     FleetSnapshot,
     Manifest,
+    Match,
     ReplicaSpec,
     decode_manifest,
     decode_snapshot,
@@ -21,6 +22,7 @@ fleets:
   - name: llm
     protocol: openai
     aliases: [chat]
+    match: [{host: LLM.corp.example, path_prefix: /v1/}, {host: "*.corp.example"}]
     served_model: org/Model
     default: true
     policy: {strategy: round_robin, max_concurrency: 8}
@@ -36,7 +38,12 @@ fleets:
 def test_the_manifest_says_how_requests_find_their_fleet() -> None:
     manifest, _ = compile_file(FILE, epoch=3, version=9)
     assert manifest == Manifest(
-        epoch=3, version=9, fleets={"llm": 9, "digits": 9}, default="llm", aliases={"chat": "llm"}
+        epoch=3,
+        version=9,
+        fleets={"llm": 9, "digits": 9},
+        default="llm",
+        aliases={"chat": "llm"},
+        matches={"llm": [Match(host="llm.corp.example", path_prefix="/v1"), Match(host="*.corp.example")]},
     )
 
 

@@ -146,6 +146,54 @@ CASES = {
         ],
     ),
     "an empty alias": (FLEET + "    aliases: ['']\n", ["4:15 fleets[0].aliases[0]: must not be empty"]),
+    "matches that lead to two fleets, or are listed twice": (
+        FLEET
+        + "    match: [{host: A.test, path_prefix: /v1/}, {path_prefix: /x}, {path_prefix: /x/}]\n"
+        + "  - {name: llm, protocol: openai, match: [{path_prefix: /v1, host: a.test.}]}\n",
+        [
+            "4:67 fleets[0].match[2]: path /x is listed twice: remove one",
+            "5:43 fleets[1].match[0]: host a.test, path /v1 leads to fleet digits already: "
+            "fleet llm needs another host or path",
+        ],
+    ),
+    "matches that match nothing or everything": (
+        FLEET
+        + """\
+    match:
+      - {host: "https://a.test"}
+      - {host: "a.test:443"}
+      - {host: "a.*.test"}
+      - {host: "a b"}
+      - {path_prefix: v1}
+      - {path_prefix: /a//b}
+      - {path_prefix: /a/../b}
+      - {path_prefix: "/a?b"}
+      - {path_prefix: /fleets/llm}
+      - {path_prefix: /}
+      - {}
+      - {hosts: a.test}
+""",
+        [
+            '5:16 fleets[0].match[0].host: "https://a.test" is not a host: write the name alone, as in '
+            "llm.corp.example",
+            '6:16 fleets[0].match[1].host: "a.test:443" has a port: requests are matched by name alone, so '
+            "leave it out",
+            '7:16 fleets[0].match[2].host: "a.*.test": a * stands only at the beginning, as in '
+            "*.corp.example",
+            '8:16 fleets[0].match[3].host: "a b" is not a host name: use letters, digits, hyphens and dots',
+            '9:23 fleets[0].match[4].path_prefix: "v1" does not begin with a slash: write /v1',
+            '10:23 fleets[0].match[5].path_prefix: the path holds "//": remove the empty part',
+            '11:23 fleets[0].match[6].path_prefix: the path holds "." or "..": write the path it leads to',
+            '12:23 fleets[0].match[7].path_prefix: a path has no query: remove everything from "?" on',
+            "13:23 fleets[0].match[8].path_prefix: a path below /fleets/ names its fleet already: choose "
+            "another",
+            "14:9 fleets[0].match[9]: matches every request: give it a host or a path_prefix, or set "
+            "default: true on the fleet",
+            "15:9 fleets[0].match[10]: matches every request: give it a host or a path_prefix, or set "
+            "default: true on the fleet",
+            '16:10 fleets[0].match[11].hosts: unknown field "hosts"; did you mean "host"?',
+        ],
+    ),
     "two default fleets": (
         FLEET + "    default: true\n  - {name: llm, protocol: openai, default: true}\n",
         ["5:44 fleets[1].default: fleet digits is the default already: only one fleet can be"],
@@ -220,7 +268,6 @@ accelerators: []
 fleets:
   - name: digits
     protocol: open-inference
-    match: [{host: h}]
     policy:
       queue: {size: 1}
       locality: {prefer: site}
@@ -230,17 +277,16 @@ fleets:
 """,
         [
             '1:1 accelerators: "accelerators" is reserved and not implemented yet: remove it',
-            '5:5 fleets[0].match: "match" is reserved and not implemented yet: remove it',
-            '7:7 fleets[0].policy.queue: "queue" is reserved and not implemented yet: remove it',
-            '8:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
-            '9:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
-            '11:36 fleets[0].replicas[0].accelerators: "accelerators" is reserved and not implemented yet: '
+            '6:7 fleets[0].policy.queue: "queue" is reserved and not implemented yet: remove it',
+            '7:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
+            '8:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
+            '10:36 fleets[0].replicas[0].accelerators: "accelerators" is reserved and not implemented yet: '
             "remove it",
-            '11:55 fleets[0].replicas[0].memory_bytes: "memory_bytes" is reserved and not implemented yet: '
+            '10:55 fleets[0].replicas[0].memory_bytes: "memory_bytes" is reserved and not implemented yet: '
             "remove it",
-            '11:72 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
-            '11:81 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
-            '11:93 fleets[0].replicas[0].credential: "credential" is reserved and not implemented yet: '
+            '10:72 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
+            '10:81 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
+            '10:93 fleets[0].replicas[0].credential: "credential" is reserved and not implemented yet: '
             "remove it",
         ],
     ),

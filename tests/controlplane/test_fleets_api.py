@@ -7,8 +7,9 @@ import pytest
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica
 from routing.contract import redis_keys
-from routing.contract.table import decode_manifest, decode_snapshot
+from routing.contract.table import Match, decode_manifest, decode_snapshot
 from tests.controlplane.conftest import LLM, Api
+from tests.controlplane.test_replicas_api import store_frame
 
 
 def manifest(redis_client: Any) -> Any:
@@ -48,7 +49,9 @@ def test_create_with_replicas(api: Api, redis_client: Any) -> None:
         ({"aliases": ["other"]}, "/aliases/0", "already the name of fleet other"),
         ({"name": "taken"}, "/name", "already an alias of fleet other"),
         ({"protocoll": "openai"}, "/protocoll", 'did you mean "protocol"?'),
-        ({"match": [{"host": "x"}]}, "/match", "reserved and not implemented yet"),
+        ({"match": [{"host": "x:80"}]}, "/match/0/host", "leave it out"),
+        ({"match": [{"host": "taken.test"}]}, "/match/0", "leads to fleet other already: fleet llm needs"),
+        ({"match": [{"path_prefix": "/a"}, {"path_prefix": "/a/"}]}, "/match/1", "listed twice"),
         ({"probe": {"preset": "vlm"}}, "/probe/preset", 'did you mean "vllm"?'),
         ({"policy": {"strategy": "best"}}, "/policy/strategy", 'unknown strategy "best"'),
         ({"policy": {"slo": {}}}, "/policy/slo", "reserved"),
@@ -61,7 +64,7 @@ def test_create_with_replicas(api: Api, redis_client: Any) -> None:
 def test_refused_and_explained(
     api: Api, make_fleet: Callable[..., str], change: Any, pointer: str, words: str
 ) -> None:
-    make_fleet("other", aliases=["taken"])
+    make_fleet("other", aliases=["taken"], match=[{"host": "taken.test"}])
     api.post("/hardware-classes", {"name": "h100"})
     answer = api.post("/fleets", {**LLM, **change})
     assert answer.status_code == 400, answer.content
@@ -113,6 +116,27 @@ def test_change_aliases_and_probe(api: Api, llm: str, redis_client: Any) -> None
     assert body["probe"] | {"preset": "llama.cpp", "period_s": 5.0} == body["probe"]
     assert manifest(redis_client).aliases == {"chat": "llm", "talk": "llm"}
     assert body["revision"] == 1
+
+
+def test_hosts_and_paths(api: Api, llm: str, redis_client: Any) -> None:
+    wanted = {"match": [{"host": "LLM.test"}, {"path_prefix": "/v1/"}]}
+    body = api.patch("/fleets/llm", wanted).json()
+    assert body["match"] == [{"host": "llm.test", "path_prefix": ""}, {"host": "", "path_prefix": "/v1"}]
+    assert body["changed"] == ["match: none → host llm.test, path_prefix /v1"]
+    assert manifest(redis_client).matches == {"llm": [Match(host="llm.test"), Match(path_prefix="/v1")]}
+    assert api.patch("/fleets/llm", wanted).json()["changed"] == []
+    assert api.patch("/fleets/llm", {"match": None}).json()["match"] == []
+    assert manifest(redis_client).matches == {}
+
+
+def test_null_goes_back_to_the_default(api: Api, make_fleet: Callable[..., str]) -> None:
+    make_fleet("x", aliases=["y"], served_model="z", default=True, probe={"preset": "vllm"})
+    names = ("aliases", "served_model", "default", "probe")
+    body = api.patch("/fleets/x", dict.fromkeys(names)).json()
+    assert [body[name] for name in names[:3]] == [[], "", False]
+    assert body["probe"]["preset"] == "http"
+    assert api.patch("/fleets/x", {"protocol": None}).json()["errors"][0]["pointer"] == "/protocol"
+    assert api.patch("/fleets/x", {"nothing": None}).json()["errors"][0]["pointer"] == "/nothing"
 
 
 def test_a_new_preset_forgets_what_fitted_the_old_one(api: Api, make_fleet: Callable[..., str]) -> None:
@@ -171,6 +195,29 @@ def test_a_fleet_made_anew_is_newer_than_what_proxies_hold(api: Api, llm: str, r
     body = api.post("/fleets", {"name": "llm", "protocol": "generic"}).json()
     assert body["table_version"] == "1:3"
     assert manifest(redis_client).fleets == {"llm": 3}
+
+
+def test_live_traffic_is_not_deleted_by_mistake(api: Api, llm: str, redis_client: Any) -> None:
+    store_frame(redis_client)
+    answer = api.delete("/fleets/llm")
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == (
+        "Fleet llm has live traffic: 1 requests a second, 3 in flight. Deleting it ends service to its "
+        "clients, and removes its 1 replicas and all revisions for good. To do it nevertheless: "
+        "DELETE /api/v1/fleets/llm?confirm=llm"
+    )
+    wrong = api.delete("/fleets/llm?confirm=lm")
+    assert (wrong.status_code, wrong.json()["detail"]) == (
+        400,
+        'confirm says "lm", but the fleet is called "llm".',
+    )
+    assert Fleet.objects.exists()
+    assert api.delete("/fleets/llm?confirm=llm").status_code == 204
+
+
+def test_old_traffic_needs_no_confirmation(api: Api, llm: str, redis_client: Any) -> None:
+    store_frame(redis_client, age_s=60)
+    assert api.delete("/fleets/llm").status_code == 204
 
 
 def test_unknown_fleet_is_answered_with_the_likely_one(api: Api, llm: str) -> None:

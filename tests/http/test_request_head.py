@@ -112,6 +112,21 @@ def test_what_is_forwarded(fields: bytes, forwarded: bytes | None) -> None:
     assert read.fields == (b"\r\n" + fields if forwarded is None else forwarded)
 
 
+@pytest.mark.parametrize(
+    ("head", "host"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: A.test:81\r\n\r\n", b"A.test:81"),
+        (b"GET / HTTP/1.1\r\nAccept: */*\r\nhOST:  A.test:81 \r\n\r\n", b"A.test:81"),
+        (b"GET http://b.test:1/x HTTP/1.1\r\nHost: A.test\r\n\r\n", b"b.test:1"),
+        (b"GET / HTTP/1.0\r\n\r\n", b""),
+        (b"GET / HTTP/1.0\r\nHost: [::1]:80\r\n\r\n", b"[::1]:80"),
+    ],
+)
+def test_whom_the_client_speaks_to(head: bytes, host: bytes) -> None:
+    assert parse(head).host == host
+    assert b"test" not in parse(head).fields
+
+
 def test_what_is_taken_note_of() -> None:
     read = parse(
         b"OPTIONS / HTTP/1.1\r\nHost: a.test\r\nVia: 1.1 a\r\nVia: 1.1 b\r\nX-Forwarded-For: 1.1.1.1\r\n"

@@ -12,7 +12,7 @@ import h11
 from msgspec.structs import replace
 
 from routing.contract.policy import Policy
-from routing.contract.table import FleetSnapshot, Manifest, Protocol, ReplicaSpec
+from routing.contract.table import FleetSnapshot, Manifest, Match, Protocol, ReplicaSpec
 from routing.proxy import Proxy, ProxySettings
 from routing.table import Table
 
@@ -324,15 +324,24 @@ class Rig:
         served_model: str = "",
         aliases: tuple[str, ...] = (),
         default: bool = True,
+        match: tuple[Match, ...] = (),
     ) -> None:
         """Add a fleet to the table, or replace it."""
         self._version += 1
         old = self.table.manifest
         fleets = {**old.fleets, name: self._version}
         names = {**old.aliases, **dict.fromkeys(aliases, name)}
+        matches = {**old.matches, name: list(match)}
         chosen = name if default else old.default
         self.table.apply_manifest(
-            Manifest(epoch=1, version=self._version, fleets=fleets, aliases=names, default=chosen)
+            Manifest(
+                epoch=1,
+                version=self._version,
+                fleets=fleets,
+                aliases=names,
+                matches={fleet: listed for fleet, listed in matches.items() if listed},
+                default=chosen,
+            )
         )
         self.table.apply_snapshot(
             FleetSnapshot(
