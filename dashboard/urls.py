@@ -9,6 +9,7 @@ urlpatterns = [
     path("", views.overview, name="overview"),
     path("fleets/<str:name>", views.fleet, name="fleet"),
     path("hardware", views.hardware, name="hardware"),
+    path("events", views.events, name="events"),
     path("login", accounts.Login.as_view(), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     path("password", accounts.ChangePassword.as_view(), name="password"),

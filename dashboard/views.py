@@ -36,6 +36,15 @@ def hardware(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/hardware.html", _shell("hardware"))
 
 
+@never_cache
+@require_safe
+@login_required
+def events(request: HttpRequest) -> HttpResponse:
+    return render(
+        request, "dashboard/events.html", {"events_days": settings.EVENTS_DAYS, **_shell("events")}
+    )
+
+
 def _shell(page: str) -> dict[str, Any]:
     """What every page shows around its content; ``page`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]

@@ -1,4 +1,7 @@
-/** The search field of the header: "/" puts the cursor there, Escape empties it, Enter opens the only hit. */
+/**
+ * The search field of the header: "/" puts the cursor there, Escape empties it, Enter opens the only hit. A link
+ * to the page may fill it: `?search=…`.
+ */
 
 /** @param {{changed: (words: string) => void, enter?: () => void}} on */
 export function searchField({ changed, enter }) {
@@ -10,6 +13,11 @@ export function searchField({ changed, enter }) {
     field.focus();
     field.select();
   });
+  const asked = new URLSearchParams(location.search).get("search");
+  if (asked) {
+    field.value = asked;
+    changed(asked);
+  }
   field.addEventListener("input", () => changed(field.value));
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter") enter?.();
