@@ -1,5 +1,6 @@
 """The pages. The server sends their frame; what moves comes over the WebSocket and the API."""
 
+import json
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from controlplane.models import Fleet
+from routing.contract.presets import PRESETS
 
 NAMES_IN_NAVIGATION = 20
 
@@ -48,4 +50,5 @@ def events(request: HttpRequest) -> HttpResponse:
 def _shell(page: str) -> dict[str, Any]:
     """What every page shows around its content; ``page`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
-    return {"page": page, "fleets": names, "proxy_url": settings.PROXY_URL}
+    presets = json.dumps([[name, preset.words] for name, preset in PRESETS.items()])
+    return {"page": page, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}

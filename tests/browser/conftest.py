@@ -103,7 +103,7 @@ def new_fleet(site: Site, measuring: Measuring) -> Callable[..., str]:
         ]
         site.api("POST", "/fleets", {"name": name, "protocol": "open-inference"})
         for replica in listed:
-            site.api("POST", f"/fleets/{name}/replicas", replica)
+            site.api("POST", f"/fleets/{name}/replicas?trial=no", replica)
         measuring.fleets.append(name)
         return name
 

@@ -90,4 +90,5 @@ class Site:
             headers={"Authorization": f"Token {self.token}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=20) as response:
-            return json.load(response)
+            body = response.read()
+            return json.loads(body) if body else None

@@ -41,6 +41,12 @@ export class Draft {
     this.changed();
   }
 
+  /** What is known to be wrong with a field without sending the form. @param {string} name @param {string} words */
+  wrong(name, words) {
+    this.errors = { ...this.errors, [name]: words };
+    this.changed();
+  }
+
   /** Fields as first shown, or as they are now known to be. @param {Values} [initial] */
   reset(initial = this.initial) {
     this.initial = initial;

@@ -13,7 +13,7 @@ export function AdminButton({ replica, actions }) {
   if (actions.adminState(replica) === "active") {
     return html`<button ...${common} title=${command("draining")} aria-label=${`Drain ${name}`} onClick=${() => actions.drain(name)}>Drain</button>`;
   }
-  const undo = performance.now() < row.undoUntil;
+  const undo = row.undo?.admin_state === "active" && performance.now() < row.undoUntil;
   return html`<button ...${common} title=${command("active")} aria-label=${undo ? `Undo drain of ${name}` : `Activate ${name}`}
-    onClick=${() => actions.activate(name)}>${undo ? "Undo" : "Activate"}</button>`;
+    onClick=${() => (undo ? actions.undo(name) : actions.activate(replica))}>${undo ? "Undo" : "Activate"}</button>`;
 }

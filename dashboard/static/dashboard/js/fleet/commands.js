@@ -21,14 +21,16 @@ function request(fleet, protocol, proxyUrl) {
 
 /** The newest action of a row, or the one that would drain the first. @param {{actions: import("./row_actions.js").RowActions, first: string}} props */
 export function LastAction({ actions, first }) {
-  const { path, body } = actions.last ?? { path: `/fleets/${actions.fleet}/replicas/${first}`, body: { admin_state: "draining" } };
+  const { method, path, body } = actions.last ?? { method: "PATCH", path: `/fleets/${actions.fleet}/replicas/${first}`, body: { admin_state: "draining" } };
   return html`<details class="table-foot"><summary>${actions.last ? "The last change as a command" : `Draining ${first} as a command`}</summary>
-    <${Copyable} label="Command" text=${curl("PATCH", path, body)} /></details>`;
+    <${Copyable} label="Command" text=${curl(method, path, body)} /></details>`;
 }
 
-/** @param {{fleet: string}} props */
-export function NoReplicas({ fleet }) {
+/** @param {{fleet: string, register: (() => void) | null}} props `register`: opens the form; null where it is open, or nobody may */
+export function NoReplicas({ fleet, register }) {
   return html`<section class="panel empty"><h2>No replicas yet</h2>
-    <p>Register each replica by its base URL. It takes requests after its first passed probe.</p>
+    <p>Register each replica by its base URL. It takes requests after its first passed probe; until then requests to ${fleet} are answered with 503.</p>
+    ${register && html`<button type="button" class="primary" onClick=${register}>Register a replica</button>
+      <p class="muted">Or from a terminal:</p>`}
     <${Copyable} label="Register a replica" text=${curl("POST", `/fleets/${fleet}/replicas`, { name: "a", url: "http://10.0.0.1:8000" })} /></section>`;
 }

@@ -1,8 +1,13 @@
 /** A fleet's page: its replicas, its policy, and what can be done about both. */
 import { ChartPanel } from "../charts/chart_panel.js";
 import { IN_FLIGHT, LATENCY, REQUESTS } from "../charts/kinds.js";
+import { DeleteFleet, EditFleet, FleetSettings } from "../edit/edit_fleet.js";
+import { ReplicaEdits } from "../edit/edit_replica.js";
+import { Panels } from "../edit/panels.js";
+import { RegisterReplica, Registration } from "../edit/register_replica.js";
 import { html } from "../html.js";
 import { LivePage, place } from "../live/live_page.js";
+import { MAY_CHANGE } from "../may_change.js";
 import { Banner } from "../parts/banner.js";
 import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
@@ -11,7 +16,8 @@ import { NoReplicas, SendRequest } from "./commands.js";
 import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
 import { PolicyPanel } from "./policy_panel.js";
-import { ReplicaTable } from "./replica_table.js";
+import { Removed, ReplicaTable } from "./replica_table.js";
+import { RevisionsPanel } from "./revisions.js";
 import { RowActions } from "./row_actions.js";
 import { verdict } from "./verdict.js";
 
@@ -20,19 +26,31 @@ const page = new LivePage(`/ws/fleets/${fleet}`, fleet);
 const { draw, events, feed } = page;
 const model = new FleetModel(fleet, draw);
 const policy = new Policy(fleet, draw);
-const actions = new RowActions(fleet, draw);
+const actions = new RowActions(fleet, draw, (name) => model.settings.get(name));
+const registration = new Registration(fleet, () => [...model.settings.keys()], draw);
+const edits = new ReplicaEdits(fleet, actions, registration.classes, draw);
+const settings = new FleetSettings(fleet, draw);
+const panels = new Panels(opened);
+
+function opened() {
+  if (panels.open === "register") registration.classes.read();
+  if (panels.open === "edit") settings.read();
+  draw();
+}
 
 function Fleet() {
   const { frame } = model;
   const chart = page.chart(model.series);
   return html`
     ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
+    <${OpenPanel} />
     <div class="columns">
       ${[REQUESTS, LATENCY, IN_FLIGHT].map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>
     <div class="with-aside">
       <div class="stack">
         <${Replicas} />
+        <${RevisionsPanel} policy=${policy} />
         <${Timeline} events=${events} />
       </div>
       <aside class="aside" aria-label="Policy and requests">
@@ -42,11 +60,21 @@ function Fleet() {
     </div>`;
 }
 
+/** The form that is open, above what it changes. */
+function OpenPanel() {
+  const close = () => panels.close();
+  const live = (/** @type {string} */ name) => model.frame?.replicas.find((one) => one.name === name);
+  if (panels.open === "register") return html`<${RegisterReplica} registration=${registration} close=${close} live=${live} />`;
+  if (panels.open === "edit") return html`<${EditFleet} settings=${settings} close=${close} remove=${() => panels.show("delete")} />`;
+  return panels.open === "delete" && html`<${DeleteFleet} settings=${settings} close=${close} frame=${model.frame} />`;
+}
+
 function Replicas() {
   const { frame } = model;
   if (!frame) return html`<${NothingMeasured}>The conductor has not sent a frame of this fleet.<//>`;
-  if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} />`;
-  return html`<${ReplicaTable} model=${model} actions=${actions} search=${page.search} />`;
+  const register = MAY_CHANGE && panels.open !== "register" ? () => panels.show("register") : null;
+  if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} register=${register} /><${Removed} actions=${actions} />`;
+  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} search=${page.search} />`;
 }
 
 page.start({
@@ -56,3 +84,4 @@ page.start({
   fresh: () => policy.hint(model.frame?.summary.revision ?? 0),
 });
 policy.read();
+if (location.hash === "#register" && MAY_CHANGE) panels.show("register");

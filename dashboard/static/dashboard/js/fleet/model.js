@@ -1,9 +1,9 @@
 /** What a fleet's page knows: last frame, history, each replica's p99, and what the API says of its settings. */
-import { api } from "../api.js";
+import { everyPage } from "../edit/reading.js";
 import { Series } from "../live/series.js";
 import { Trail } from "../live/trail.js";
 
-/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null}} ReplicaSettings */
+/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, admin_state: string}} ReplicaSettings */
 
 export class FleetModel {
   /** @param {string} name @param {() => void} changed */
@@ -39,14 +39,8 @@ export class FleetModel {
   /** URL, hardware and own weight are in no frame. Pages of a long list are all read. */
   async readSettings() {
     try {
-      let path = /** @type {string | null} */ (`/fleets/${this.name}/replicas?page_size=500`);
-      const all = new Map();
-      while (path) {
-        const { data } = await api("GET", path);
-        for (const replica of data.results) all.set(replica.name, replica);
-        path = data.next ? new URL(data.next, location.href).href.split("/api/v1")[1] : null;
-      }
-      this.settings = all;
+      const all = await everyPage(`/fleets/${this.name}/replicas`);
+      this.settings = new Map(all.map((replica) => [replica.name, replica]));
       this.changed();
     } catch {
       this.known = ""; // asked again with the next frame

@@ -6,9 +6,12 @@ import { applied } from "./applied.js";
  * @typedef {{name: string, type: "number" | "integer" | "boolean" | "string", default: any, minimum: number | null,
  *   maximum: number | null, words: string}} Parameter
  * @typedef {{name: string, sentence: string, parameters: Parameter[]}} Strategy
+ * @typedef {{number: number, summary: string, actor: string, created_at: string, policy: any,
+ *   weights: Record<string, number | null>}} Revision
  */
 
-const REVISIONS_SHOWN = 10;
+const REVISIONS_SHOWN = 6;
+const MOST_REVISIONS = 1000;
 
 export class Policy {
   /** @param {string} fleet @param {() => void} changed */
@@ -18,8 +21,13 @@ export class Policy {
     this.changed = changed;
     /** @type {Strategy[]} */
     this.strategies = [];
-    /** Newest first. @type {{number: number, summary: string, actor: string, created_at: string}[]} */
+    /** Newest first. @type {Revision[]} */
     this.revisions = [];
+    /** Whether there are older ones that are not shown. */
+    this.more = false;
+    this.shownRevisions = REVISIONS_SHOWN;
+    /** Whether the last change made here was going back to a revision. */
+    this.restored = false;
     /** @type {any} */
     this.stored = null;
     this.revision = 0;
@@ -40,17 +48,23 @@ export class Policy {
   /** Reads both; keeps a draft that was begun. */
   async read() {
     try {
-      const revisions = `/fleets/${this.fleet}/revisions?page_size=${REVISIONS_SHOWN}`;
+      const revisions = `/fleets/${this.fleet}/revisions?page_size=${this.shownRevisions}`;
       const paths = ["/strategies", this.path, revisions];
       const [strategies, policy, earlier] = await Promise.all(paths.map((path) => api("GET", path)));
       this.strategies = strategies.data;
       this.revisions = earlier.data.results;
+      this.more = Boolean(earlier.data.next);
       this.#store(policy);
       this.problem = "";
     } catch (error) {
       this.problem = /** @type {Error} */ (error).message;
     }
     this.changed();
+  }
+
+  showAll() {
+    this.shownRevisions = MOST_REVISIONS;
+    return this.read();
   }
 
   /** A frame says which revision is in force: read again when it is a newer one than ours. @param {number} revision */
@@ -117,11 +131,13 @@ export class Policy {
 
   apply() {
     const before = this.revision;
+    this.restored = false;
     return this.#write(() => api("PATCH", this.path, { body: this.body(), etag: this.etag }), before);
   }
 
   /** As it was at an earlier revision, which makes a new one. @param {number} revision */
   goBack(revision) {
+    this.restored = true;
     return this.#write(() => api("POST", `/fleets/${this.fleet}/revisions/${revision}/restore`), this.revision);
   }
 

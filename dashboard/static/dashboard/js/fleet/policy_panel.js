@@ -1,6 +1,5 @@
 /** How this fleet picks a replica: strategy, its parameters, and what surrounds the pick. */
 import { curl } from "../api.js";
-import { moment } from "../format.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
@@ -37,7 +36,6 @@ export function PolicyPanel({ policy }) {
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
     <${Surroundings} stored=${policy.stored} />
-    <${Revisions} policy=${policy} />
   </section>`;
 }
 
@@ -60,16 +58,6 @@ function Surroundings({ stored: { max_concurrency: limit, slow_start_s, ejection
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
   </dl>`;
-}
-
-/** The revisions before this one, each to be gone back to. @param {{policy: import("./policy.js").Policy}} props */
-function Revisions({ policy }) {
-  const earlier = policy.revisions.filter((one) => one.number < policy.revision);
-  if (!earlier.length) return "";
-  return html`<details class="revisions"><summary>Earlier revisions</summary><ol>
-    ${earlier.map((one) => html`<li key=${one.number}><span>${one.number} · ${one.summary}<br /><span class="muted">${one.actor}, ${moment(new Date(one.created_at))}</span></span>
-      ${MAY_CHANGE && html`<button type="button" disabled=${policy.busy} aria-label=${`Restore revision ${one.number}`} onClick=${() => policy.goBack(one.number)}>Restore</button>`}</li>`)}
-  </ol></details>`;
 }
 
 /** @param {{name: string, children?: any}} props */

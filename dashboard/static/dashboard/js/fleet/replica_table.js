@@ -1,6 +1,8 @@
 /** One row a replica: what it is, whether it takes requests and why, how it does, and what can be done. */
 import { duration, share } from "../format.js";
+import { EditReplica } from "../edit/edit_replica.js";
 import { html, useState } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
 import { Meter } from "../parts/meter.js";
 import { Quantity } from "../parts/quantity.js";
 import { Rows } from "../parts/rows.js";
@@ -21,7 +23,7 @@ const SLOW_FACTOR = 3;
 /** @typedef {{model: import("./model.js").FleetModel, actions: import("./row_actions.js").RowActions}} Shared */
 
 /** @param {Shared & {search: string}} props */
-export function ReplicaTable({ model, actions, search }) {
+export function ReplicaTable({ model, actions, edits, search }) {
   const frame = /** @type {import("../frames.js").FleetFrame} */ (model.frame);
   const found = frame.replicas.filter((replica) => matches(search, words(replica, model)));
   const middle = median(frame.replicas.map((replica) => replica.p99_s));
@@ -31,25 +33,26 @@ export function ReplicaTable({ model, actions, search }) {
         <thead><tr>
           <th scope="col">Replica</th><th scope="col">State</th><th scope="col">Hardware</th><th scope="col" class="num">Weight</th>
           <th scope="col" class="num">Share</th><th scope="col">In flight</th><th scope="col" class="num">p50</th><th scope="col" class="num">p99</th>
-          <th><span class="visually-hidden">p99, since this page was opened</span></th><th><span class="visually-hidden">Actions</span></th>
+          <th class="sparkline"><span class="visually-hidden">p99, since this page was opened</span></th><th><span class="visually-hidden">Actions</span></th>
         </tr></thead>
         ${found.length
           ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ReplicaLive} */ replica) =>
-              html`<${ReplicaRow} key=${replica.name} replica=${replica} middle=${middle} model=${model} actions=${actions} />`} />`
+              html`<${ReplicaRow} key=${replica.name} replica=${replica} middle=${middle} model=${model} actions=${actions} edits=${edits} />`} />`
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No replica matches “${search}”.</td></tr></tbody>`}
       </table>
     </div>
+    <${Removed} actions=${actions} />
     <${LastAction} actions=${actions} first=${frame.replicas[0].name} />
   </section>`;
 }
 
 /** @param {Shared & {replica: ReplicaLive, middle: number | null}} props */
-function ReplicaRow({ replica, middle, model, actions }) {
+function ReplicaRow({ replica, middle, model, actions, edits }) {
   const settings = model.settings.get(replica.name);
   const [weighing, weigh] = useState(false);
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
-    <td class="half"><b>${replica.name}</b><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
+    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
@@ -61,7 +64,35 @@ function ReplicaRow({ replica, middle, model, actions }) {
     <td class="actions full"><${AdminButton} replica=${replica} actions=${actions} /></td>
   </tr>
   <${RowNotes} replica=${replica} frame=${model.frame} actions=${actions}
-    form=${weighing && html`<${WeightForm} replica=${replica} actions=${actions} onClose=${() => weigh(false)} />`} />`;
+    form=${form()} />`;
+
+  function form() {
+    if (edits.open === replica.name) return html`<${EditReplica} edits=${edits} replica=${replica} others=${others(model, replica.name)} />`;
+    return weighing && html`<${WeightForm} replica=${replica} actions=${actions} onClose=${() => weigh(false)} />`;
+  }
+}
+
+/** The name opens the form that changes it. @param {{name: string, settings: any, edits: import("../edit/edit_replica.js").ReplicaEdits}} props */
+function Name({ name, settings, edits }) {
+  if (!MAY_CHANGE || !settings) return html`<b>${name}</b>`;
+  const open = edits.open === name;
+  return html`<button type="button" class="weight-button name-button" aria-label=${`Edit ${name}`} title="Click to change or remove it" aria-expanded=${open}
+    onClick=${() => (open ? edits.close() : edits.show(settings))}>${name}</button>`;
+}
+
+/** What was removed last, while it can be brought back. @param {{actions: import("./row_actions.js").RowActions}} props */
+export function Removed({ actions }) {
+  const { removed } = actions;
+  const left = removed ? removed.until - performance.now() : 0;
+  if (!removed || left <= 0) return null;
+  const { name } = removed.settings;
+  return html`<p class="table-foot removed" role="status"><b>${name}</b> is removed. <button type="button" aria-label=${`Undo the removal of ${name}`} onClick=${() => actions.bringBack()}>Undo · ${Math.ceil(left / 1000)} s</button>
+    ${removed.problem && html` <span class="problem">${removed.problem}</span>`}</p>`;
+}
+
+/** Eligible replicas besides this one. @param {import("./model.js").FleetModel} model @param {string} name */
+function others({ frame }, name) {
+  return frame?.replicas.filter((one) => one.eligible && one.name !== name).length ?? 0;
 }
 
 /** @param {{replica: ReplicaLive, actions: import("./row_actions.js").RowActions}} props */

@@ -1,4 +1,5 @@
-/** Draining, activating and weighing one replica: asks the API, keeps what it answered for the row to show. */
+/** Draining, activating, weighing, changing and removing one replica: asks the API, keeps what it answered for
+ * the row to show, and for a while how to undo it. */
 import { api } from "../api.js";
 import { applied } from "./applied.js";
 
@@ -8,22 +9,27 @@ const RESULT_FOR_MS = 20_000;
 const CATCH_UP_MS = 4_000;
 
 /**
- * `confirmed`: admin state that the API has confirmed and frames may not show yet.
- * @typedef {{busy: boolean, result: import("./applied.js").Outcome | null, problem: string, undoUntil: number, confirmed: string, confirmedUntil: number}} RowState
+ * `confirmed`: admin state that the API has confirmed and frames may not show yet. `undo`: the change that
+ * takes the last one back, until `undoUntil`.
+ * @typedef {{busy: boolean, result: import("./applied.js").Outcome | null, problem: string, undo: Record<string, unknown> | null,
+ *   undoUntil: number, confirmed: string, confirmedUntil: number}} RowState
  */
 
 /** @type {RowState} */
-const IDLE = { busy: false, result: null, problem: "", undoUntil: 0, confirmed: "", confirmedUntil: 0 };
+const IDLE = { busy: false, result: null, problem: "", undo: null, undoUntil: 0, confirmed: "", confirmedUntil: 0 };
 
 export class RowActions {
-  /** @param {string} fleet @param {() => void} changed */
-  constructor(fleet, changed) {
+  /** @param {string} fleet @param {() => void} changed @param {(name: string) => import("./model.js").ReplicaSettings | undefined} settings */
+  constructor(fleet, changed, settings) {
     this.fleet = fleet;
+    this.settings = settings;
     this.changed = changed;
     /** @type {Map<string, RowState>} */
     this.rows = new Map();
-    /** The newest request of any row, to be shown as a command. @type {{path: string, body: object} | null} */
+    /** The newest request of any row, to be shown as a command. @type {{method: string, path: string, body?: object} | null} */
     this.last = null;
+    /** The replica removed last. @type {{settings: import("./model.js").ReplicaSettings, until: number, problem: string} | null} */
+    this.removed = null;
   }
 
   /** @param {string} replica @returns {RowState} */
@@ -39,42 +45,98 @@ export class RowActions {
 
   /** @param {string} replica */
   drain(replica) {
-    return this.#setAdminState(replica, "draining", UNDO_FOR_MS);
+    return this.#setAdminState(replica, "draining", "active");
   }
 
-  /** @param {string} replica */
+  /** @param {import("../frames.js").ReplicaLive} replica */
   activate(replica) {
-    return this.#setAdminState(replica, "active", 0);
+    return this.#setAdminState(replica.name, "active", this.adminState(replica));
   }
 
   /** Answers whether it was accepted. @param {string} replica @param {number | string | null} weight null: the hardware class's */
   weigh(replica, weight) {
-    return this.#change(replica, { weight }, (answer) => applied(answer, `revision ${answer.revision}`));
+    const before = this.settings(replica);
+    return this.#change(replica, { weight }, before && { weight: before.weight }, (answer) => `revision ${answer.revision}`);
   }
 
-  /** @param {string} replica @param {string} state @param {number} undoFor */
-  async #setAdminState(replica, state, undoFor) {
-    const done = await this.#change(replica, { admin_state: state }, (answer) => applied(answer, state));
-    if (!done) return;
-    const now = performance.now();
-    this.#put(replica, { undoUntil: undoFor && now + undoFor, confirmed: state, confirmedUntil: now + CATCH_UP_MS });
-    if (undoFor) setTimeout(this.changed, undoFor + 50);
+  /** A change that a form has sent. @param {string} replica @param {any} answer @param {Record<string, unknown>} before what it replaced */
+  saved(replica, answer, before) {
+    this.#put(replica, { problem: "" });
+    this.#done(replica, answer, before, "saved");
   }
 
-  /** @param {string} replica @param {object} body @param {(answer: any) => import("./applied.js").Outcome} told */
-  async #change(replica, body, told) {
+  /** Takes the last change back. @param {string} replica */
+  undo(replica) {
+    const { undo } = this.of(replica);
+    return undo && this.#change(replica, undo, null, () => "undone");
+  }
+
+  /** Answers whether it was accepted. @param {string} replica */
+  async remove(replica) {
+    const settings = this.settings(replica);
     const path = `/fleets/${this.fleet}/replicas/${replica}`;
-    this.last = { path, body };
-    this.#put(replica, { busy: true, result: null, problem: "" });
+    this.last = { method: "DELETE", path };
+    this.#put(replica, { busy: true, problem: "" });
+    try {
+      await api("DELETE", path);
+    } catch (error) {
+      this.#put(replica, { busy: false, problem: /** @type {Error} */ (error).message });
+      return false;
+    }
+    this.rows.delete(replica);
+    if (settings) this.removed = { settings, until: performance.now() + UNDO_FOR_MS, problem: "" };
+    setTimeout(this.changed, UNDO_FOR_MS + 50);
+    this.changed();
+    return true;
+  }
+
+  /** Registers the removed one again, as it was; it is then checking until a probe passes. */
+  async bringBack() {
+    if (!this.removed) return;
+    const { name, url, hardware, weight, max_concurrency, admin_state } = this.removed.settings;
+    const path = `/fleets/${this.fleet}/replicas`;
+    const body = { name, url, hardware, weight, max_concurrency, admin_state };
+    this.last = { method: "POST", path, body };
+    try {
+      await api("POST", `${path}?trial=no`, { body });
+      this.removed = null;
+    } catch (error) {
+      this.removed = { ...this.removed, problem: /** @type {Error} */ (error).message };
+    }
+    this.changed();
+  }
+
+  /** @param {string} replica @param {string} state @param {string} before */
+  #setAdminState(replica, state, before) {
+    return this.#change(replica, { admin_state: state }, { admin_state: before }, () => state);
+  }
+
+  /**
+   * @param {string} replica @param {Record<string, unknown>} body @param {Record<string, unknown> | null | undefined} before
+   * @param {(answer: any) => string} what it made, in words
+   */
+  async #change(replica, body, before, what) {
+    const path = `/fleets/${this.fleet}/replicas/${replica}`;
+    this.last = { method: "PATCH", path, body };
+    this.#put(replica, { busy: true, result: null, problem: "", undo: null });
     try {
       const { data } = await api("PATCH", path, { body });
-      this.#put(replica, { busy: false, result: told(data) });
-      this.#forget(replica);
+      this.#done(replica, data, before, what(data));
       return true;
     } catch (error) {
       this.#put(replica, { busy: false, problem: /** @type {Error} */ (error).message });
       return false;
     }
+  }
+
+  /** @param {string} replica @param {any} answer @param {Record<string, unknown> | null | undefined} before @param {string} what */
+  #done(replica, answer, before, what) {
+    const now = performance.now();
+    const undo = answer.changed.length && before ? before : null;
+    this.#put(replica, { busy: false, result: applied(answer, what), undo, undoUntil: undo ? now + UNDO_FOR_MS : 0 });
+    if (answer.admin_state) this.#put(replica, { confirmed: answer.admin_state, confirmedUntil: now + CATCH_UP_MS });
+    if (undo) setTimeout(this.changed, UNDO_FOR_MS + 50);
+    this.#forget(replica);
   }
 
   /** @param {string} replica @param {Partial<RowState>} change */

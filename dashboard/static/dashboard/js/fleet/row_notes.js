@@ -9,13 +9,17 @@ const COLUMNS = 10;
  *   actions: import("./row_actions.js").RowActions, form: any}} props
  */
 export function RowNotes({ replica, frame, actions, form }) {
-  const { result, problem } = actions.of(replica.name);
+  const { result, problem, undo, undoUntil, busy } = actions.of(replica.name);
+  const left = undoUntil - performance.now();
+  // A drain's undo is the button of its row.
+  const undoable = undo && left > 0 && undo.admin_state !== "active";
   const draining = actions.adminState(replica) !== "active";
   if (!form && !draining && !result && !problem) return null;
   return html`<tr class="note" data-note=${replica.name}><td class="full" colspan=${COLUMNS}><div class="notes">
     ${form}
     ${draining && drained(replica, frame)}
     ${result && html`<span class=${result.everywhere ? "applied" : "is-unready"} role="status">${result.text}</span>`}
+    ${undoable && html`<button type="button" disabled=${busy} aria-label=${`Undo the change of ${replica.name}`} onClick=${() => actions.undo(replica.name)}>Undo · ${Math.ceil(left / 1000)} s</button>`}
     ${problem && html`<span class="problem" role="alert">${problem}</span>`}
   </div></td></tr>`;
 }

@@ -1,6 +1,8 @@
 /** The overview page: every fleet, and how all is together. */
 import { ChartPanel } from "../charts/chart_panel.js";
 import { LATENCY, REQUESTS } from "../charts/kinds.js";
+import { CreateFleet, NewFleet } from "../edit/create_fleet.js";
+import { Panels } from "../edit/panels.js";
 import { html } from "../html.js";
 import { LivePage } from "../live/live_page.js";
 import { Banner } from "../parts/banner.js";
@@ -17,8 +19,17 @@ import { Workers } from "./workers.js";
 const page = new LivePage("/ws/overview", null);
 const { events, feed } = page;
 const model = new OverviewModel();
+const newFleet = new NewFleet(page.draw);
+const panels = new Panels(() => {
+  if (panels.open === "new") newFleet.read();
+  page.draw();
+});
 
 function Overview() {
+  return html`${panels.open === "new" && html`<${CreateFleet} fleet=${newFleet} close=${() => panels.close()} />`}<${Numbers} />`;
+}
+
+function Numbers() {
   const { frame } = model;
   if (!frame) {
     return html`<${NothingMeasured}>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.<//>`;

@@ -1,0 +1,103 @@
+/** Changing a fleet's names and probe, and deleting it: its name, typed, confirms. */
+import { api, curl } from "../api.js";
+import { applied } from "../fleet/applied.js";
+import { plural, rate, text } from "../format.js";
+import { html } from "../html.js";
+import { Draft } from "./draft.js";
+import { TextEntry } from "./fields.js";
+import { bodyOf, fieldOf, FleetFields, valuesOf } from "./fleet_fields.js";
+import { EditPanel } from "./panel.js";
+
+export class FleetSettings {
+  /** @param {string} name @param {() => void} changed */
+  constructor(name, changed) {
+    this.name = name;
+    this.path = `/fleets/${name}`;
+    this.draft = new Draft("fleet", valuesOf({}), changed, fieldOf);
+    this.deletion = new Draft("delete-fleet", { confirm: "" }, changed);
+    this.changed = changed;
+    /** @type {string | null} */
+    this.etag = null;
+    this.known = false;
+    this.problem = "";
+    /** @type {import("../fleet/applied.js").Outcome | null} */
+    this.result = null;
+  }
+
+  /** As it is now; what was typed and not sent stays. */
+  async read() {
+    try {
+      const { data, etag } = await api("GET", this.path);
+      this.problem = "";
+      if (!this.known || !this.draft.dirty()) this.#store(data, etag);
+    } catch (error) {
+      this.problem = /** @type {Error} */ (error).message;
+    }
+    this.changed();
+  }
+
+  /** @param {any} data @param {string | null} etag */
+  #store(data, etag) {
+    this.known = true;
+    this.etag = etag;
+    this.draft.reset(valuesOf(data));
+    say(data);
+  }
+
+  async save() {
+    this.result = null;
+    const answer = await this.draft.send("PATCH", this.path, bodyOf(this.draft, false), { etag: this.etag });
+    if (!answer) return;
+    this.result = applied(answer.data, "saved");
+    this.#store(answer.data, answer.etag);
+    this.changed();
+  }
+
+  /** Begins again with what is stored now. */
+  discard() {
+    this.draft.reset();
+    this.known = false;
+    this.read();
+  }
+
+  async remove() {
+    const typed = this.deletion.text("confirm");
+    if (await this.deletion.send("DELETE", `${this.path}?confirm=${encodeURIComponent(typed)}`)) location.assign("/");
+  }
+}
+
+/** The header was written by the server: it follows. @param {any} fleet */
+function say({ aliases, default: standard }) {
+  const names = document.querySelector("[data-aliases]");
+  if (names instanceof HTMLElement) {
+    names.textContent = aliases.join(", ");
+    names.hidden = !aliases.length;
+  }
+  const mark = document.querySelector("[data-default]");
+  if (mark instanceof HTMLElement) mark.hidden = !standard;
+}
+
+/** @param {{settings: FleetSettings, close: () => void, remove: () => void}} props `remove`: opens the form that deletes it */
+export function EditFleet({ settings, close, remove }) {
+  const { draft, problem, known, result } = settings;
+  if (!known) return html`<section class="panel">${problem ? html`<p class="problem" role="alert">The fleet could not be read: ${problem}</p>` : html`<p class="muted">Reading the fleet …</p>`}</section>`;
+  const body = bodyOf(draft, false);
+  return html`<${EditPanel} title=${`Fleet ${settings.name}`} draft=${draft} action="Save" ready=${draft.dirty()} submit=${() => settings.save()} close=${close}
+    command=${curl("PATCH", settings.path, body)} result=${result && html`<span class=${result.everywhere ? "applied" : "is-unready"}>${result.text}</span>`}
+    tools=${html`${draft.dirty() && html`<button type="button" onClick=${() => settings.discard()}>Discard</button>`}
+      <button type="button" class="danger" onClick=${remove}>Delete fleet …</button>`}>
+    <div class="form"><${FleetFields} draft=${draft} /></div>
+  <//>`;
+}
+
+/** @param {{settings: FleetSettings, close: () => void, frame: import("../frames.js").FleetFrame | null}} props */
+export function DeleteFleet({ settings, close, frame }) {
+  const { deletion, name } = settings;
+  const now = frame && html` It answers <b>${text(rate(frame.summary.rps))}</b> now, with <b>${frame.summary.in_flight}</b> in flight.`;
+  return html`<${EditPanel} title=${`Delete fleet ${name}`} draft=${deletion} danger action=${`Delete ${name}`} ready=${deletion.text("confirm") === name}
+    submit=${() => settings.remove()} close=${close} command=${curl("DELETE", `${settings.path}?confirm=${name}`)}>
+    <p>Deletes ${name}${frame && html` with its <b>${plural(frame.summary.replicas, "replica")}</b>`} and all revisions, for good.${now}
+      ${" "}Requests in flight finish; new ones that name it are refused. The model servers go on running.</p>
+    <div class="form"><${TextEntry} draft=${deletion} name="confirm" label=${`Type ${name} to confirm`} placeholder=${name} /></div>
+  <//>`;
+}

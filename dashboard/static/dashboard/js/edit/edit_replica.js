@@ -1,0 +1,140 @@
+/** Changing a replica in its row, and removing it. */
+import { curl } from "../api.js";
+import { plural } from "../format.js";
+import { html, useEffect, useRef } from "../html.js";
+import { Copyable } from "../parts/copyable.js";
+import { Draft } from "./draft.js";
+import { SelectEntry, TextEntry } from "./fields.js";
+import { sent, SpeedFields } from "./replica_fields.js";
+import { Trial, TrialWords } from "./trial.js";
+
+/** @type {[string, string][]} */
+const ADMIN_STATES = [
+  ["active", "active"],
+  ["draining", "draining: nothing new"],
+  ["maintenance", "maintenance: nothing new"],
+];
+
+/** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
+function valuesOf({ url, hardware, weight, max_concurrency, admin_state }) {
+  return { url, hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? ""), admin_state };
+}
+
+/** Which rows of a fleet are being edited; what was typed stays until it is saved or discarded. */
+export class ReplicaEdits {
+  /**
+   * @param {string} fleet @param {import("../fleet/row_actions.js").RowActions} actions
+   * @param {import("./hardware_classes.js").HardwareClasses} classes @param {() => void} changed
+   */
+  constructor(fleet, actions, classes, changed) {
+    this.fleet = fleet;
+    this.actions = actions;
+    this.classes = classes;
+    this.changed = changed;
+    /** @type {Map<string, {draft: Draft, trial: Trial}>} */
+    this.drafts = new Map();
+    /** The row whose form is open, and whether it is the one that removes. */
+    this.open = "";
+    this.removing = false;
+    /** @type {Element | null} */
+    this.opener = null;
+  }
+
+  /** @param {any} settings of the replica, as the API answers them */
+  show(settings) {
+    const { name } = settings;
+    const known = this.drafts.get(name);
+    if (!known?.draft.dirty()) {
+      const draft = new Draft(`edit-${name}`, valuesOf(settings), this.changed);
+      this.drafts.set(name, { draft, trial: new Trial(draft, () => ({ fleet: this.fleet })) });
+    }
+    this.opener = document.activeElement;
+    this.open = name;
+    this.removing = false;
+    this.classes.read();
+    this.changed();
+  }
+
+  close() {
+    this.open = "";
+    this.changed();
+    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+  }
+
+  /** @param {boolean} removing */
+  remove(removing) {
+    this.removing = removing;
+    this.changed();
+  }
+
+  /** What was changed. @param {Draft} draft @param {"values" | "initial"} [which] as typed, or as it was before */
+  body(draft, which = "values") {
+    const touched = Object.keys(draft.values).filter((name) => draft.touched(name));
+    const source = which === "values" ? draft : new Draft(draft.id, draft.initial, () => {});
+    return Object.fromEntries(touched.map((name) => [name, sent(source, name)]));
+  }
+
+  /** @param {string} replica */
+  async save(replica) {
+    const { draft, trial } = /** @type {{draft: Draft, trial: Trial}} */ (this.drafts.get(replica));
+    const before = this.body(draft, "initial");
+    const answer = await draft.send("PATCH", `/fleets/${this.fleet}/replicas/${replica}`, this.body(draft));
+    if (!answer) return;
+    draft.reset(valuesOf(answer.data));
+    trial.forget();
+    this.actions.saved(replica, answer.data, before);
+    this.close();
+  }
+}
+
+/** @param {{edits: ReplicaEdits, replica: import("../frames.js").ReplicaLive, others: number}} props `others`: eligible ones besides it */
+export function EditReplica({ edits, replica, others }) {
+  const { name } = replica;
+  const { draft, trial } = /** @type {{draft: Draft, trial: Trial}} */ (edits.drafts.get(name));
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
+  if (edits.removing) return html`<${RemoveReplica} edits=${edits} replica=${replica} others=${others} />`;
+  const save = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    if (draft.dirty() && !draft.busy) edits.save(name);
+  };
+  return html`<form ref=${form} class="edit in-row" aria-label=${`Edit ${name}`} noValidate onSubmit=${save} onKeyDown=${leave}>
+    <div class="form">
+      <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another address is another instance: it is checking again until it passes." />
+      <${SpeedFields} draft=${draft} classes=${edits.classes} />
+      <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
+      ${(trial.busy || trial.found || trial.problem) && html`<${TrialWords} trial=${trial} />`}
+    </div>
+    <div class="row">
+      <button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button>
+      <button type="button" disabled=${trial.busy} onClick=${() => trial.run()}>Try</button>
+      ${draft.dirty() && html`<button type="button" onClick=${() => draft.reset()}>Discard</button>`}
+      <button type="button" onClick=${() => edits.close()}>Close</button>
+      <span class="spacer"></span>
+      <button type="button" class="danger" onClick=${() => edits.remove(true)}>Remove …</button>
+    </div>
+    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
+    <${Copyable} label="The same as a command" text=${curl("PATCH", `/fleets/${edits.fleet}/replicas/${name}`, edits.body(draft))} />
+  </form>`;
+}
+
+/** @param {{edits: ReplicaEdits, replica: import("../frames.js").ReplicaLive, others: number}} props */
+function RemoveReplica({ edits, replica, others }) {
+  const { name, in_flight } = replica;
+  const { busy } = edits.actions.of(name);
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => button.current?.focus(), []);
+  const remove = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    if (await edits.actions.remove(name)) edits.close();
+  };
+  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
+  const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "goes" : "go"} on` : "No eligible replica is left: requests are answered with 503";
+  return html`<form class="edit in-row" aria-label=${`Remove ${name}`} onSubmit=${remove} onKeyDown=${leave}>
+    <p>Removes <b>${name}</b> from ${edits.fleet}: its ${plural(in_flight, "request")} in flight ${in_flight === 1 ? "finishes" : "finish"}, nothing new goes there. ${left}. The model server goes on running.</p>
+    <div class="row"><button ref=${button} class="danger" disabled=${busy} aria-busy=${busy}>Remove ${name}</button>
+      <button type="button" onClick=${() => edits.remove(false)}>Back</button></div>
+    <${Copyable} label="The same as a command" text=${curl("DELETE", `/fleets/${edits.fleet}/replicas/${name}`)} />
+  </form>`;
+}

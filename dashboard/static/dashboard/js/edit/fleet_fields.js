@@ -1,0 +1,67 @@
+/** The fields of a fleet, as text, and as the API takes them. */
+import { html } from "../html.js";
+import { listed } from "./draft.js";
+import { CheckEntry, SelectEntry, TextEntry } from "./fields.js";
+
+/** @type {[string, string][]} */
+export const PROTOCOLS = [
+  ["openai", "OpenAI"],
+  ["open-inference", "Open Inference (V2)"],
+  ["generic", "generic HTTP"],
+];
+
+/** Preset → what it asks, as the server put it on the page; without a preset the protocol says. @returns {[string, string][]} */
+function presets() {
+  return JSON.parse(document.getElementById("app")?.dataset.presets ?? "[]");
+}
+
+/** A fleet's values as text. @param {any} fleet as the API answers it, or `{}` @returns {import("./draft.js").Values} */
+export function valuesOf({ protocol = "openai", aliases = [], served_model = "", default: standard = false, probe = {} }) {
+  const chosen = probe.preset && (probe.preset !== "http" || probe.path);
+  return { protocol, aliases: aliases.join(", "), served_model, default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "" };
+}
+
+/**
+ * What the API takes, of the fields that differ from how they began (`all`: of every field that is filled).
+ * @param {import("./draft.js").Draft} draft @param {boolean} all
+ */
+export function bodyOf(draft, all) {
+  /** @type {Record<string, any>} */
+  const body = {};
+  const wanted = (/** @type {string} */ name) => (all ? draft.values[name] : draft.touched(name));
+  if (wanted("protocol")) body.protocol = draft.values.protocol;
+  if (wanted("aliases")) body.aliases = listed(draft.text("aliases"));
+  if (wanted("served_model")) body.served_model = draft.text("served_model");
+  if (wanted("default")) body.default = draft.values.default;
+  if (wanted("preset") || (draft.values.preset === "http" && wanted("path"))) body.probe = probeOf(draft, all);
+  return body;
+}
+
+/** @param {import("./draft.js").Draft} draft @param {boolean} fresh a new fleet has nothing to unset */
+function probeOf(draft, fresh) {
+  const preset = draft.text("preset");
+  if (preset === "http") return { preset, path: draft.text("path") };
+  if (preset) return { preset };
+  return fresh ? {} : { preset: null, path: null };
+}
+
+/** JSON pointer → field of the form: `/aliases/1`, `/probe/path`, `/policy/strategy`. @param {string} pointer */
+export function fieldOf(pointer) {
+  const [, first = "", second = ""] = pointer.split("/");
+  if (first === "probe") return second === "path" || second === "" ? "path" : "preset";
+  return first === "policy" ? second : first;
+}
+
+/** @param {{draft: import("./draft.js").Draft}} props */
+export function FleetFields({ draft }) {
+  const choices = presets();
+  const preset = draft.text("preset");
+  const words = choices.find(([name]) => name === preset)?.[1].replaceAll("`", "");
+  return html`<${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What clients speak." />
+    <${TextEntry} draft=${draft} name="aliases" label="Aliases" placeholder="chat, gpt-large" help="Other names that clients may say; commas between them." />
+    <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the fleet is called" help="The model's name as the replicas know it, where it differs." />
+    <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "as the protocol says"], ...choices.map(([name]) => [name, name])]}
+      help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any answer below 500."} />
+    ${preset === "http" && html`<${TextEntry} draft=${draft} name="path" label="Probe path" placeholder="/healthz" required help="What is asked for, after the replica's URL." />`}
+    <${CheckEntry} draft=${draft} name="default" label="Default" words="takes requests that name no fleet" help="At most one fleet: the one that is, no longer will be." />`;
+}

@@ -1,0 +1,97 @@
+/** Registering a replica: its URL first, a trial at once, and then how it comes up, live. */
+import { curl } from "../api.js";
+import { html } from "../html.js";
+import { State } from "../parts/state.js";
+import { Draft } from "./draft.js";
+import { TextEntry } from "./fields.js";
+import { HardwareClasses } from "./hardware_classes.js";
+import { suggested } from "./names.js";
+import { EditPanel } from "./panel.js";
+import { sent, SpeedFields } from "./replica_fields.js";
+import { Trial, TrialWords } from "./trial.js";
+
+const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "" };
+
+export class Registration {
+  /** @param {string} fleet @param {() => string[]} taken names that the fleet has @param {() => void} changed */
+  constructor(fleet, taken, changed) {
+    this.path = `/fleets/${fleet}/replicas`;
+    this.fleet = fleet;
+    this.taken = taken;
+    this.draft = new Draft("register", EMPTY, changed);
+    this.trial = new Trial(this.draft, () => ({ fleet }));
+    this.classes = new HardwareClasses(changed);
+    /** Name that was suggested last; another one in the field was typed. */
+    this.suggestion = "";
+    /** @type {{name: string, words: string} | null} */
+    this.registered = null;
+    /** What became of giving the fleet another probe. */
+    this.probed = "";
+  }
+
+  urlTyped() {
+    const { draft } = this;
+    if (draft.text("name") !== this.suggestion) return;
+    this.suggestion = suggested(draft.text("url"), this.taken());
+    draft.set("name", this.suggestion);
+  }
+
+  body() {
+    const { draft } = this;
+    /** @type {Record<string, unknown>} */
+    const body = { name: draft.text("name"), url: draft.text("url") };
+    for (const name of ["hardware", "weight", "max_concurrency"]) if (draft.text(name)) body[name] = sent(draft, name);
+    return body;
+  }
+
+  async submit() {
+    this.registered = null;
+    this.probed = "";
+    // What the trial has just seen need not be asked again.
+    const tried = this.trial.fresh() ? this.trial.found : null;
+    const answer = await this.draft.send("POST", this.path + (tried ? "?trial=no" : ""), this.body(), { taken: "name" });
+    if (!answer) return;
+    const found = tried ?? answer.data.trial;
+    this.registered = { name: answer.data.name, words: found ? found.words : "" };
+    this.suggestion = "";
+    this.trial.forget();
+    this.draft.reset(EMPTY);
+    document.getElementById("register-url")?.focus();
+  }
+
+  /** All replicas of the fleet are then probed so. @param {Record<string, any>} probe */
+  async probeSo(probe) {
+    if (!(await this.draft.send("PATCH", `/fleets/${this.fleet}`, { probe }))) return;
+    this.probed = "The fleet is probed so from now on.";
+    this.trial.run();
+  }
+}
+
+/**
+ * @param {{registration: Registration, close: () => void, live: (name: string) => import("../frames.js").ReplicaLive | undefined}} props
+ *   `live`: what the newest frame says of a replica
+ */
+export function RegisterReplica({ registration, close, live }) {
+  const { draft, trial, classes } = registration;
+  const example = { name: "a", url: "http://10.0.0.1:8000" };
+  const body = registration.body();
+  const shown = { ...body, name: body.name || example.name, url: body.url || example.url };
+  return html`<${EditPanel} title=${`Register a replica of ${registration.fleet}`} draft=${draft} action="Register" close=${close}
+    submit=${() => registration.submit()} command=${curl("POST", registration.path, shown)} result=${html`<${Registered} registration=${registration} live=${live} />`}
+    tools=${html`<button type="button" disabled=${draft.busy || trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button>`}>
+    <div class="form">
+      <${TextEntry} draft=${draft} name="url" label="URL" placeholder=${example.url} inputmode="url" required help="Where the model server listens, as seen from the proxies."
+        onInput=${() => registration.urlTyped()} onBlur=${() => trial.again()} />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="In its fleet, and in every answer. Cannot change later." />
+      <${SpeedFields} draft=${draft} classes=${classes} />
+      <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Probe this fleet so" />
+    </div>
+  <//>`;
+}
+
+/** @param {{registration: Registration, live: (name: string) => import("../frames.js").ReplicaLive | undefined}} props */
+function Registered({ registration: { registered, probed }, live }) {
+  if (!registered) return probed && html`<span class="applied">${probed}</span>`;
+  const seen = live(registered.name);
+  return html`<b>${registered.name}</b> is registered. ${seen ? html`<${State} state=${seen.state} /> <span class="muted">${seen.why}</span>` : html`<span class="muted">${registered.words || "Waiting for its first probe …"}</span>`}`;
+}

@@ -1,0 +1,19 @@
+/** The fields of a replica that are the same in registering and in editing. */
+import { numeric } from "./draft.js";
+import { SelectEntry, TextEntry } from "./fields.js";
+import { html } from "../html.js";
+
+/** @param {{draft: import("./draft.js").Draft, classes: import("./hardware_classes.js").HardwareClasses}} props */
+export function SpeedFields({ draft, classes }) {
+  const hardware = draft.text("hardware");
+  return html`<${SelectEntry} draft=${draft} name="hardware" label="Hardware class" options=${classes.options(hardware)} />
+    <${TextEntry} draft=${draft} name="weight" label="Weight" inputmode="decimal" placeholder=${classes.weight(hardware)} help=${hardware ? "Empty: its hardware class's." : "Empty: 1.0."} />
+    <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="as the policy says" help="Requests that it serves at once." />`;
+}
+
+/** One field as the API takes it. @param {import("./draft.js").Draft} draft @param {string} name */
+export function sent(draft, name) {
+  const text = draft.text(name);
+  if (name === "weight" || name === "max_concurrency") return numeric(text);
+  return name === "hardware" ? text || null : text;
+}

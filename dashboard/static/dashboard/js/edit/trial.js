@@ -1,0 +1,101 @@
+/** A trial probe: asks an address at once, as its probes will, and says in words what was seen. Writes nothing. */
+import { api, curl } from "../api.js";
+import { html } from "../html.js";
+import { Shape } from "../parts/state.js";
+
+const PATH = "/trial-probes";
+
+/**
+ * As POST /trial-probes answers.
+ * @typedef {{outcome: "ready" | "unready" | "down" | "refused", words: string, url: string, asked: string, preset: string,
+ *   status: number | null, latency_ms: number | null, fits: {probe: Record<string, any>, words: string} | null}} Found
+ */
+
+export class Trial {
+  /**
+   * @param {import("./draft.js").Draft} draft of the form, with a field `url`
+   * @param {() => object} how what else the trial is told: the fleet, or protocol, model and probe
+   */
+  constructor(draft, how) {
+    this.draft = draft;
+    this.how = how;
+    this.busy = false;
+    /** @type {Found | null} */
+    this.found = null;
+    /** What was asked last. */
+    this.asked = "";
+    this.problem = "";
+  }
+
+  body() {
+    return { url: this.draft.text("url"), ...this.how() };
+  }
+
+  /** Whether what is known is of what the form now says. */
+  fresh() {
+    return this.found !== null && this.asked === JSON.stringify(this.body());
+  }
+
+  /** On leaving the field: not of nothing, and not twice of the same. */
+  again() {
+    if (this.draft.text("url") && this.asked !== JSON.stringify(this.body())) this.run();
+  }
+
+  async run() {
+    const body = this.body();
+    if (this.busy) return;
+    if (!body.url) return this.draft.wrong("url", "Say where the model server listens, as in http://10.0.0.1:8000.");
+    this.busy = true;
+    this.asked = JSON.stringify(body);
+    this.found = null;
+    this.problem = "";
+    this.draft.changed();
+    try {
+      this.found = (await api("POST", PATH, { body })).data;
+    } catch (error) {
+      this.#failed(/** @type {import("../api.js").ApiProblem} */ (error));
+    }
+    this.busy = false;
+    this.draft.changed();
+    // Typed on while it was asked: the answer is of another address.
+    if (this.found && !this.fresh()) this.again();
+  }
+
+  /** @param {import("../api.js").ApiProblem} problem */
+  #failed({ message, fields }) {
+    const url = fields.find(({ pointer }) => pointer === "/url");
+    if (url) this.draft.wrong("url", url.detail);
+    else this.problem = message;
+  }
+
+  forget() {
+    this.found = null;
+    this.asked = "";
+    this.problem = "";
+  }
+}
+
+/**
+ * What it saw. `use`: takes the probe that would fit.
+ * @param {{trial: Trial, use?: (probe: Record<string, any>) => void, useWords?: string}} props
+ */
+export function TrialWords({ trial, use, useWords }) {
+  const { busy, found, problem } = trial;
+  if (busy) return html`<div class="trial busy whole" role="status">Asking ${trial.draft.text("url")} …</div>`;
+  if (problem) return html`<div class="trial bad whole" role="alert">The trial could not be made: ${problem}</div>`;
+  if (!found) return html`<p class="help whole">Leaving the URL field asks the server once, as its probes will, and says here what it answers.</p>`;
+  const good = found.outcome === "ready";
+  const shape = { ready: "ready", unready: "unready", down: "down", refused: "down" }[found.outcome];
+  return html`<div class=${`trial ${good ? "good" : "bad"} whole`} role="status" data-trial=${found.outcome}>
+    <span><span class=${`state is-${shape}`}><${Shape} state=${shape} />${good ? "it answers" : found.outcome === "refused" ? "not allowed" : `not ready: ${found.outcome}`}</span> ${found.words}.
+      ${" "}<span class="muted">${found.asked}, preset ${found.preset}</span></span>
+    ${found.fits && use && html`<span><button type="button" onClick=${() => use(/** @type {any} */ (found.fits).probe)}>${useWords ?? "Probe it so"}</button>
+      <span class="muted"> ${found.fits.words}</span></span>`}
+    ${!good && found.outcome !== "refused" && html`<span class="muted">It can be registered nevertheless: it is checking until a probe passes, and takes no request before.</span>`}
+  </div>`;
+}
+
+/** The trial for a terminal. @param {Trial} trial */
+export function trialCommand(trial) {
+  return curl("POST", PATH, { ...trial.body(), url: trial.draft.text("url") || "http://10.0.0.1:8000" });
+}

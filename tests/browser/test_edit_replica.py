@@ -1,0 +1,158 @@
+"""Replicas by page: register with a trial at once, change in the row, undo, remove and bring back."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.site import LOOKER, Site
+from tests.server.rig import Replica, free_port
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def server() -> Iterator[Replica]:
+    """A model server that answers ``/health``."""
+    running = Replica("new")
+    yield running
+    running.stop()
+
+
+def row(page: Page, replica: str) -> Locator:
+    return page.locator(f"tr[data-replica='{replica}']")
+
+
+def registering(page: Page) -> Locator:
+    page.get_by_role("button", name="Register replica").click()
+    form = page.get_by_role("region", name="Register a replica")
+    expect(form.get_by_label("URL")).to_be_focused()
+    return form
+
+
+def test_the_trial_speaks_and_the_row_comes_live(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, server: Replica
+) -> None:
+    name = new_fleet(("a",))
+    site.api("PATCH", f"/fleets/{name}", {"probe": {"preset": "http", "path": "/health"}})
+    page = open_page(f"/fleets/{name}")
+    form = registering(page)
+    page.keyboard.type(server.url)
+    expect(form.get_by_label("Name")).to_have_value("127.0.0.1")
+    page.keyboard.press("Tab")
+    expect(form.locator("[data-trial]")).to_contain_text("200")
+    expect(form.locator("[data-trial]")).to_have_attribute("data-trial", "ready")
+    form.get_by_label("Name").fill("new")
+    form.get_by_label("Max concurrency").fill("4")
+    command = form.get_by_label("The same as a command")
+    expect(command).to_contain_text(f'"name":"new","url":"{server.url}","max_concurrency":4')
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("status").last).to_contain_text("new is registered.")
+    expect(row(page, "new")).to_contain_text(server.url.removeprefix("http://"))
+    expect(form.get_by_label("URL")).to_have_value("")
+    assert site.api("GET", f"/fleets/{name}/replicas/new")["max_concurrency"] == 4
+
+
+def test_a_probe_that_would_fit_is_offered(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, server: Replica
+) -> None:
+    name = new_fleet(("a",))
+    site.api("PATCH", f"/fleets/{name}", {"probe": {"preset": "http", "path": "/health"}})
+    server.health_status = 404
+    page = open_page(f"/fleets/{name}")
+    form = registering(page)
+    page.keyboard.type(server.url)
+    form.get_by_role("button", name="Try").click()
+    expect(form.locator("[data-trial]")).to_contain_text("this server has no such path")
+    form.get_by_role("button", name="Probe this fleet so").click()
+    expect(form.locator("[data-trial]")).to_have_attribute("data-trial", "ready")
+    assert site.api("GET", f"/fleets/{name}")["probe"]["path"] != "/health"
+
+
+def test_what_is_wrong_stands_at_its_field_and_nothing_typed_is_lost(
+    open_page: Open, new_fleet: Callable[..., str]
+) -> None:
+    page = open_page(f"/fleets/{new_fleet(('a',))}")
+    form = registering(page)
+    page.keyboard.type("ftp://10.0.0.9")
+    form.get_by_label("Name").fill("a")
+    expect(form.get_by_role("alert")).to_contain_text('the scheme "ftp" is not supported')
+    form.get_by_label("URL").fill(f"http://127.0.0.1:{free_port()}")
+    form.get_by_label("Weight").fill("heavy")
+    expect(form.locator("[data-trial]")).to_contain_text("connection refused")
+    page.keyboard.press("Enter")
+    expect(form.get_by_label("Weight")).to_be_focused()
+    expect(form.get_by_label("Weight")).to_have_attribute("aria-invalid", "true")
+    form.get_by_label("Weight").fill("")
+    page.keyboard.press("Enter")
+    expect(form.get_by_label("Name")).to_be_focused()
+    expect(form.get_by_role("alert")).to_contain_text("has a replica a already")
+    page.keyboard.press("Escape")
+    expect(form).to_be_hidden()
+    expect(page.get_by_role("button", name="Register replica")).to_be_focused()
+    registering(page)
+    expect(form.get_by_label("Name")).to_have_value("a")
+
+
+def test_is_changed_in_its_row_and_back(open_page: Open, new_fleet: Callable[..., str], site: Site) -> None:
+    name = new_fleet(("a", "b"))
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Edit b").click()
+    form = page.get_by_role("form", name="Edit b")
+    expect(form.get_by_label("URL")).to_be_focused()
+    form.get_by_label("URL").fill("http://127.0.0.1:1/base")
+    form.get_by_label("Max concurrency").fill("7")
+    form.get_by_label("URL").press("Enter")
+    expect(page.get_by_role("button", name="Edit b")).to_be_focused()
+    expect(row(page, "b")).to_contain_text("127.0.0.1:1/base")
+    path = f"/fleets/{name}/replicas/b"
+    assert site.api("GET", path)["max_concurrency"] == 7
+    page.get_by_role("button", name="Undo the change of b").click()
+    expect(row(page, "b")).to_contain_text("127.0.0.1:9001")
+    assert site.api("GET", path)["max_concurrency"] is None
+
+
+def test_is_removed_after_saying_what_that_does_and_brought_back(
+    open_page: Open, new_fleet: Callable[..., str]
+) -> None:
+    page = open_page(f"/fleets/{new_fleet(('a', 'b'))}")
+    page.get_by_role("button", name="Edit b").click()
+    page.get_by_role("button", name="Remove …").click()
+    form = page.get_by_role("form", name="Remove b")
+    expect(form).to_contain_text(
+        "3 requests in flight finish, nothing new goes there. 1 eligible replica goes on"
+    )
+    expect(form.get_by_role("button", name="Remove b")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(row(page, "b")).to_have_count(0)
+    page.get_by_role("button", name="Undo the removal of b").click()
+    expect(row(page, "b")).to_contain_text("127.0.0.1:9001")
+
+
+def test_activating_and_weighing_can_be_undone(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet(("a", "b"))
+    path = f"/fleets/{name}/replicas/a"
+    site.api("PATCH", path, {"admin_state": "maintenance"})
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Activate a").click()
+    page.get_by_role("button", name="Undo the change of a").click()
+    expect(page.get_by_role("button", name="Activate a")).to_be_visible()
+    expect(row(page, "a")).to_contain_text("maintenance")
+    assert site.api("GET", path)["admin_state"] == "maintenance"
+    page.get_by_role("button", name="Weight of a: 1.0. Change").click()
+    field = page.get_by_label("Weight of a", exact=True)
+    field.fill("3")
+    field.press("Enter")
+    page.get_by_role("button", name="Undo the change of a").click()
+    expect(page.get_by_role("button", name="Weight of a: 1.0. Change")).to_be_visible()
+    assert site.api("GET", path)["weight"] is None
+
+
+def test_a_viewer_sees_no_forms(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    page = open_page(f"/fleets/{new_fleet(('a',))}", user=LOOKER)
+    expect(row(page, "a")).to_contain_text("ready")
+    for name in ("Register replica", "Edit fleet", "Edit a", "Roll back to this"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
