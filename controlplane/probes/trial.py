@@ -27,6 +27,7 @@ FIRST_S = 3.5
 """The question itself, also where the probe's own time limit is longer: a person waits."""
 TLS_S = 1.0
 V2_READY = "/v2/health/ready"
+OLLAMA = "/api/version"
 
 Outcome = Literal["ready", "unready", "down", "refused"]
 
@@ -188,7 +189,7 @@ async def _speaks_tls(session: aiohttp.ClientSession, url: str) -> bool:
 
 # --- Which other probe would pass ---
 
-_OTHER_PATHS = (V2_READY, "/health", "/healthz", "/v1/models", "/ping", "/")
+_OTHER_PATHS = (V2_READY, OLLAMA, "/health", "/healthz", "/v1/models", "/ping", "/")
 """The most telling first; the last says only that something answers there."""
 
 
@@ -211,9 +212,11 @@ def _get(path: str) -> ProbeRequest:
 
 
 def _probe_for(path: str, body: bytes) -> dict[str, Any]:
-    """As a fleet's ``probe`` is written. llama.cpp is known by what it answers at ``/health``."""
+    """As a fleet's ``probe`` is written: some servers are known by what only they answer."""
     if path == V2_READY:
         return {"preset": "kserve-v2"}
+    if path == OLLAMA:
+        return {"preset": "ollama"}
     if path == "/health" and body.replace(b" ", b"").startswith(b'{"status":"ok"'):
         return {"preset": "llama.cpp"}
     return {"preset": "http", "path": path}

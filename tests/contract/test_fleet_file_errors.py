@@ -231,10 +231,10 @@ CASES = {
         ["4:34 fleets[0].policy.parameters.kappa: must be a finite number, text, true or false, not a list"],
     ),
     "an unknown probe preset": (
-        FLEET + "    probe: {preset: triton}\n",
+        FLEET + "    probe: {preset: nim}\n",
         [
-            "4:21 fleets[0].probe.preset: must be one of llama.cpp, kserve-v2, vllm, http, "
-            'not the text "triton"'
+            "4:21 fleets[0].probe.preset: must be one of llama.cpp, kserve-v2, vllm, sglang, tgi, triton, "
+            'mlserver, ollama, litserve, http, not the text "nim"'
         ],
     ),
     "an http probe without a path": (

@@ -149,6 +149,7 @@ def test_another_probe_that_fits(server: HttpServer) -> None:
     ("answers", "probe"),
     [
         ({"/health": (200, b'{"status": "ok"}')}, {"preset": "llama.cpp"}),
+        ({"/api/version": (200, b'{"version":"0.9"}'), "/": (200, b"")}, {"preset": "ollama"}),
         ({"/health": (200, b"")}, {"preset": "http", "path": "/health"}),
         ({"/ping": (200, b"pong"), "/": (200, b"")}, {"preset": "http", "path": "/ping"}),
         ({"/v1/models": (200, b"{}")}, {"preset": "http", "path": "/v1/models"}),
