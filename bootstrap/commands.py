@@ -4,10 +4,13 @@ import os
 import sys
 from typing import NoReturn
 
+from bootstrap import servers
 from bootstrap.environment import PROJECT, ensure
 from bootstrap.errors import BootstrapError
 
-USAGE = "usage: run.py install | up [flags] | test [pytest arguments] | run [--dev] COMMAND [arguments]"
+USAGE = (
+    "usage: run.py install | up [flags] | test [pytest arguments] | run [--dev] COMMAND [arguments] | servers"
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -31,7 +34,12 @@ def dispatch(command: str, rest: list[str]) -> int:
         return 0
     if command == "up":
         hand_over(ensure(dev=False), [str(PROJECT / "manage.py"), "up", *rest])
+    if command == "servers":
+        print(f"ready: {servers.install()}")
+        return 0
     if command == "test":
+        if "--lint-only" not in rest:
+            servers.install_if_possible()
         hand_over(ensure(dev=True), [str(PROJECT / "bootstrap" / "checks.py"), *rest])
     if command == "run" and rest:
         dev = rest[0] == "--dev"

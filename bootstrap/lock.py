@@ -1,6 +1,7 @@
 """Makes the locks from pyproject.toml, for maintainers: ``make lock`` (needs uv).
 
-``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top. Both are
+``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top;
+``tests/servers/lock.txt`` the model servers that tests run, from the ``requirements.in`` beside it. All are
 universal: every platform and Python from 3.11 on, with the hash of every wheel.
 """
 
@@ -14,6 +15,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 PROJECT = FOLDER.parent
 ON_TOP = {FOLDER / "lock-dev.txt": "--group=dev"}
+SERVERS = PROJECT / "tests" / "servers"
+SERVERS_HEADER = "# Made by `make lock` from requirements.in; do not edit.\n"
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
 OPTIONS = ["--universal", "--generate-hashes", "--python-version=3.11", "--only-binary=:all:"]
 OPTIONS += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
@@ -21,9 +24,8 @@ OPTIONS += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-fi
 
 def main() -> None:
     uv = shutil.which("uv") or sys.exit("make lock needs uv (pip install uv).")
-    run = [uv, "pip", "compile", str(PROJECT / "pyproject.toml"), *OPTIONS, "--extra=examples"]
-    if "--upgrade" in sys.argv[1:]:
-        run.append("--upgrade")
+    upgrade = ["--upgrade"] if "--upgrade" in sys.argv[1:] else []
+    run = [uv, "pip", "compile", str(PROJECT / "pyproject.toml"), *OPTIONS, "--extra=examples", *upgrade]
     base = FOLDER / "lock.txt"
     lock = compiled(run, base)
     base.write_text(HEADER + lock)
@@ -31,6 +33,8 @@ def main() -> None:
         both = compiled([*run, extra, f"--constraint={base}"], on_top)
         known = set(blocks(lock))
         on_top.write_text(HEADER + "".join(block for block in blocks(both) if block not in known))
+    servers = [uv, "pip", "compile", str(SERVERS / "requirements.in"), *OPTIONS, *upgrade]
+    (SERVERS / "lock.txt").write_text(SERVERS_HEADER + compiled(servers, SERVERS / "lock.txt"))
 
 
 def compiled(command: list[str], present: Path) -> str:

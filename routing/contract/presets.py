@@ -144,7 +144,7 @@ def _get(path: str) -> Callable[[Probe, str], ProbeRequest]:
 
 
 # A server that says in one answer whether it can serve. What 503 means there:
-# llama.cpp (server README, "GET /health"): `Loading model`. SGLang 0.5.23 (http_server.py): it starts, stops, or
+# llama.cpp (server README, "GET /health"): `Loading model`. SGLang 0.5.23 (http_server.py): starts, stops, or
 # made no token within 20 s of trying; a good answer takes 1 s or more. TGI 3.3.7 (router/src/server.rs): a
 # shard does not answer. LitServe 0.2.19 (server.py): a worker is in setup().
 

@@ -5,11 +5,13 @@ import tomllib
 
 import pytest
 
+from bootstrap import servers
 from bootstrap.environment import LOCKS, PIP, PROJECT, checked_pip
-from bootstrap.lock import HEADER, blocks
+from bootstrap.lock import HEADER, SERVERS_HEADER, blocks
 
 LOCK = (LOCKS / "lock.txt").read_text()
 LOCK_DEV = (LOCKS / "lock-dev.txt").read_text()
+LOCK_SERVERS = (servers.LOCKS / "lock.txt").read_text()
 NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
 
@@ -23,16 +25,16 @@ def normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
-@pytest.mark.parametrize("lock", [LOCK, LOCK_DEV], ids=["runtime", "dev"])
+@pytest.mark.parametrize("lock", [LOCK, LOCK_DEV, LOCK_SERVERS], ids=["runtime", "dev", "servers"])
 def test_every_package_is_pinned_to_hashes(lock: str) -> None:
-    assert lock.startswith(HEADER)
+    assert lock.startswith((HEADER, SERVERS_HEADER))
     assert len(blocks(lock)) > 20
     for block in blocks(lock):
         assert re.match(r"[a-z0-9-]+==\S+", block), block[:60]
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block[:60]
 
 
-@pytest.mark.parametrize("lock", [LOCK, LOCK_DEV], ids=["runtime", "dev"])
+@pytest.mark.parametrize("lock", [LOCK, LOCK_DEV, LOCK_SERVERS], ids=["runtime", "dev", "servers"])
 def test_no_place_is_named(lock: str) -> None:
     assert not re.search(r"://|index-url|find-links|^-[ief]", lock, re.MULTILINE)
 
@@ -43,6 +45,11 @@ def test_the_locks_hold_what_the_project_declares() -> None:
     assert {normal(name) for name in declared} <= names(LOCK)
     dev = {normal(name) for name in project["dependency-groups"]["dev"]}
     assert dev <= names(LOCK) | names(LOCK_DEV)
+
+
+def test_the_lock_of_the_model_servers_holds_what_they_are() -> None:
+    wanted = (servers.LOCKS / "requirements.in").read_text().splitlines()
+    assert {normal(line) for line in wanted if not line.startswith("#")} <= names(LOCK_SERVERS)
 
 
 def test_the_test_tools_come_on_top() -> None:
