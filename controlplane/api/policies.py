@@ -50,6 +50,21 @@ class RevisionList(ApiView):
         return self.paged(request, rows, represent.revisions)
 
 
+class RevisionDetail(ApiView):
+    @reads("get_revision", "One revision, and what going back to it would change", serializers.RevisionSeen)
+    def get(self, request: Request, fleet: str, number: int) -> Response:
+        row = fleet_named(fleet)
+        revision = policies.revision_numbered(row, number)
+        changed: list[str] | None = None
+        refused = ""
+        try:
+            changed = policies.would_change(row, revision)
+        except Invalid as error:
+            refused = error.detail
+        data = {**represent.revisions([revision])[0], "would_change": changed, "refused": refused}
+        return versioned(data, row.edit_version)
+
+
 class RevisionRestore(ApiView):
     @changes("restore_revision", "Go back to a revision, as a new one", None, serializers.PolicyChanged)
     def post(self, request: Request, fleet: str, number: int) -> Response:

@@ -200,6 +200,15 @@ class Revision(Row):
     created_at = serializers.DateTimeField()
 
 
+class RevisionSeen(Revision):
+    would_change = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="What going back to it would change now, one line each; null: it is refused.",
+    )
+    refused = serializers.CharField(allow_blank=True, help_text="Why one cannot go back to it.")
+
+
 class HardwareClass(Row):
     name = serializers.CharField()
     weight = serializers.FloatField()

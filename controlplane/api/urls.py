@@ -8,7 +8,7 @@ from controlplane.api.docs import Docs, Schema
 from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
-from controlplane.api.policies import PolicyDetail, RevisionList, RevisionRestore
+from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
 from controlplane.api.reference import FleetLive, OverviewLive, StrategyList
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
 from controlplane.api.tokens import TokenDetail, TokenList
@@ -19,6 +19,7 @@ urlpatterns = [
     path("fleets/<str:fleet>", FleetDetail.as_view(), name="api-fleet"),
     path("fleets/<str:fleet>/policy", PolicyDetail.as_view(), name="api-policy"),
     path("fleets/<str:fleet>/revisions", RevisionList.as_view(), name="api-revisions"),
+    path("fleets/<str:fleet>/revisions/<int:number>", RevisionDetail.as_view(), name="api-revision"),
     path("fleets/<str:fleet>/revisions/<int:number>/restore", RevisionRestore.as_view(), name="api-restore"),
     path("fleets/<str:fleet>/replicas", ReplicaList.as_view(), name="api-replicas"),
     path("fleets/<str:fleet>/replicas/<str:replica>", ReplicaDetail.as_view(), name="api-replica"),

@@ -1,6 +1,6 @@
 """Changing a fleet's policy, and going back to how it was."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.models import Event, Fleet, PolicyRevision, Replica
@@ -58,16 +58,42 @@ def restore(fleet_name: str, number: int, actor: str, *, if_version: int | None 
     with writing(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
         check_version(f"The policy of {fleet.name}", fleet.edit_version, if_version)
-        revision = PolicyRevision.objects.filter(fleet=fleet, number=number).first()
-        if revision is None:
-            raise NotFound(f"Fleet {fleet.name} has no revision {number}; its newest is {fleet.revision}.")
+        revision = revision_numbered(fleet, number)
         policy = checked_for_storage(revision.policy)
-        before = settings_values.effective(settings_values.policy_of(fleet.policy))
-        after = settings_values.effective(settings_values.policy_of(policy))
-        lines = settings_values.differences(before, after) + _restore_weights(write, fleet, revision.weights)
+        weights = _other_weights(fleet, revision.weights)
+        lines = _restore_lines(fleet, policy, weights)
+        for replica, weight in weights:
+            write.save_replica(replica, weight=weight)
         if lines:
             _record_restore(write, fleet, number, policy, lines)
         return change_of(fleet, lines, write)
+
+
+def revision_numbered(fleet: Fleet, number: int) -> PolicyRevision:
+    revision = PolicyRevision.objects.filter(fleet=fleet, number=number).first()
+    if revision is None:
+        raise NotFound(f"Fleet {fleet.name} has no revision {number}; its newest is {fleet.revision}.")
+    return revision
+
+
+def would_change(fleet: Fleet, revision: PolicyRevision) -> list[str]:
+    """What :func:`restore` would change at this moment, one line each. Raises Invalid as it does."""
+    return _restore_lines(
+        fleet, checked_for_storage(revision.policy), _other_weights(fleet, revision.weights)
+    )
+
+
+def _restore_lines(
+    fleet: Fleet, policy: Mapping[str, Any], weights: Iterable[tuple[Replica, float | None]]
+) -> list[str]:
+    before = settings_values.effective(settings_values.policy_of(fleet.policy))
+    after = settings_values.effective(settings_values.policy_of(policy))
+    lines = settings_values.differences(before, after)
+    for replica, weight in weights:
+        lines += settings_values.differences(
+            {"weight": replica.weight}, {"weight": weight}, f"{replica.name}."
+        )
+    return lines
 
 
 def _record_restore(
@@ -81,15 +107,13 @@ def _record_restore(
     write.event(Event.Kind.POLICY, text, fleet=fleet, revision=new_number)
 
 
-def _restore_weights(write: Writing, fleet: Fleet, weights: Mapping[str, float | None]) -> list[str]:
-    lines = []
-    for replica in Replica.objects.filter(fleet=fleet).order_by("name"):
-        if replica.name not in weights or replica.weight == weights[replica.name]:
-            continue
-        old, new = replica.weight, weights[replica.name]
-        write.save_replica(replica, weight=new)
-        lines += settings_values.differences({"weight": old}, {"weight": new}, f"{replica.name}.")
-    return lines
+def _other_weights(fleet: Fleet, weights: Mapping[str, float | None]) -> list[tuple[Replica, float | None]]:
+    """Replicas that a revision knew with another weight than they have, and that weight."""
+    return [
+        (replica, weights[replica.name])
+        for replica in Replica.objects.filter(fleet=fleet).order_by("name")
+        if replica.name in weights and replica.weight != weights[replica.name]
+    ]
 
 
 def _merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from drf_spectacular.validation import validate_schema
 
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
+from controlplane.services.trials import TRIAL
 from routing.contract.field_rules import Section
 from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
 from routing.contract.policy_rules import POLICY
@@ -72,6 +73,7 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/replicas", "post", REPLICA, set()),
         ("/fleets/{fleet}/replicas/{replica}", "patch", REPLICA, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
+        ("/trial-probes", "post", TRIAL, set()),
         ("/client-keys", "post", CLIENT_KEY, set()),
         ("/client-keys/{key}", "patch", CLIENT_KEY, set()),
         ("/tokens", "post", TOKEN, set()),
@@ -98,6 +100,7 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.post("/fleets/llm/replicas", replica), "/fleets/{fleet}/replicas", "post")
     drain = {"admin_state": "draining", "weight": 1.5}
     check(api.patch("/fleets/llm/replicas/a", drain), "/fleets/{fleet}/replicas/{replica}", "patch")
+    check(api.post("/trial-probes", {"url": "http://127.0.0.1:9"}), "/trial-probes", "post")
     restored = api.post("/fleets/llm/revisions/1/restore")
     check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
@@ -108,7 +111,7 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.post("/tokens", {"name": "laptop"}), "/tokens", "post")
     for path in [path for path, method, _ in operations() if method == "get"]:
         template = path.removeprefix("/api/v1")
-        names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key}
+        names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key, "number": 1}
         answer = api.get(template.format(**names))
         assert answer.status_code == 200, path
         check(answer, template, "get")

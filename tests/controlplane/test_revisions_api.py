@@ -1,6 +1,10 @@
 """``/fleets/{fleet}/revisions``: what was, and going back to it."""
 
+from typing import Any
+
 from controlplane.models import Event, PolicyRevision
+from routing.contract import redis_keys
+from routing.contract.table import decode_snapshot
 from tests.controlplane.conftest import Api
 
 
@@ -33,6 +37,44 @@ def test_restores_policy_and_weights_as_a_new_revision(api: Api, llm: str) -> No
     assert Event.objects.filter(text="anna restored revision 1 of llm as revision 4").exists()
 
 
+def test_restores_parameters_and_whatever_else_a_policy_says(api: Api, llm: str, redis_client: Any) -> None:
+    first = {"parameters": {"kappa": 2.0}, "timeouts": {"total_s": 30}, "max_concurrency": 4}
+    api.patch("/fleets/llm/policy", first)
+    before = api.get("/fleets/llm/policy").json()["policy"]
+    weight = {"weight": None}
+    api.patch("/fleets/llm/replicas/b", weight)
+    api.patch("/fleets/llm/policy", {"strategy": "round_robin", "timeouts": None, "max_concurrency": None})
+    answer = api.post("/fleets/llm/revisions/2/restore")
+    assert answer.json()["policy"] == before
+    assert answer.json()["revision"] == 5
+    assert api.get("/fleets/llm/replicas/b").json()["weight"] == 2.0
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert (snapshot.revision, snapshot.policy.parameters, snapshot.policy.timeouts.total_s) == (
+        5,
+        {"kappa": 2.0},
+        30.0,
+    )
+    assert [replica.weight for replica in snapshot.replicas] == [1.0, 2.0]
+    # A restore is a revision: it can be undone like any other.
+    assert api.post("/fleets/llm/revisions/4/restore").json()["policy"]["strategy"] == "round_robin"
+
+
+def test_what_a_restore_would_change_is_said_before(api: Api, llm: str) -> None:
+    api.patch("/fleets/llm/policy", {"strategy": "round_robin"})
+    api.patch("/fleets/llm/replicas/b", {"weight": 5.0})
+    seen = api.get("/fleets/llm/revisions/1").json()
+    assert (seen["number"], seen["refused"]) == (1, "")
+    assert seen["would_change"] == ["strategy: round_robin → least_expected_work", "b.weight: 5 → 2"]
+    assert PolicyRevision.objects.count() == 3
+    etag = api.get("/fleets/llm/revisions/1")["ETag"]
+    assert (
+        api.post("/fleets/llm/revisions/1/restore", if_match=etag).json()["changed"] == seen["would_change"]
+    )
+    assert api.get("/fleets/llm/revisions/1").json()["would_change"] == []
+    assert api.post("/fleets/llm/revisions/2/restore", if_match=etag).status_code == 412
+    assert api.get("/fleets/llm/revisions/9").status_code == 404
+
+
 def test_restoring_what_already_is_changes_nothing(api: Api, llm: str) -> None:
     assert api.post("/fleets/llm/revisions/1/restore").json()["changed"] == []
     assert PolicyRevision.objects.count() == 1
@@ -57,3 +99,6 @@ def test_a_strategy_that_is_gone_cannot_be_restored(api: Api, llm: str) -> None:
     answer = api.post("/fleets/llm/revisions/1/restore")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["pointer"] == "/strategy"
+    seen = api.get("/fleets/llm/revisions/1").json()
+    assert seen["would_change"] is None
+    assert seen["refused"] == answer.json()["errors"][0]["detail"]
