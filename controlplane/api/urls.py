@@ -11,6 +11,7 @@ from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
 from controlplane.api.reference import FleetLive, OverviewLive, StrategyList
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
+from controlplane.api.system import SystemState
 from controlplane.api.tokens import TokenDetail, TokenList
 from controlplane.api.trials import TrialProbes
 
@@ -35,6 +36,7 @@ urlpatterns = [
     path("strategies", StrategyList.as_view(), name="api-strategies"),
     path("events", EventList.as_view(), name="api-events"),
     path("audit", AuditList.as_view(), name="api-audit"),
+    path("system", SystemState.as_view(), name="api-system"),
     path("schema", Schema.as_view(), name="schema"),
     path("docs", Docs.as_view(url_name="schema"), name="api-docs"),
 ]

@@ -1,0 +1,104 @@
+"""Processes of the control plane: each as it is. Pure."""
+
+from collections.abc import Sequence
+
+from controlplane.observability.signs import LIVE_S, Seen, Sign
+from controlplane.observability.system.shape import Judged, ProcessRow
+from controlplane.telemetry import durations
+from controlplane.telemetry.heartbeat import LIVE_S as BEAT_LIVE_S
+from controlplane.telemetry.heartbeat import ConductorLive
+
+LOOP_LATE_S = 10.0
+SLOW_BEAT_MS = 1000.0
+TITLES = {"web": "web process", "worker": "Celery worker", "beat": "beat", "conductor": "conductor"}
+
+
+def rows(seen: Sequence[Seen], conductors: Sequence[ConductorLive], software: str) -> list[ProcessRow]:
+    """By role, then by name."""
+    found = [_row(each, software) for each in seen] + [_conductor(each) for each in conductors]
+    roles = list(TITLES)
+    return sorted(found, key=lambda row: (roles.index(row.role) if row.role in roles else 9, row.name))
+
+
+def is_live(row: ProcessRow) -> bool:
+    return row.state not in ("silent",)
+
+
+def _row(seen: Seen, software: str) -> ProcessRow:
+    sign = seen.sign
+    judged = _judge(sign, seen.age_s, software)
+    return ProcessRow(
+        level=judged.level,
+        state=judged.state,
+        words=judged.words,
+        cure=judged.cure,
+        name=sign.name.partition("/")[2],
+        role=sign.role,
+        software=sign.software,
+        age_s=round(seen.age_s, 2),
+        uptime_s=sign.uptime_s,
+        cpu_percent=sign.cpu_percent,
+        memory_bytes=sign.memory_bytes,
+    )
+
+
+def _judge(sign: Sign, age_s: float, software: str) -> Judged:
+    if age_s > LIVE_S:
+        return Judged(
+            level="warn",
+            state="silent",
+            words=f"No sign of life for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
+            cure="Look at its log. A process that is gone leaves this list after 5 min.",
+        )
+    if sign.loop_age_s > LOOP_LATE_S:
+        return Judged(
+            level="bad",
+            state="stuck",
+            words=f"It lives, but its loop has not turned for {durations.words(sign.loop_age_s)}.",
+            cure="Look at its log; restart it if it stays so.",
+        )
+    if sign.software != software:
+        return Judged(
+            level="notice",
+            state="well",
+            words=f"It runs {sign.software}, and the web process {software}.",
+            cure="Planes one version apart work together; finish the upgrade.",
+        )
+    return Judged(level="calm", state="well", words=f"Its loop turned {sign.loop_age_s:.1f} s ago.")
+
+
+def _conductor(each: ConductorLive) -> ProcessRow:
+    beat = each.beat
+    role = "leads" if beat.leads else "stands by"
+    judged = Judged(level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms.")
+    if each.age_s > BEAT_LIVE_S:
+        judged = Judged(
+            level="warn",
+            state="silent",
+            words=f"No beat for {durations.words(each.age_s)}: it is gone or stuck.",
+            cure="Look at its log. One that is gone leaves this list after an hour.",
+        )
+    elif beat.away:
+        judged = Judged(
+            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
+        )
+    elif beat.beat_ms > SLOW_BEAT_MS:
+        judged = Judged(
+            level="warn",
+            state="slow",
+            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms, of a second that it has.",
+            cure="Give it more CPU, or look how slow the database and Redis are.",
+        )
+    return ProcessRow(
+        level=judged.level,
+        state=judged.state,
+        words=judged.words,
+        cure=judged.cure,
+        name=beat.name,
+        role="conductor",
+        software="",
+        age_s=round(each.age_s, 2),
+        uptime_s=beat.uptime_s,
+        cpu_percent=None,
+        memory_bytes=None,
+    )

@@ -1,0 +1,118 @@
+"""Proxy workers: which table each routes from, how old its report is, how loaded it is. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.observability.system.shape import Judged, ProxyWorker
+from controlplane.telemetry import durations
+from controlplane.telemetry.merge import Heard
+from routing.contract.redis_keys import WORKER_TTL_S
+from routing.contract.table import Version
+from routing.contract.telemetry import WorkerReport
+
+NAMES_SHOWN = 3
+
+
+def rows(
+    heard: Sequence[Heard],
+    cpu_percent: Mapping[str, float],
+    manifest: str | None,
+    fleets: Mapping[str, str],
+    software: str,
+) -> list[ProxyWorker]:
+    """By name. ``manifest``, ``fleets``: newest versions by the database; None and empty while it is away."""
+    found = []
+    for each in sorted(heard, key=lambda one: one.report.worker):
+        report = each.report
+        behind = behind_in(report, manifest, fleets)
+        judged = judge(report, each.age_s, behind, manifest, software)
+        found.append(
+            ProxyWorker(
+                level=judged.level,
+                state=judged.state,
+                words=judged.words,
+                cure=judged.cure,
+                name=report.worker,
+                proxy=report.worker.rpartition("/")[0],
+                software=report.software,
+                pid=report.pid,
+                table=report.manifest,
+                behind=behind,
+                age_s=round(each.age_s, 2),
+                uptime_s=round(report.uptime_s, 1),
+                cpu_percent=cpu_percent.get(report.worker),
+                clients=report.clients,
+                upstreams=report.upstreams,
+                in_flight=sum(fleet.in_flight for fleet in report.fleets),
+            )
+        )
+    return found
+
+
+def judge(
+    report: WorkerReport, age_s: float, behind: Sequence[str], manifest: str | None, software: str
+) -> Judged:
+    """The worst that can be said of it."""
+    refused = [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
+    if age_s > WORKER_TTL_S:
+        return Judged(
+            level="bad",
+            state="silent",
+            words=f"No report for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
+            cure="Ask its admin listener (/readyz, /status) and look at its log.",
+        )
+    if refused:
+        return Judged(
+            level="bad",
+            state="refused",
+            words=f"It refused a newer table and routes from the last good one. {'; '.join(refused)}",
+            cure="Correct the fleet as the words say; the next version is tried by itself.",
+        )
+    if not report.redis_ok:
+        return Judged(
+            level="warn",
+            state="cut off",
+            words=f"It does not hear of new tables; its own is {durations.words(report.table_age_s)} old.",
+            cure="It connects again by itself; look at the network between it and Redis if it does not.",
+        )
+    if report.draining:
+        return Judged(level="notice", state="draining", words="It finishes its requests and then ends.")
+    if behind:
+        return Judged(
+            level="warn",
+            state="behind",
+            words=f"It routes from an older table of {named(behind)}.",
+            cure="It compares all versions every 5 s. If this lasts longer, look at its log.",
+        )
+    if manifest is not None and newer(report.manifest, manifest):
+        return Judged(
+            level="notice", state="ahead", words="Its table is newer than what the database said just now."
+        )
+    if report.software != software:
+        return Judged(
+            level="notice",
+            state="current",
+            words=f"It runs {report.software}, and the web process {software}.",
+            cure="Planes one version apart work together; finish the upgrade.",
+        )
+    return Judged(level="calm", state="current", words="It routes from the newest table.")
+
+
+def behind_in(report: WorkerReport, manifest: str | None, fleets: Mapping[str, str]) -> list[str]:
+    """Fleets of which it has an older snapshot, or none; ``the list of fleets`` for its manifest."""
+    if manifest is None:
+        return []
+    applied = {fleet.name: fleet.applied for fleet in report.fleets}
+    found = [name for name, version in sorted(fleets.items()) if newer(version, applied.get(name, "0:0"))]
+    return (["the list of fleets"] if newer(manifest, report.manifest) and not found else []) + found
+
+
+def newer(one: str, other: str) -> bool:
+    try:
+        return Version.parse(one) > Version.parse(other)
+    except ValueError:
+        return False
+
+
+def named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown} and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else shown

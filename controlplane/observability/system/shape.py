@@ -1,0 +1,80 @@
+"""What ``GET /api/v1/system`` answers."""
+
+from typing import Literal
+
+import msgspec
+
+Level = Literal["calm", "notice", "warn", "bad"]
+"""Nothing to do; worth knowing; look at it; something does not work."""
+
+LEVELS: tuple[Level, ...] = ("calm", "notice", "warn", "bad")
+
+
+class Judged(msgspec.Struct, kw_only=True):
+    """How something is."""
+
+    level: Level
+    state: str
+    """One word: well, starting, draining, behind, slow, late, silent, stuck, away, missing, refused …"""
+    words: str
+    """One sentence."""
+    cure: str = ""
+    """What to do; empty where nothing is to be done."""
+
+
+class Part(Judged):
+    """One thing that Switchyard needs."""
+
+    name: str
+    title: str
+    facts: dict[str, str] = {}
+    """Name → value with its unit, for a person."""
+
+
+class ProxyWorker(Judged):
+    """One worker of one proxy, as its last report says."""
+
+    name: str
+    proxy: str
+    """``host name/parent's process id``: workers of one proxy share it."""
+    software: str
+    pid: int
+    table: str
+    """``epoch:version`` of its manifest."""
+    behind: list[str]
+    """Fleets whose newest snapshot it does not route from yet."""
+    age_s: float
+    uptime_s: float
+    cpu_percent: float | None
+    """Of one CPU; ``None``: not measured (no conductor)."""
+    clients: int
+    upstreams: int
+    in_flight: int
+
+
+class ProcessRow(Judged):
+    """A process of the control plane."""
+
+    name: str
+    role: str
+    software: str
+    age_s: float
+    uptime_s: float
+    cpu_percent: float | None
+    memory_bytes: int | None
+
+
+class System(msgspec.Struct, kw_only=True):
+    verdict: Judged
+    table: str | None
+    """``epoch:version`` of the newest manifest by the database; ``None``: the database is away."""
+    software: str
+    parts: list[Part]
+    proxies: list[ProxyWorker]
+    processes: list[ProcessRow]
+    reports_known: bool
+    """False: Redis is away, so nothing is known of proxies and processes."""
+
+
+def worst(levels: list[Level]) -> Level:
+    return max(levels, key=LEVELS.index, default="calm")
