@@ -10,7 +10,7 @@ export function SendRequest({ fleet, protocol, proxyUrl }) {
 }
 
 /** @param {string} fleet @param {string} protocol @param {string} proxyUrl */
-function request(fleet, protocol, proxyUrl) {
+export function request(fleet, protocol, proxyUrl) {
   if (protocol === "openai") {
     const body = { model: fleet, messages: [{ role: "user", content: "Hello" }], max_tokens: 16 };
     return `curl ${proxyUrl}/v1/chat/completions \\\n  --json ${quoted(JSON.stringify(body))}`;

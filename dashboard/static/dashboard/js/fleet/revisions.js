@@ -5,10 +5,16 @@ import { html, useEffect, useRef, useState } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
 
+/** The one that a link to this page named: `#revision-3`; 0: none. */
+const ASKED = Number(/^#revision-([0-9]+)$/.exec(location.hash)?.[1] ?? 0);
+
 /** @param {{policy: import("./policy.js").Policy}} props */
 export function RevisionsPanel({ policy }) {
   const [chosen, choose] = useState(0);
   const { revisions } = policy;
+  useEffect(() => {
+    if (ASKED && policy.more && revisions.length && !revisions.some((one) => one.number === ASKED)) policy.showAll();
+  }, [revisions.length > 0]);
   if (!revisions.length) return "";
   return html`<section class="panel revisions" aria-labelledby="revisions-title"><h2 id="revisions-title">Revisions</h2>
     <p class="result" role="status">${outcome(policy)}</p>
@@ -30,8 +36,12 @@ function Entry({ one, policy, open, choose }) {
   const current = one.number === policy.revision;
   const words = one.number > policy.revision ? "Roll forward to this" : "Roll back to this";
   const close = () => (choose(0), button.current?.focus());
-  return html`<li data-revision=${one.number}><span><b>${one.number}</b> · ${one.summary}<br /><span class="muted">${one.actor || "unknown"}, ${moment(new Date(one.created_at))}</span></span>
-    ${current ? html`<span class="state is-ready">in force</span>` : MAY_CHANGE && html`<button type="button" ref=${button} disabled=${policy.busy} aria-expanded=${open} aria-label=${`Roll back to revision ${one.number}`} title=${words} onClick=${() => choose(open ? 0 : one.number)}>Roll back to this</button>`}
+  const line = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (one.number === ASKED) line.current?.scrollIntoView({ block: "center" });
+  }, []);
+  return html`<li ref=${line} data-revision=${one.number} class=${one.number === ASKED ? "asked" : ""}><span><b>${one.number}</b> · ${one.summary}<br /><span class="muted">${one.actor || "unknown"}, ${moment(new Date(one.created_at))}</span></span>
+    ${current ? html`<span class="state is-ready">in force</span>` : MAY_CHANGE && html`<button type="button" ref=${button} disabled=${policy.busy} aria-expanded=${open} title=${words} onClick=${() => choose(open ? 0 : one.number)}>Roll back to revision ${one.number}</button>`}
     ${open && !current && html`<${Preview} one=${one} policy=${policy} close=${close} />`}</li>`;
 }
 

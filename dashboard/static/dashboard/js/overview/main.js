@@ -4,12 +4,13 @@ import { LATENCY, REQUESTS } from "../charts/kinds.js";
 import { CreateFleet, NewFleet } from "../edit/create_fleet.js";
 import { Panels } from "../edit/panels.js";
 import { html } from "../html.js";
-import { LivePage } from "../live/live_page.js";
+import { LivePage, place } from "../live/live_page.js";
 import { Banner } from "../parts/banner.js";
 import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
-import { NoFleets } from "./empty.js";
+import { Setup } from "../setup/setup.js";
+import { FirstSteps } from "../setup/steps.js";
 import { Figures } from "./figures.js";
 import { FleetTable, foundFleets } from "./fleet_table.js";
 import { OverviewModel } from "./model.js";
@@ -19,6 +20,8 @@ import { Workers } from "./workers.js";
 const page = new LivePage("/ws/overview", null);
 const { events, feed } = page;
 const model = new OverviewModel();
+const { proxyUrl = "", tokensUrl = "" } = place.dataset;
+const setup = new Setup(page.draw);
 const newFleet = new NewFleet(page.draw);
 const panels = new Panels(() => {
   if (panels.open === "new") newFleet.read();
@@ -34,7 +37,7 @@ function Numbers() {
   if (!frame) {
     return html`<${NothingMeasured}>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.<//>`;
   }
-  if (!frame.fleets.length) return html`<${NoFleets} /><${Workers} frame=${frame} />`;
+  if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} /><${Workers} frame=${frame} />`;
   const chart = page.chart(model.series);
   return html`
     <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [])} />
@@ -54,4 +57,4 @@ function enter() {
   if (found.length === 1) location.assign(`/fleets/${found[0].name}`);
 }
 
-page.start({ model, content: Overview, workers: () => model.frame?.workers.length ?? 0, enter });
+page.start({ model, content: Overview, workers: () => model.frame?.workers.length ?? 0, fresh: () => setup.look(), enter });

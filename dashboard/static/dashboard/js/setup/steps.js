@@ -1,0 +1,91 @@
+/** The overview of an empty install: three steps from nothing to the first answer, on one page that waits and says so. */
+import { SelectEntry, TextEntry } from "../edit/fields.js";
+import { PROTOCOLS } from "../edit/fleet_fields.js";
+import { TrialWords } from "../edit/trial.js";
+import { request } from "../fleet/commands.js";
+import { html } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
+import { Copyable } from "../parts/copyable.js";
+import { State } from "../parts/state.js";
+
+/** @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, proxyUrl: string, tokensUrl: string}} props */
+export function FirstSteps({ setup, frame, proxyUrl, tokensUrl }) {
+  const registered = Boolean(setup.fleet);
+  const ready = setup.ready();
+  const summary = frame.fleets.find((one) => one.name === setup.fleet);
+  return html`<section class="panel setup" aria-labelledby="setup-title">
+    <div class="edit-head"><h2 id="setup-title">${!registered ? "No fleets yet: three steps to the first answer" : ready ? `${setup.fleet} takes requests` : `${setup.fleet} is registered`}</h2>
+      ${registered && html`<button type="button" class=${ready ? "primary" : ""} onClick=${() => setup.finish()}>Go to the overview</button>`}</div>
+    <ol class="steps">
+      <${Step} number="1" title="Register a model server" done=${registered}>
+        ${registered ? html`<p>Fleet <a href=${`/fleets/${setup.fleet}`}>${setup.fleet}</a> is there${summary ? "" : "; the next frame will show it"}.</p>` : MAY_CHANGE ? html`<${Registering} setup=${setup} tokensUrl=${tokensUrl} />` : html`<${OnlyLooking} setup=${setup} />`}
+      <//>
+      <${Step} number="2" title=${ready ? "Its probe passes" : "Wait for its first passed probe"} done=${ready}>${registered ? html`<${Waiting} setup=${setup} />` : html`<p class="muted" role="status"><span class="pulse" aria-hidden="true"></span>Waiting for the first replica … This page shows it as soon as it is registered.</p>`}<//>
+      <${Step} number="3" title="Send a request" done=${setup.answered(frame)}>${ready ? html`<${Send} setup=${setup} frame=${frame} summary=${summary} proxyUrl=${proxyUrl} />` : html`<p class="muted">The command stands here once a replica is ready.</p>`}<//>
+    </ol>
+  </section>`;
+}
+
+/** @param {{number: string, title: string, done: boolean, children?: any}} props */
+function Step({ number, title, done, children }) {
+  return html`<li class=${done ? "step done" : "step"}><span class="step-number" aria-hidden="true">${done ? "✓" : number}</span>
+    <div class="stack"><h3>${title}${done && html`<span class="visually-hidden"> (done)</span>`}</h3>${children}</div></li>`;
+}
+
+/** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
+function Registering({ setup, tokensUrl }) {
+  const { draft, trial } = setup;
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    if (!draft.busy) setup.submit();
+  };
+  return html`<form class="edit" noValidate onSubmit=${submit}>
+      <div class="form">
+        <${TextEntry} draft=${draft} name="url" label="Its URL" placeholder="http://10.0.0.1:8000" inputmode="url" required help="Where the model server listens, as seen from the proxies."
+          onInput=${() => setup.urlTyped()} onBlur=${() => trial.again()} />
+        <${TextEntry} draft=${draft} name="name" label="Model name" placeholder="my-model" required help="What clients will say; the fleet is called so." />
+        <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What it speaks." />
+        <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="Of this one server." />
+        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords="Probe it so" />
+      </div>
+      <div class="row"><button class="primary" disabled=${draft.busy} aria-busy=${draft.busy}>Register</button>
+        <button type="button" disabled=${trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button></div>
+      ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
+    </form>
+    <p class="muted">Or paste this into a terminal; it follows what is typed above.</p>
+    <${Copyable} label="Register from a terminal" text=${setup.command()} />
+    <${Token} setup=${setup} tokensUrl=${tokensUrl} />
+    <p class="muted">A whole installation is better kept in a file: <code>manage.py apply fleets.yaml</code>.</p>`;
+}
+
+/** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
+function Token({ setup, tokensUrl }) {
+  const page = tokensUrl ? html`<a href=${tokensUrl}>API tokens</a>` : html`<code>manage.py createtoken</code>`;
+  if (setup.token) return html`<p class="applied" role="status">The command carries a new token, “first steps”. It is shown only now; ${page} revokes it.</p>`;
+  return html`<p><button type="button" onClick=${() => setup.makeToken()}>Put a new API token into the command</button> <span class="muted">or set TOKEN to one that you have (${page}).</span></p>
+    ${setup.tokenProblem && html`<p class="problem" role="alert">${setup.tokenProblem}</p>`}`;
+}
+
+/** @param {{setup: import("./setup.js").Setup}} props */
+function OnlyLooking({ setup }) {
+  return html`<p>Your account may look, not change. Someone with the rights registers the first one, by this page or so:</p>
+    <${Copyable} label="Register from a terminal" text=${setup.command()} />`;
+}
+
+/** @param {{setup: import("./setup.js").Setup}} props */
+function Waiting({ setup }) {
+  const { replicas, seen, fleet } = setup;
+  if (!replicas.length) return html`<p class="muted" role="status"><span class="pulse" aria-hidden="true"></span>Waiting for the first replica of ${fleet} …</p>`;
+  return html`<ul class="stack" role="status">${replicas.map((one) => html`<li key=${one.name} data-first=${one.name}><b>${one.name}</b> <span class="mono">${one.url}</span> <${State} state=${one.eligible ? "ready" : one.health.state} />
+      ${!one.eligible && html` <span class="muted">${one.why}</span>`}</li>`)}</ul>
+    ${!setup.ready() && seen && html`<div class=${`trial ${seen.outcome === "ready" ? "busy" : "bad"}`} role="status" data-trial=${seen.outcome}>
+      <span>${seen.words}. <span class="muted">${seen.asked}</span></span>
+      ${seen.fits && html`<span class="muted">Change the probe on <a href=${`/fleets/${fleet}`}>the fleet's page</a>: ${seen.fits.words}.</span>`}</div>`}`;
+}
+
+/** @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, summary: import("../frames.js").FleetSummary | undefined, proxyUrl: string}} props */
+function Send({ setup, frame, summary, proxyUrl }) {
+  return html`<${Copyable} label="A request through the proxy" text=${request(setup.fleet, summary?.protocol ?? setup.draft.text("protocol"), proxyUrl)} />
+    ${!frame.workers.length && html`<p class="problem">No proxy reports: is one running? <code>python -m routing</code></p>`}
+    <p role="status">${setup.answered(frame) ? html`<${State} state="ready" word="answered" /> The first request has come through.` : html`<span class="muted"><span class="pulse" aria-hidden="true"></span>Waiting for the first request …</span>`}</p>`;
+}

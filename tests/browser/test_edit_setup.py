@@ -1,0 +1,127 @@
+"""From an empty install to the first answer on one page, never reloaded: real conductor, probes and proxy."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.measuring import Measuring
+from tests.browser.site import LOOKER, Site
+from tests.server.rig import ROOT, Proxy, Replica
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+STEP_LIMIT_MS = 30_000
+
+
+@pytest.fixture
+def empty(site: Site) -> Site:
+    """The web process without a fleet."""
+    for fleet in site.api("GET", "/fleets?page_size=500")["results"]:
+        site.api("DELETE", f"/fleets/{fleet['name']}?confirm={fleet['name']}")
+    return site
+
+
+@pytest.fixture
+def server() -> Iterator[Replica]:
+    """A model server that still loads."""
+    running = Replica("first")
+    running.health_status = 503
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def behind(empty: Site, proxy: Proxy, tmp_path: Path) -> Iterator[None]:
+    """What stands behind a page: the conductor, and Celery with its beat."""
+    celery = [sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "--beat"]
+    celery += ["--schedule", str(tmp_path / "beat"), "--pool", "threads", "--concurrency", "2"]
+    celery += ["--loglevel", "warning", "--without-gossip", "--without-mingle", "--without-heartbeat"]
+    commands = [[sys.executable, "manage.py", "conductor"], celery]
+    with (tmp_path / "behind.log").open("wb") as log:
+        running = [
+            subprocess.Popen(command, cwd=ROOT, env=empty.environment, stdout=log, stderr=log)
+            for command in commands
+        ]
+    yield
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.wait(20)
+
+
+def pasted(command: str) -> str:
+    """What a terminal prints when this is pasted into it."""
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_command_registers_turns_green_and_another_asks(
+    open_page: Open, behind: None, proxy: Proxy, server: Replica
+) -> None:
+    page = open_page("/")
+    expect(page.get_by_role("heading", name="No fleets yet")).to_be_visible(timeout=STEP_LIMIT_MS)
+    page.evaluate("window.neverReloaded = true")
+    expect(page.get_by_text("Waiting for the first replica …")).to_be_visible()
+    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Model name").fill("first-model")
+    page.get_by_role("button", name="Put a new API token into the command").click()
+    command = page.get_by_label("Register from a terminal")
+    expect(command).to_contain_text("export TOKEN=sy_")
+
+    assert '"name":"first-model"' in pasted(command.inner_text())
+    expect(page.get_by_role("heading", name="first-model is registered")).to_be_visible(timeout=STEP_LIMIT_MS)
+    expect(page.locator("[data-first]")).to_contain_text("checking")
+    expect(page.locator("[data-trial]")).to_contain_text("503")
+
+    server.health_status = 200
+    expect(page.locator("[data-first] .state")).to_have_text("ready", timeout=STEP_LIMIT_MS)
+    expect(page.get_by_role("heading", name="first-model takes requests")).to_be_visible()
+    request = page.get_by_label("A request through the proxy").inner_text()
+    address = request.split()[1]
+    answer = pasted(f"curl -s -f {request.removeprefix('curl').replace(address, proxied(proxy, address))}")
+    assert answer == "first"
+    expect(page.get_by_text("The first request has come through.")).to_be_visible(timeout=STEP_LIMIT_MS)
+    page.get_by_role("button", name="Go to the overview").click()
+    expect(page.locator("tr[data-fleet='first-model']")).to_be_visible()
+    assert page.evaluate("window.neverReloaded")
+
+
+def proxied(proxy: Proxy, address: str) -> str:
+    """The page names the port of the settings; this proxy listens where the kernel chose."""
+    return f"http://127.0.0.1:{proxy.port}/{address.split('/', 3)[3]}"
+
+
+def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
+    open_page: Open, empty: Site, measuring: Measuring, server: Replica
+) -> None:
+    page = open_page("/")
+    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_role("button", name="Try").click()
+    expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
+    page.get_by_label("Model name").fill("Bad Name")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("is not a valid name")
+    expect(page.get_by_label("Model name")).to_be_focused()
+    page.get_by_label("Replica name").fill("Also Bad")
+    page.get_by_label("Model name").fill("by-form")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Replica name")).to_be_focused()
+    page.get_by_label("Replica name").fill("one")
+    measuring.fleets.append("by-form")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-first='one']")).to_contain_text("not probed yet")
+    page.reload()
+    expect(page.get_by_role("heading", name="by-form is registered")).to_be_visible()
+    page.get_by_role("button", name="Go to the overview").click()
+    expect(page.locator("tr[data-fleet='by-form']")).to_be_visible()
+
+
+def test_a_viewer_is_told_who_can(open_page: Open, empty: Site, measuring: Measuring) -> None:
+    page = open_page("/", user=LOOKER)
+    expect(page.get_by_text("Your account may look, not change.")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Its URL")).to_have_count(0)
