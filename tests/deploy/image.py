@@ -1,0 +1,49 @@
+"""The Dockerfile, read; and the image's work folder as its COPY lines fill it."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.deploy.services import PROJECT
+
+DOCKERFILE = PROJECT / "deploy" / "Dockerfile"
+KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "EXPOSE"}
+
+
+class Instruction(NamedTuple):
+    keyword: str
+    arguments: str
+
+
+def instructions() -> list[Instruction]:
+    """One for each line; continued lines are joined, comments left out."""
+    joined = re.sub(r"\\\n\s*", " ", DOCKERFILE.read_text())
+    lines = [line for line in joined.splitlines() if line.strip() and not line.startswith("#")]
+    return [Instruction(*line.split(" ", 1)) for line in lines]
+
+
+def fill(folder: Path) -> Path:
+    """Copies what the image would hold; raises FileNotFoundError for a source that is not there."""
+    for keyword, arguments in instructions():
+        if keyword == "COPY":
+            *sources, target = shlex.split(arguments)
+            for source in sources:
+                _copy(PROJECT / source, folder / target, into=target.endswith("/"))
+    return folder
+
+
+def own_commands() -> list[str]:
+    """RUN lines that run our code."""
+    runs = [arguments for keyword, arguments in instructions() if keyword == "RUN"]
+    return [line for line in runs if "python -m " in line or "manage.py " in line]
+
+
+def _copy(source: Path, target: Path, *, into: bool) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        return
+    target = target / source.name if into else target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)

@@ -1,0 +1,49 @@
+"""The Dockerfile makes an image that holds what runs in it, checked without an engine."""
+
+import re
+import shlex
+
+from tests.deploy import image
+from tests.deploy.conftest import Image
+from tests.deploy.services import PROJECT
+
+
+def test_every_line_is_an_instruction_that_is_known() -> None:
+    found = image.instructions()
+    assert found[0].keyword == "FROM"
+    assert {each.keyword for each in found} <= image.KNOWN
+
+
+def test_what_runs_is_not_root_and_cannot_write_the_code() -> None:
+    found = image.instructions()
+    assert [each.arguments for each in found if each.keyword == "USER"] == ["switchyard"]
+    made = next(each.arguments for each in found if each.arguments.startswith("useradd"))
+    assert shlex.split(made)[-1] == "switchyard"
+    owned = [each.arguments for each in found if "chown" in each.arguments]
+    assert [shlex.split(line)[-1] for line in owned] == ["/var/lib/switchyard"]
+
+
+def test_the_python_is_one_that_the_project_supports() -> None:
+    version = re.fullmatch(r"python:3\.(\d+)-slim", image.instructions()[0].arguments)
+    assert version
+    assert int(version[1]) >= 11
+
+
+def test_packages_are_those_of_the_lock() -> None:
+    pip = shlex.split(
+        next(each.arguments for each in image.instructions() if "pip install" in each.arguments)
+    )
+    assert {"--require-hashes", "--only-binary=:all:", "--no-deps"} <= set(pip)
+    assert (PROJECT / pip[pip.index("-r") + 1]).is_file()
+
+
+def test_our_commands_work_on_nothing_but_what_was_copied(built_image: Image) -> None:
+    assert len(image.own_commands()) == 2
+    assert (built_image.data / "static" / "staticfiles.json").is_file()
+    assert list((built_image.root / "controlplane" / "__pycache__").glob("settings.*.pyc"))
+
+
+def test_what_must_stay_out_of_the_image_stays_out() -> None:
+    ignored = (PROJECT / ".dockerignore").read_text().split()
+    assert {".git", ".venv", "var", ".env", "**/__pycache__"} <= set(ignored)
+    assert ".env" in (PROJECT / ".gitignore").read_text().split()
