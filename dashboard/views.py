@@ -47,6 +47,20 @@ def events(request: HttpRequest) -> HttpResponse:
     )
 
 
+@never_cache
+@require_safe
+@login_required
+def client_keys(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/client_keys.html", _shell("client keys"))
+
+
+@never_cache
+@require_safe
+@login_required
+def tokens(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/tokens.html", _shell("API tokens"))
+
+
 def _shell(page: str) -> dict[str, Any]:
     """What every page shows around its content; ``page`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]

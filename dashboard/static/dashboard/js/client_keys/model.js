@@ -1,0 +1,163 @@
+/** What the page of client keys does: make, change, revoke, each with what became of it. */
+import { Draft } from "../edit/draft.js";
+import { everyPage } from "../edit/reading.js";
+import { plural } from "../format.js";
+
+export const PATH = "/client-keys";
+
+/**
+ * `fleets`: null: every fleet.
+ * @typedef {{id: number, name: string, prefix: string, fleets: string[] | null, created_by: string, created_at: string,
+ *   revoked_by: string | null, revoked_at: string | null}} ClientKey
+ * @typedef {{live: number, applied: number, refused: number, waited_ms: number}} Workers
+ * @typedef {ClientKey & {key: string, workers: Workers}} Made
+ */
+
+/** Field of the form that stands for a fleet. @param {string} name */
+export function fleetField(name) {
+  return `fleet ${name}`;
+}
+
+/** @param {string} pointer */
+function fieldOf(pointer) {
+  return pointer.split("/")[1] ?? "";
+}
+
+/** @param {{name: string, fleets: string[] | null} | null} one null: a new key */
+function initial(one) {
+  /** @type {import("../edit/draft.js").Values} */
+  const values = { name: one?.name ?? "", fleets: "", every: one ? one.fleets === null : true };
+  for (const fleet of one?.fleets ?? []) values[fleetField(fleet)] = true;
+  return values;
+}
+
+export class KeysModel {
+  /**
+   * @param {import("../edit/reading.js").Reading} reading @param {import("../edit/panels.js").Panels} panels
+   * @param {() => void} changed
+   */
+  constructor(reading, panels, changed) {
+    this.reading = reading;
+    this.panels = panels;
+    this.changed = changed;
+    this.draft = new Draft("new-client-key", initial(null), changed, fieldOf);
+    /** Of the row that is open. @type {Draft | null} */
+    this.row = null;
+    /** The key of that row, and whether it is being changed or revoked. */
+    this.editing = 0;
+    this.revoking = false;
+    /** Of a key that was just made: with the key itself. @type {Made | null} */
+    this.made = null;
+    this.done = "";
+    /** To choose from; null: not read yet. @type {{name: string, protocol: string}[] | null} */
+    this.fleets = null;
+    this.fleetsRead = false;
+    /** Read when asked for. @type {ClientKey[] | null} */
+    this.revoked = null;
+    this.revokedProblem = "";
+    /** @type {Element | null} */
+    this.opener = null;
+  }
+
+  async readFleets() {
+    if (this.fleetsRead) return;
+    this.fleetsRead = true;
+    try {
+      this.fleets = await everyPage("/fleets");
+    } catch {
+      this.fleetsRead = false; // tried again with the next form
+      this.fleets ??= [];
+    }
+    this.changed();
+  }
+
+  /** What a form says. @param {Draft} draft */
+  body(draft) {
+    const chosen = Object.keys(draft.values).filter((field) => field.startsWith(fleetField("")) && draft.values[field]);
+    return { name: draft.text("name"), fleets: draft.values.every ? null : chosen.map((field) => field.slice(fleetField("").length)).sort() };
+  }
+
+  async create() {
+    const answer = await this.draft.send("POST", PATH, this.body(this.draft), { taken: "name" });
+    if (!answer) return;
+    this.draft.reset();
+    this.made = answer.data;
+    this.done = "";
+    this.#show([answer.data]);
+    this.panels.close();
+  }
+
+  /** The key itself leaves the page. */
+  forget() {
+    this.made = null;
+    this.changed();
+    const button = document.querySelector("button[data-panel]");
+    if (button instanceof HTMLElement) button.focus();
+  }
+
+  /** @param {ClientKey} one @param {boolean} revoking */
+  open(one, revoking) {
+    this.opener = document.activeElement;
+    this.row = new Draft(`client-key-${one.id}`, initial(one), this.changed, fieldOf);
+    this.editing = one.id;
+    this.revoking = revoking;
+    this.done = "";
+    this.readFleets();
+    this.changed();
+  }
+
+  close() {
+    this.editing = 0;
+    this.changed();
+    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+  }
+
+  async save() {
+    const { row, editing } = this;
+    const answer = await row?.send("PATCH", `${PATH}/${editing}`, this.body(row), { taken: "name" });
+    if (!answer) return;
+    const { name, changed, workers, published } = answer.data;
+    this.done = changed.length ? `${name}: ${changed.join("; ")} · ${reach(workers, published)}` : `${name}: nothing to change.`;
+    this.#show([answer.data]);
+    this.close();
+  }
+
+  /** @param {ClientKey} one */
+  async revoke(one) {
+    const answer = await this.row?.send("DELETE", `${PATH}/${one.id}`);
+    if (!answer) return;
+    this.editing = 0;
+    if (this.made?.id === one.id) this.made = null;
+    this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.published)}`;
+    this.#show([], one.id);
+    if (this.revoked) await this.readRevoked();
+    const button = document.querySelector("button[data-panel]");
+    if (button instanceof HTMLElement) button.focus();
+  }
+
+  /** At once, and then as the server has it. @param {ClientKey[]} rows new or changed @param {number} [gone] */
+  #show(rows, gone = 0) {
+    const others = (this.reading.list ?? []).filter((one) => one.id !== gone && rows.every((row) => row.id !== one.id));
+    this.reading.list = [...others, ...rows].sort((one, other) => (one.name < other.name ? -1 : 1));
+    this.reading.read();
+    this.changed();
+  }
+
+  async readRevoked() {
+    try {
+      this.revoked = await everyPage(`${PATH}?revoked=yes`);
+      this.revokedProblem = "";
+    } catch (error) {
+      this.revokedProblem = /** @type {Error} */ (error).message;
+    }
+    this.changed();
+  }
+}
+
+/** @param {Workers} workers @param {boolean} published */
+function reach({ live, applied, waited_ms }, published) {
+  if (!published) return "Redis is away; proxies follow when it is back";
+  if (!live) return "no proxy is running";
+  const counted = `${applied} of ${plural(live, "proxy worker")} in ${Math.round(waited_ms)} ms`;
+  return applied < live ? `${counted}, the rest within a second` : counted;
+}

@@ -1,0 +1,87 @@
+/** One row a client key in force: how it begins, what it opens, who made it, and what can be done. */
+import { curl } from "../api.js";
+import { moment, plural } from "../format.js";
+import { html, useEffect, useRef } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
+import { Copyable } from "../parts/copyable.js";
+import { matches } from "../parts/search.js";
+import { KeyFields } from "./form.js";
+import { PATH } from "./model.js";
+
+const COLUMNS = 5;
+
+/** @typedef {import("./model.js").ClientKey} ClientKey */
+
+/** "every fleet", "a, b", or that they are gone. @param {ClientKey} one */
+export function opens({ fleets }) {
+  if (fleets === null) return "every fleet";
+  return fleets.join(", ") || "nothing: its fleets are deleted";
+}
+
+/** @param {{model: import("./model.js").KeysModel, list: ClientKey[], search: string}} props */
+export function KeyTable({ model, list, search }) {
+  const found = list.filter((one) => matches(search, [one.name, one.prefix, opens(one), one.created_by]));
+  return html`<section class="panel table-panel data">
+    <div class="scroll" tabindex="0" role="region" aria-label="Client keys">
+      <table class="cards">
+        <thead><tr><th scope="col">Name</th><th scope="col">Key</th><th scope="col">Opens</th><th scope="col">Made</th>
+          <th><span class="visually-hidden">Actions</span></th></tr></thead>
+        <tbody>
+          ${found.map((one) => html`<${Row} key=${one.id} one=${one} model=${model} last=${list.length === 1} />`)}
+          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No client key is like “${search}”.</td></tr>`}
+        </tbody>
+      </table>
+    </div>
+    <p class="table-foot" role="status">${model.done || `${plural(list.length, "client key")}. Every request to the proxy needs one, as Authorization: Bearer or x-api-key.`}</p>
+  </section>`;
+}
+
+/** @param {{one: ClientKey, model: import("./model.js").KeysModel, last: boolean}} props */
+function Row({ one, model, last }) {
+  const open = model.editing === one.id;
+  const { name, prefix, created_by: by, created_at } = one;
+  const at = new Date(created_at);
+  return html`<tr data-key=${name}>
+      <td class="half"><b>${name}</b></td>
+      <td class="half mono" data-label="Key">${prefix}…</td>
+      <td class="wrap full" data-label="Opens">${opens(one)}</td>
+      <td class="half" data-label="Made"><time datetime=${created_at} title=${at.toLocaleString()}>${moment(at)}</time> <span class="unit">by ${by}</span></td>
+      <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${name}`} aria-expanded=${open && !model.revoking} onClick=${() => model.open(one, false)}>Change</button>
+        ${" "}<button type="button" aria-label=${`Revoke ${name}`} aria-expanded=${open && model.revoking} onClick=${() => model.open(one, true)}>Revoke …</button>`}</td>
+    </tr>
+    ${open && html`<tr class="note"><td class="full" colspan=${COLUMNS}>${model.revoking ? html`<${Revocation} one=${one} model=${model} last=${last} />` : html`<${Change} one=${one} model=${model} />`}</td></tr>`}`;
+}
+
+/** @param {{one: ClientKey, model: import("./model.js").KeysModel}} props */
+function Change({ one, model }) {
+  const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  const save = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.save());
+  return html`<form ref=${form} class="edit in-row" noValidate onSubmit=${save} onKeyDown=${leaving(model)} aria-label=${`Change ${one.name}`}>
+    <${KeyFields} draft=${draft} fleets=${model.fleets} />
+    <div class="row"><button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
+    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
+    <${Copyable} label="The same as a command" text=${curl("PATCH", `${PATH}/${one.id}`, model.body(draft))} />
+  </form>`;
+}
+
+/** @param {{one: ClientKey, model: import("./model.js").KeysModel, last: boolean}} props */
+function Revocation({ one, model, last }) {
+  const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => button.current?.focus(), []);
+  const revoke = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.revoke(one));
+  return html`<form class="edit in-row" onSubmit=${revoke} onKeyDown=${leaving(model)} aria-label=${`Revoke ${one.name}`}>
+    <p>Within a second every request that carries <code>${one.prefix}…</code> is answered 401. Whatever uses the key <b>${one.name}</b> (it opens ${opens(one)}) stops working until it has another one. It cannot be brought back.</p>
+    ${last && html`<p class="is-unready"><b>It is the last key.</b> After it is revoked, a proxy on an address of this machine serves whoever reaches it, without a key. Make another key first to keep it closed.</p>`}
+    <div class="row"><button ref=${button} class="danger" disabled=${draft.busy} aria-busy=${draft.busy}>Revoke ${one.name}</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
+    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
+    <${Copyable} label="The same as a command" text=${curl("DELETE", `${PATH}/${one.id}`)} />
+  </form>`;
+}
+
+/** @param {import("./model.js").KeysModel} model */
+function leaving(model) {
+  return (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+}

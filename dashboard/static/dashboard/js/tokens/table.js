@@ -1,0 +1,69 @@
+/** One row an API token: how it begins, whose it is, when it was used, and revoking it. */
+import { curl } from "../api.js";
+import { moment, plural } from "../format.js";
+import { html, useEffect, useRef } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
+import { Copyable } from "../parts/copyable.js";
+import { matches } from "../parts/search.js";
+import { PATH } from "./model.js";
+
+const COLUMNS = 6;
+/** The server notes a use at most once a minute. */
+const NOW_MS = 120_000;
+
+/** @typedef {import("./model.js").Token} Token */
+
+/** @param {{model: import("./model.js").TokensModel, list: Token[], search: string, user: string}} props */
+export function TokenTable({ model, list, search, user }) {
+  const found = list.filter((one) => matches(search, [one.name, one.prefix, one.user]));
+  return html`<section class="panel table-panel data">
+    <div class="scroll" tabindex="0" role="region" aria-label="API tokens">
+      <table class="cards">
+        <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">User</th><th scope="col">Made</th><th scope="col">Last used</th>
+          <th><span class="visually-hidden">Actions</span></th></tr></thead>
+        <tbody>
+          ${found.map((one) => html`<${Row} key=${one.id} one=${one} model=${model} user=${user} />`)}
+          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No API token is like “${search}”.</td></tr>`}
+        </tbody>
+      </table>
+    </div>
+    <p class="table-foot" role="status">${model.done || `${plural(list.length, "API token")}. Each may do what its user may.`}</p>
+  </section>`;
+}
+
+/** @param {{one: Token, model: import("./model.js").TokensModel, user: string}} props */
+function Row({ one, model, user }) {
+  const open = model.revoking === one.id;
+  return html`<tr data-token=${one.name}>
+      <td class="half"><b>${one.name}</b></td>
+      <td class="half mono" data-label="Token">${one.prefix}…</td>
+      <td class="half" data-label="User">${one.user}${one.user === user && html` <span class="unit">you</span>`}</td>
+      <td class="half" data-label="Made"><${When} at=${one.created_at} /></td>
+      <td class="half" data-label="Last used">${one.last_used_at ? html`<${When} at=${one.last_used_at} recent />` : html`<span class="muted">never</span>`}</td>
+      <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Revoke ${one.name} of ${one.user}`} aria-expanded=${open} onClick=${() => model.open(one)}>Revoke …</button>`}</td>
+    </tr>
+    ${open && html`<tr class="note"><td class="full" colspan=${COLUMNS}><${Revocation} one=${one} model=${model} /></td></tr>`}`;
+}
+
+/** `recent`: within the last two minutes it is "just now". @param {{at: string, recent?: boolean}} props */
+function When({ at, recent = false }) {
+  const when = new Date(at);
+  const words = recent && Date.now() - when.getTime() < NOW_MS ? "just now" : moment(when);
+  return html`<time datetime=${at} title=${when.toLocaleString()}>${words}</time>`;
+}
+
+/** @param {{one: Token, model: import("./model.js").TokensModel}} props */
+function Revocation({ one, model }) {
+  const draft = model.row;
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => button.current?.focus(), []);
+  const revoke = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.revoke(one));
+  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+  const used = one.last_used_at ? `It was last used ${moment(new Date(one.last_used_at))}.` : "It has never been used.";
+  return html`<form class="edit in-row" onSubmit=${revoke} onKeyDown=${leave} aria-label=${`Revoke ${one.name} of ${one.user}`}>
+    <p>From now on the API answers 401 to <code>${one.prefix}…</code>. Whatever uses the token <b>${one.name}</b> of ${one.user} stops working until it has another one. ${used} It cannot be brought back.</p>
+    <div class="row"><button ref=${button} class="danger" disabled=${draft.busy} aria-busy=${draft.busy}>Revoke ${one.name}</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
+    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
+    <${Copyable} label="The same as a command" text=${curl("DELETE", `${PATH}/${one.id}`)} />
+  </form>`;
+}

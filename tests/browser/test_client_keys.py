@@ -1,0 +1,199 @@
+"""Client keys and API tokens: made on a page, shown once, used, revoked."""
+
+import http.client
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import LOOKER, Site
+from tests.server.rig import Proxy, until
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def no_keys(site: Site) -> Iterator[Site]:
+    """Other tests' proxies must not ask for keys, so all that a test makes is revoked."""
+    revoke_all(site)
+    yield site
+    revoke_all(site)
+
+
+def revoke_all(site: Site) -> None:
+    for row in site.api("GET", "/client-keys")["results"]:
+        site.api("DELETE", f"/client-keys/{row['id']}")
+
+
+def ask(port: int, key: str = "") -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"} if key else {})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+    finally:
+        connection.close()
+
+
+def make(page: Page, name: str) -> str:
+    """Makes a key in the form; the key as the page shows it."""
+    page.get_by_role("button", name="New client key").click()
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    return page.get_by_label("The client key", exact=True).inner_text()
+
+
+def test_from_the_first_key_to_none(
+    open_page: Open, no_keys: Site, proxy: Proxy, new_fleet: Callable[..., str]
+) -> None:
+    new_fleet()
+    name = f"website {next(_numbers)}"
+    port = proxy.ready().port
+    page = open_page("/client-keys")
+    expect(page.get_by_role("heading", name="No client keys yet")).to_be_visible()
+    assert ask(port) == 200
+
+    key = make(page, name)
+    assert re.fullmatch("sy-[0-9a-f]{48}", key)
+    expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
+    expect(page.locator(".edit")).to_contain_text("From now on every request needs a key.")
+    expect(page.get_by_label("Which models it opens:")).to_contain_text(f"Bearer {key}")
+    until(lambda: ask(port) == 401 and ask(port, key) == 200, "the proxy asks for the key", 1)
+
+    page.get_by_role("button", name="I have copied it").click()
+    expect(page.get_by_role("button", name="New client key")).to_be_focused()
+    row = page.locator(f"tr[data-key='{name}']")
+    expect(row).to_contain_text("every fleet")
+    expect(row).to_contain_text("by anna")
+    assert key not in page.content()
+    page.reload()
+    expect(row).to_contain_text(key[:9])
+    assert key not in page.content()
+
+    page.get_by_role("button", name=f"Revoke {name}").click()
+    note = page.get_by_role("form", name=f"Revoke {name}")
+    expect(note).to_contain_text("is answered 401")
+    expect(note).to_contain_text("It is the last key.")
+    expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(note).to_have_count(0)
+    assert ask(port, key) == 200
+    page.get_by_role("button", name=f"Revoke {name}").click()
+    expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="No client keys yet")).to_be_visible()
+    until(lambda: ask(port) == 200, "without a key nobody is asked for one", 1)
+    page.get_by_text("Revoked keys").click()
+    expect(page.locator(".changes")).to_contain_text(f"{name} · {key[:9]}")
+
+
+def test_a_key_for_one_fleet_then_for_another(
+    open_page: Open, no_keys: Site, new_fleet: Callable[..., str]
+) -> None:
+    first, second = new_fleet(), new_fleet()
+    name = f"batch {next(_numbers)}"
+    page = open_page("/client-keys")
+    page.get_by_role("button", name="New client key").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("every fleet, those made later too").uncheck()
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator(".choices .problem")).to_contain_text("null for every fleet")
+    page.get_by_label(first, exact=True).check()
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_label("A request with it:")).to_contain_text(f"/v2/models/{first} ")
+    page.keyboard.press("Escape")
+    row = page.locator(f"tr[data-key='{name}']")
+    expect(row).to_contain_text(first)
+    page.get_by_role("button", name=f"Change {name}").click()
+    form = page.get_by_role("form", name=f"Change {name}")
+    form.get_by_label(second, exact=True).check()
+    form.get_by_label(first, exact=True).uncheck()
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_have_count(0)
+    expect(row).to_contain_text(second)
+    expect(page.locator(".table-foot")).to_contain_text(f"fleets: {first} → {second}")
+    assert no_keys.api("GET", "/client-keys")["results"][0]["fleets"] == [second]
+
+
+def test_a_name_that_is_taken_is_said_at_the_field(open_page: Open, no_keys: Site, watched: object) -> None:
+    watched.expected.append("409")  # type: ignore[attr-defined]
+    name = f"taken {next(_numbers)}"
+    no_keys.api("POST", "/client-keys", {"name": name})
+    page = open_page("/client-keys")
+    page.get_by_role("button", name="New client key").click()
+    page.get_by_label("Name").fill(name)
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry .problem")).to_contain_text("choose another name")
+    expect(page.get_by_label("Name")).to_be_focused()
+
+
+def test_a_token_is_made_used_and_revoked(open_page: Open, site: Site) -> None:
+    name = f"laptop {next(_numbers)}"
+    page = open_page("/tokens")
+    page.get_by_role("button", name="New API token").click()
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    token = page.get_by_label("The API token", exact=True).inner_text()
+    assert token.startswith("sy_")
+    expect(page.locator(".edit")).to_contain_text("It may do what you may.")
+    assert status(site, token) == 200
+    page.get_by_role("button", name="I have copied it").click()
+    page.reload()
+    row = page.locator(f"tr[data-token='{name}']")
+    expect(row).to_contain_text("just now")
+    expect(row).to_contain_text("you")
+    assert token not in page.content()
+    page.get_by_role("button", name=f"Revoke {name} of anna").click()
+    note = page.get_by_role("form", name=f"Revoke {name} of anna")
+    expect(note).to_contain_text("stops working until it has another one")
+    expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(row).to_have_count(0)
+    expect(page.locator(".table-foot")).to_contain_text(f"{name} is revoked.")
+    assert status(site, token) == 401
+
+
+def status(site: Site, token: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(site.url).port, timeout=10)
+    try:
+        connection.request("GET", "/api/v1/fleets", headers={"Authorization": f"Token {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", ["/client-keys", "/tokens"])
+def test_whoever_may_only_look_gets_no_forms(open_page: Open, no_keys: Site, path: str) -> None:
+    no_keys.api("POST", "/client-keys", {"name": f"seen {next(_numbers)}"})
+    page = open_page(path, LOOKER)
+    if path == "/tokens":
+        expect(page.get_by_role("heading", name="No API tokens yet")).to_be_visible()
+    else:
+        expect(page.locator("tr[data-key]")).to_have_count(1)
+    expect(page.locator("main button, main form")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/client-keys", "/tokens"])
+def test_nothing_is_cut_off_on_a_phone(open_page: Open, no_keys: Site, path: str) -> None:
+    no_keys.api("POST", "/client-keys", {"name": "a name that is as long as names are when people mean well"})
+    page = open_page(path, viewport={"width": 390, "height": 800})
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_a_row_opens_into_fits_its_table(open_page: Open, no_keys: Site) -> None:
+    no_keys.api("POST", "/client-keys", {"name": "website"})
+    for path in ("/client-keys", "/tokens"):
+        page = open_page(path, viewport={"width": 1280, "height": 800})
+        page.get_by_role("button", name="Revoke").first.click()
+        expect(page.locator("tr.note form")).to_be_visible()
+        assert page.evaluate("(one => one.scrollWidth <= one.clientWidth)(document.querySelector('.scroll'))")
