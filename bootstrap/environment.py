@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bootstrap.errors import BootstrapError
 from bootstrap.installer import install
+from bootstrap.launcher import write_launcher
 
 PROJECT = Path(__file__).resolve().parent.parent
 VENV = PROJECT / ".venv"
@@ -64,6 +65,7 @@ def make(venv: Path, locks: Path, dev: bool) -> None:
     if not is_current(venv, locks, dev=False):
         create(venv)
         install(python, pip, [locks / "lock.txt"], log)
+        write_launcher(venv, PROJECT)
         write_stamp(venv, stamp_of(locks, dev=False))
     if dev:
         install(python, pip, [locks / "lock-dev.txt"], log, again=True)

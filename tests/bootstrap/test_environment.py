@@ -58,6 +58,8 @@ def test_what_the_lock_names_is_installed_once(place: Place, capfd: pytest.Captu
     assert python == place.venv / "bin" / "python"
     assert place.value("alpha") == 1
     said = capfd.readouterr().out
+    command = [place.venv / "bin" / "switchyard", "--help"]
+    assert "import" in subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
     assert "installing 1 locked packages" in said
     assert "installed in" in said
     place.mark()

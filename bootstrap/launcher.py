@@ -1,0 +1,28 @@
+"""The command ``.venv/bin/switchyard``: the project's code is the checkout, so nothing is built for it."""
+
+import os
+import shlex
+from pathlib import Path
+
+NAME = "switchyard"
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from controlplane.command_line import main; sys.exit(main())"
+)
+
+
+def write_launcher(venv: Path, project: Path) -> None:
+    """Put the command beside the environment's Python; found by way of links, and after a move of both."""
+    target = venv / "bin" / NAME
+    inside = os.path.relpath(project, target.parent)
+    lines = [
+        "#!/bin/sh",
+        "# Made by bootstrap/run.py.",
+        'here=$(dirname -- "$(readlink -f -- "$0")")',
+        f'exec "$here/python" -c {shlex.quote(_PROGRAM)} "$here/"{shlex.quote(inside)} "$@"',
+        "",
+    ]
+    new = target.with_name(f"{NAME}.new")
+    new.write_text("\n".join(lines))
+    new.chmod(0o755)
+    new.replace(target)

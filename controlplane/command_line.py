@@ -1,0 +1,69 @@
+"""The command ``switchyard``: everything there is to run, in one place. A thin front of ``manage.py``.
+
+Django is imported only by the commands that need it, so that ``import`` and the list of commands
+work without a database, settings or a secret key.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+COMMANDS = {
+    "up": "start everything on this machine; Ctrl-C stops it",
+    "import": "write a fleet file from an nginx or LiteLLM configuration (docs/import.md)",
+    "apply": "make the fleets be as a fleet file says",
+    "dump": "print the fleet file that describes what is there",
+    "createtoken": "make an API token and print it once",
+    "changepassword": "set a user's password",
+    "createsuperuser": "make another administrator",
+    "migrate": "bring the database to this version",
+    "check": "look for mistakes in the settings",
+    "conductor": "run the process that merges telemetry and keeps Redis in step",
+    "proxy": "run the data plane alone (docs/proxy.md)",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status. Whatever is not in the list is handed to Django, whose commands all work too."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("help", "-h", "--help"):
+        print(_usage())
+        return 0 if given else 2
+    command, *rest = given
+    if command == "import":
+        from controlplane.importing.command import main as import_
+
+        return import_(rest)
+    if command == "proxy":
+        # The project's folder is where this package lies, whatever the current one is.
+        folders = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+        os.execv(sys.executable, [sys.executable, "-m", "routing", *rest])
+    django(["switchyard", command, *rest])
+    return 0
+
+
+def django(argv: list[str]) -> None:
+    """Run one of Django's commands or ours, as ``manage.py`` does. Raises SystemExit with its status."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    if argv[1:2] == ["up"]:
+        # Its flags decide where data live, and settings are read only once.
+        from controlplane.supervision.environment import prepare
+
+        prepare(argv[2:])
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    try:
+        execute_from_command_line(argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"Settings: {error}")
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {words}" for name, words in COMMANDS.items()]
+    return "\n".join(
+        ["usage: switchyard COMMAND [arguments]; switchyard COMMAND --help says more", "", *lines]
+    )

@@ -1,0 +1,158 @@
+"""One entry of LiteLLM's ``model_list``: a replica of its model's fleet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.importing.draft import Draft, Fields, Place, Said
+
+At = Callable[[str], Place]
+"""Where a JSON pointer leads."""
+
+_SELF_HOSTED = {
+    *("openai", "hosted_vllm", "vllm", "custom_openai", "text-completion-openai", "openai_like"),
+    *("huggingface", "lm_studio", "llamafile", "litellm_proxy", "nvidia_nim", "infinity", "xinference"),
+    *("ollama", "ollama_chat", "docker_model_runner", "sglang"),
+}
+"""Providers behind which a server of one's own can stand that speaks the OpenAI protocol."""
+_OWN_PROTOCOL = frozenset({"ollama", "ollama_chat", "huggingface", "infinity"})
+"""LiteLLM speaks to these in another protocol of theirs."""
+
+_MOST_WEIGHT = 1000.0
+_LIMITS = "there are no rate limits"
+_REASONS = {
+    "rpm": _LIMITS,
+    "tpm": _LIMITS,
+    "max_retries": "retries are bounded by a budget (policy.retries)",
+    "order": "nobody waits in reserve; all ready replicas share the requests",
+    "input_cost_per_token": "costs are not counted",
+    "output_cost_per_token": "costs are not counted",
+    "tags": "requests are not chosen by tags",
+    "organization": "fields of requests are passed on as they come",
+    "extra_headers": "fields of requests are passed on as they come",
+    "drop_params": "bodies are passed on as they come",
+    "additional_drop_params": "bodies are passed on as they come",
+    "temperature": "bodies are passed on as they come; no parameter is filled in",
+    "max_tokens": "bodies are passed on as they come; no parameter is filled in",
+}
+_KEY = (
+    "credentials of replicas are not kept yet: clients send the replica's bearer token themselves, beside a "
+    "client key in x-api-key"
+)
+
+
+@dataclass
+class Deployment:
+    """One replica, before it has a name."""
+
+    model_name: str
+    served_model: str
+    url: str
+    place: Place
+    address: Place
+    wanted_name: str
+    name: str = ""
+    """Given when it is in a fleet."""
+    fields: Fields = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    """``weight``, ``rpm`` and ``tpm`` where given: what LiteLLM's shuffle draws by."""
+    timeout: tuple[Place, Any] | None = None
+    stream_timeout: tuple[Place, Any] | None = None
+
+    def replica(self) -> Fields:
+        return {"name": self.name, "url": Said(self.url, f"api_base, {self.address}"), **self.fields}
+
+
+def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
+    """One entry; None after saying why it cannot be a replica."""
+    place = at(pointer)
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("litellm_params"), Mapping):
+        draft.lose(place, pointer.strip("/"), "it has no litellm_params")
+        return None
+    model_name, parameters = entry.get("model_name"), entry["litellm_params"]
+    model = parameters.get("model")
+    if not isinstance(model_name, str) or not isinstance(model, str):
+        draft.lose(place, pointer.strip("/"), "it needs model_name and litellm_params.model as text")
+        return None
+    what = f"{model_name} on {model}"
+    if "*" in model_name or "*" in model:
+        draft.lose(place, what, "a fleet serves one model: write one for each")
+        return None
+    provider, slash, rest = model.partition("/")
+    served = rest if slash and provider in _SELF_HOSTED else model
+    base = parameters.get("api_base", parameters.get("base_url"))
+    if not isinstance(base, str):
+        draft.lose(
+            place, what, f"no api_base: {provider if slash else model} is a service, not a replica of yours"
+        )
+        return None
+    if base.startswith("os.environ/"):
+        draft.lose(place, what, f"api_base is in the environment ({base}): write the address in the file")
+        return None
+    url = draft.url(place, what, base.rstrip("/").removesuffix("/v1"))
+    if url is None:
+        return None
+    _tell_path(base, place, what, provider, draft)
+    info = entry.get("model_info")
+    wanted = info.get("id") if isinstance(info, Mapping) else None
+    one = Deployment(
+        model_name,
+        served,
+        url,
+        place,
+        at(f"{pointer}/litellm_params/{'api_base' if 'api_base' in parameters else 'base_url'}"),
+        wanted if isinstance(wanted, str) else url.removeprefix("http://").replace(":", "-"),
+    )
+    _parameters(one, parameters, f"{pointer}/litellm_params", at, draft)
+    for key in entry:
+        if key not in ("model_name", "litellm_params", "model_info"):
+            draft.lose(at(f"{pointer}/{key}"), f"{model_name}: {key}", "there is no counterpart")
+    for key in info if isinstance(info, Mapping) else ():
+        if key != "id":
+            draft.lose(at(f"{pointer}/model_info/{key}"), f"{model_name}: {key}", "models are not described")
+    return one
+
+
+def _tell_path(base: str, place: Place, what: str, provider: str, draft: Draft) -> None:
+    """LiteLLM asks ``api_base`` + ``/chat/completions``, Switchyard the URL + ``/v1/chat/completions``."""
+    if base.rstrip("/").endswith("/v1"):
+        return
+    if provider in _OWN_PROTOCOL:
+        draft.change(place, what, "it is asked in the OpenAI protocol, under /v1")
+    else:
+        draft.change(place, what, "api_base does not end in /v1, but it is now asked under /v1")
+
+
+def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at: At, draft: Draft) -> None:
+    for key, value in parameters.items():
+        place = at(f"{pointer}/{key}")
+        if key in ("weight", "rpm", "tpm"):
+            _share(one, key, value, place, draft)
+        elif key == "max_parallel_requests" and _whole(value) and 1 <= value <= 1_000_000:
+            one.fields["max_concurrency"] = Said(value, f"max_parallel_requests, {place}")
+            why = "max_concurrency guides the choice among replicas; more is not refused"
+            draft.change(place, f"{one.model_name}: {key} {value}", why)
+        elif key == "timeout":
+            one.timeout = (place, value)
+        elif key == "stream_timeout":
+            one.stream_timeout = (place, value)
+        elif key in ("api_key", "api_token"):
+            # Where it comes from may be said, what it is never.
+            reference = isinstance(value, str) and value.startswith("os.environ/")
+            draft.lose(place, f"{one.model_name}: {key}{f' {value}' if reference else ''}", _KEY)
+        elif key not in ("model", "api_base", "base_url", "custom_llm_provider"):
+            draft.lose(place, f"{one.model_name}: {key}", _REASONS.get(key, "there is no counterpart"))
+
+
+def _share(one: Deployment, key: str, value: Any, place: Place, draft: Draft) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and value > 0:
+        one.shares[key] = float(value)
+    if key == "weight" and number and 0 <= value <= _MOST_WEIGHT:
+        one.fields["weight"] = Said(value, f"weight, {place}")
+    else:
+        draft.lose(place, f"{one.model_name}: {key} {value}", _REASONS.get(key, "it must be from 0 to 1000"))
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,185 @@
+"""LiteLLM's ``router_settings``, ``litellm_settings``, ``general_settings``: what holds for every fleet."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from controlplane.importing.draft import Draft, FleetDraft, Place, Said
+from controlplane.importing.litellm_deployment import At, Deployment
+from routing.contract.names import alias_problem
+from routing.contract.policy_rules import EJECTION, TIMEOUTS
+
+_STRATEGIES = {
+    "simple-shuffle": "random",
+    "least-busy": "least_connections",
+    "latency-based-routing": "least_response_time",
+}
+_NO_FALLBACK = "a request stays with its fleet; there are no fallbacks to another model"
+_REASONS = {
+    "fallbacks": _NO_FALLBACK,
+    "context_window_fallbacks": _NO_FALLBACK,
+    "content_policy_fallbacks": _NO_FALLBACK,
+    "default_fallbacks": _NO_FALLBACK,
+    "redis_host": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
+    "redis_port": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
+    "redis_password": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
+    "redis_url": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
+    "master_key": "client keys are made in the control plane (docs/proxy.md)",
+    "database_url": "the control plane has a database of its own (SWITCHYARD_DATABASE_URL)",
+    "cache": "answers are not cached",
+    "cache_params": "answers are not cached",
+    "callbacks": "metrics and logs are the proxy's own (docs/proxy.md)",
+    "success_callback": "metrics and logs are the proxy's own (docs/proxy.md)",
+    "failure_callback": "metrics and logs are the proxy's own (docs/proxy.md)",
+    "drop_params": "bodies are passed on as they come",
+    "enable_pre_call_checks": "requests are not looked into",
+    "retry_policy": "retries are bounded by a budget (policy.retries)",
+    "allowed_fails_policy": "ejection is one rule for all kinds of failures (policy.ejection)",
+    "routing_strategy_args": "set the strategy's parameters instead (docs/strategies.md)",
+}
+
+
+class _Value(NamedTuple):
+    """One setting as it was written."""
+
+    key: str
+    value: Any
+    place: Place
+
+
+class Settings:
+    """The three sections. What has a counterpart is applied to fleets, the rest is noted at once."""
+
+    def __init__(self, content: Mapping[str, Any], at: At, draft: Draft) -> None:
+        self._draft = draft
+        self._kept: dict[str, _Value] = {}
+        for section in ("litellm_settings", "router_settings", "general_settings"):
+            for one in _values(content.get(section), section, at):
+                if one.key in _APPLIED and section != "general_settings":
+                    self._kept[one.key] = one
+                else:
+                    # Texts may be secrets: only numbers are shown.
+                    said = f"{one.key} {one.value}" if type(one.value) in (int, float) else one.key
+                    draft.lose(one.place, said, _REASONS.get(one.key, "there is no counterpart"))
+
+    def apply(self, fleet: FleetDraft, members: list[Deployment]) -> None:
+        """Put what holds for every fleet into one."""
+        self._strategy(fleet, members)
+        self._timeouts(fleet, members)
+        self._ejection(fleet)
+        retries = self._kept.get("num_retries")
+        if retries is not None and retries.value == 0:
+            fleet.policy()["retries"] = {"budget_percent": Said(0, f"num_retries 0, {retries.place}")}
+        elif retries is not None:
+            why = "retries are a share of all requests (policy.retries), not so many for each"
+            self._draft.change(retries.place, f"num_retries {retries.value}", why)
+
+    def aliases(self, fleets: Mapping[str, FleetDraft]) -> None:
+        """``model_group_alias``: other names of fleets."""
+        given = self._kept.get("model_group_alias")
+        if given is None:
+            return
+        taken = set(fleets)
+        for alias, target in given.value.items() if isinstance(given.value, Mapping) else ():
+            model = target.get("model") if isinstance(target, Mapping) else target
+            fleet = fleets.get(model) if isinstance(model, str) else None
+            problem = alias_problem(alias) or ("is taken" if alias in taken else None)
+            if fleet is None or not fleet.replicas or problem:
+                why = f"the name {problem}" if problem else "the model that it stands for is not carried over"
+                self._draft.lose(given.place, f"alias {alias}", why)
+                continue
+            taken.add(alias)
+            fleet.fields.setdefault("aliases", []).append(Said(alias, f"model_group_alias, {given.place}"))
+            fleet.fields.setdefault("served_model", model)
+
+    def _strategy(self, fleet: FleetDraft, members: list[Deployment]) -> None:
+        given = self._kept.get("routing_strategy")
+        name = given.value if given is not None else "simple-shuffle"
+        place = given.place if given is not None else Place(self._draft.source, 0)
+        strategy = _STRATEGIES.get(name) if isinstance(name, str) else None
+        if strategy is None:
+            why = "there is no counterpart; fleets get the default, least_expected_work"
+            self._draft.lose(place, f"routing_strategy {name}", why)
+            return
+        where = (
+            f"routing_strategy {name}, {place}" if given is not None else "simple-shuffle, LiteLLM's own way"
+        )
+        fleet.policy()["strategy"] = Said(strategy, where)
+        if strategy == "random":
+            self._shares(fleet, members)
+
+    def _shares(self, fleet: FleetDraft, members: list[Deployment]) -> None:
+        """simple-shuffle draws by ``weight``, else ``rpm``, else ``tpm``, where the first of them has it."""
+        by = next((key for key in ("weight", "rpm", "tpm") if key in members[0].shares), "")
+        if by in ("", "weight"):
+            return
+        least = min(one.shares[by] for one in members if by in one.shares)
+        by_name = {one.name: one for one in members}
+        for replica in fleet.replicas:
+            one = by_name[replica["name"]]
+            weight = min(1000.0, round(one.shares.get(by, 0.0) / least, 3))
+            replica["weight"] = Said(weight, f"share by {by}, as simple-shuffle draws, {one.place}")
+
+    def _timeouts(self, fleet: FleetDraft, members: list[Deployment]) -> None:
+        total = [one.timeout for one in members if one.timeout]
+        general = self._kept.get("timeout") or self._kept.get("request_timeout")
+        if not total and general is not None:
+            total = [(general.place, general.value)]
+        stream = [one.stream_timeout for one in members if one.stream_timeout]
+        general = self._kept.get("stream_timeout")
+        if not stream and general is not None:
+            stream = [(general.place, general.value)]
+        self._limit(fleet, "total_s", "timeout", total)
+        self._limit(fleet, "first_byte_s", "stream_timeout", stream)
+
+    def _limit(self, fleet: FleetDraft, field: str, what: str, given: list[tuple[Place, Any]]) -> None:
+        rule: Any = TIMEOUTS.fields[field]
+        valid = [(place, value) for place, value in given if _in_range(value, rule)]
+        for place, value in given:
+            if (place, value) not in valid:
+                self._draft.lose(
+                    place, f"{what} {value}", f"{field} is from {rule.minimum:g} to {rule.maximum:g} s"
+                )
+        if not valid:
+            return
+        place, value = max(valid, key=lambda one: one[1])
+        fleet.timeouts()[field] = Said(value, f"{what}, {place}")
+        for other, shorter in valid:
+            if shorter != value:
+                self._draft.change(
+                    other, f"{what} {shorter}", f"a fleet has one: the longest is taken, {value} s"
+                )
+
+    def _ejection(self, fleet: FleetDraft) -> None:
+        for key, field in (("allowed_fails", "consecutive_failures"), ("cooldown_time", "base_s")):
+            given = self._kept.get(key)
+            if given is None:
+                continue
+            value = (
+                given.value + 1 if key == "allowed_fails" and isinstance(given.value, int) else given.value
+            )
+            rule: Any = EJECTION.fields[field]
+            if not _in_range(value, rule):
+                why = f"ejection.{field} is from {rule.minimum:g} to {rule.maximum:g}"
+                self._draft.lose(given.place, f"{key} {given.value}", why)
+                continue
+            ejection = fleet.policy().setdefault("ejection", {})
+            ejection[field] = Said(value, f"{key} {given.value}, {given.place}")
+            why = "failures in a row are counted, each ejection doubles, and half the fleet stays in use"
+            self._draft.change(given.place, f"{key} {given.value}", why)
+
+
+_APPLIED = {
+    *("routing_strategy", "num_retries", "timeout", "request_timeout", "stream_timeout"),
+    *("allowed_fails", "cooldown_time", "model_group_alias"),
+}
+
+
+def _values(section: Any, name: str, at: At) -> Iterator[_Value]:
+    if isinstance(section, Mapping):
+        for key, value in section.items():
+            yield _Value(key, value, at(f"/{name}/{key.replace('~', '~0').replace('/', '~1')}"))
+
+
+def _in_range(value: Any, rule: Any) -> bool:
+    whole = isinstance(value, int) or (isinstance(value, float) and not rule.whole)
+    return whole and not isinstance(value, bool) and bool(rule.minimum <= value <= rule.maximum)

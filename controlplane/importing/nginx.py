@@ -1,0 +1,183 @@
+"""An nginx configuration as fleets: every upstream, and every address that a ``proxy_pass`` names itself.
+
+``upstream`` blocks become fleets (:mod:`.nginx_upstream`). ``server`` and ``location`` blocks say which host
+and path lead to which of them, and with what time limits; inside them, settings of the outer block hold
+until an inner one says otherwise. Everything else is noted as not carried over, with its line.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from controlplane.importing import nginx_file, nginx_upstream
+from controlplane.importing.draft import Draft, FleetDraft, Names, Place
+from controlplane.importing.nginx_file import Directive
+from controlplane.importing.nginx_routes import Route, settle
+from controlplane.importing.nginx_words import is_boilerplate, reason, without_secrets
+
+_INHERITED = ("proxy_connect_timeout", "proxy_read_timeout", "proxy_next_upstream")
+_Settings = Mapping[str, Directive]
+
+
+class _Scope(NamedTuple):
+    """What holds in one block."""
+
+    settings: _Settings
+    hosts: tuple[str, ...]
+    prefix: str | None
+    """Of the location; None where requests are matched in a way that cannot be carried over."""
+
+
+def read(path: Path, protocol: str = "") -> Draft:
+    """What an nginx configuration says about replicas. ``protocol``: of all fleets; empty: by their paths.
+
+    Raises NotImportable.
+    """
+    draft = Draft(str(path), "nginx")
+    tree = nginx_file.read(path, draft)
+    return _Reading(draft, protocol).all(tree)
+
+
+class _Reading:
+    """One walk over one configuration."""
+
+    def __init__(self, draft: Draft, protocol: str) -> None:
+        self._draft = draft
+        self._protocol = protocol
+        self._upstreams: dict[str, Directive] = {}
+        self._fleets: dict[tuple[str, str], FleetDraft] = {}
+        """By upstream and by the path that is put before every request's path."""
+        self._routes: dict[tuple[str, str], list[Route]] = {}
+        self._names = Names()
+        self._boilerplate: list[Directive] = []
+
+    def all(self, tree: Sequence[Directive]) -> Draft:
+        for one in _http(tree):
+            if one.name == "upstream" and one.args and one.block is not None:
+                self._upstreams[one.args[0]] = one
+        inherited = {one.name: one for one in _http(tree) if one.name in _INHERITED}
+        for one in tree:
+            if one.name not in ("http", "server", "upstream", *_INHERITED):
+                self._lose(one)
+        for one in _http(tree):
+            if one.name == "server" and one.block is not None:
+                self._server(one, inherited)
+            elif one.name not in ("upstream", *_INHERITED) and one not in tree:
+                self._lose(one)
+        for name, block in self._upstreams.items():
+            if all(upstream != name for upstream, _ in self._routes):
+                self._route(Route(name, "", (), None, {}, block.place))
+        self._tell_boilerplate()
+        settle(self._fleets, self._routes, self._protocol, self._draft)
+        self._draft.fleets = list(self._fleets.values())
+        return self._draft
+
+    def _server(self, server: Directive, inherited: _Settings) -> None:
+        block = server.block or ()
+        hosts = tuple(name for one in block if one.name == "server_name" for name in self._hosts(one))
+        self._block(block, _Scope({**inherited, **_settings(block)}, hosts, ""))
+
+    def _hosts(self, said: Directive) -> Iterable[str]:
+        for name in said.args:
+            if name in ("_", "", "localhost"):
+                continue
+            if name.startswith("~") or "*" in name.removeprefix("*."):
+                why = "of patterns, only *.example.com has a counterpart"
+                self._draft.lose(said.place, f"server_name {name}", why)
+            elif name.startswith("."):
+                yield from (name[1:], f"*{name}")
+            else:
+                yield name
+
+    def _block(self, block: Sequence[Directive], scope: _Scope) -> None:
+        for one in block:
+            if one.name == "location" and one.block is not None:
+                settings = {**scope.settings, **_settings(one.block)}
+                self._block(one.block, _Scope(settings, scope.hosts, self._prefix(one)))
+            elif one.name == "proxy_pass":
+                self._proxy_pass(one, scope)
+            elif one.name == "health_check":
+                self._draft.lose(
+                    one.place,
+                    str(one),
+                    "replicas are always probed; set the fleet's probe (docs/fleet-file.md)",
+                )
+            elif one.name not in ("server_name", *_INHERITED):
+                self._lose(one)
+
+    def _prefix(self, location: Directive) -> str | None:
+        modifier, path = ("", location.args[0]) if len(location.args) == 1 else tuple(location.args[:2])
+        if modifier in ("", "^~") and path.startswith("/"):
+            return path
+        self._draft.lose(
+            location.place, str(location), "requests are matched by the beginning of their path only"
+        )
+        return None
+
+    def _proxy_pass(self, one: Directive, scope: _Scope) -> None:
+        scheme, separator, rest = one.args[0].partition("://")
+        if "$" in one.args[0] or not separator:
+            self._draft.lose(one.place, str(one), "the address is not known before the request comes")
+        elif scheme.lower() != "http":
+            self._draft.lose(one.place, str(one), f"{scheme} to replicas is not supported yet")
+        else:
+            target, slash, path = rest.partition("/")
+            base, prefix = self._paths(slash + path, scope.prefix, one)
+            if target not in self._upstreams:
+                self._upstreams[target] = nginx_upstream.direct(target, one.place)
+            self._route(Route(target, base, scope.hosts, prefix, scope.settings, one.place))
+
+    def _paths(self, path: str, prefix: str | None, one: Directive) -> tuple[str, str | None]:
+        """The path before every request's path, and the location's prefix if it can select a fleet.
+
+        nginx replaces the location's prefix by the path in ``proxy_pass``.
+        """
+        if not path or prefix is None or path == prefix:
+            return "", prefix
+        if path.endswith(prefix or "/"):
+            return path.removesuffix(prefix or "/"), prefix
+        self._draft.lose(
+            one.place,
+            str(one),
+            f"nginx puts {path} in place of {prefix}; here a path is passed on as it came, or after "
+            "/fleets/NAME, which is cut off",
+        )
+        return path.rstrip("/"), None
+
+    def _route(self, route: Route) -> None:
+        key = (route.upstream, route.base)
+        if key not in self._fleets:
+            block = self._upstreams[route.upstream]
+            heading = f"{block.name} {route.upstream}, {block.place}"
+            name = self._names.take(route.upstream + route.base, f"fleet-{len(self._fleets) + 1}")
+            fleet = FleetDraft(name, heading)
+            nginx_upstream.fill(fleet, block, route.base, self._draft)
+            self._fleets[key] = fleet
+        self._routes.setdefault(key, []).append(route)
+
+    def _lose(self, one: Directive) -> None:
+        if is_boilerplate(one.name) and not one.block:
+            self._boilerplate.append(one)
+        else:
+            self._draft.lose(one.place, without_secrets(one.name, one.args), reason(one.name))
+
+    def _tell_boilerplate(self) -> None:
+        """One line a file and reason, with all line numbers, for what says nothing about replicas."""
+        groups: dict[tuple[str, str], list[Directive]] = {}
+        for one in self._boilerplate:
+            groups.setdefault((one.place.file, reason(one.name)), []).append(one)
+        for (file, why), found in groups.items():
+            lines = sorted({one.place.line for one in found})
+            names = ", ".join(dict.fromkeys(one.name for one in found))
+            also = ", ".join(map(str, lines[1:]))
+            self._draft.lose(Place(file, lines[0]), names, why + (f" (also line {also})" if also else ""))
+
+
+def _http(tree: Sequence[Directive]) -> list[Directive]:
+    """What stands in ``http`` blocks, or on the top level of a file that is included in one."""
+    inside = [one for block in tree if block.name == "http" for one in block.block or ()]
+    return inside + [one for one in tree if one.name in ("server", "upstream", *_INHERITED)]
+
+
+def _settings(block: Iterable[Directive]) -> dict[str, Directive]:
+    return {one.name: one for one in block if one.name in _INHERITED}

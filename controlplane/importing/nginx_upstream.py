@@ -1,0 +1,173 @@
+"""One nginx ``upstream`` block as a fleet: its servers as replicas, its method as the strategy."""
+
+import re
+
+from controlplane.importing.draft import Draft, Fields, FleetDraft, Names, Place, Said
+from controlplane.importing.nginx_file import Directive
+from controlplane.importing.nginx_words import AFFINITY, reason
+
+_TIME = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?\Z")
+_UNITS_S = (604_800.0, 86_400.0, 3600.0, 60.0, 1.0, 0.001)
+_MOST_WEIGHT = 1000
+_MAX_FAILS, _FAIL_TIMEOUT_S = 1, 10.0
+"""What nginx takes where nothing is said."""
+
+
+def seconds(text: str) -> float | None:
+    """A time as nginx writes it (``90``, ``1m30s``, ``500ms``); None when it is none."""
+    if text.isdecimal():
+        return float(text)
+    match = _TIME.match(text.replace(" ", ""))
+    if not text or match is None:
+        return None
+    return sum(int(number) * unit for number, unit in zip(match.groups(), _UNITS_S, strict=True) if number)
+
+
+def fill(fleet: FleetDraft, block: Directive, base: str, draft: Draft) -> None:
+    """Put an upstream's servers and method into a fleet. ``base``: path before every request's path."""
+    names, servers = Names(), []
+    method: Directive | None = None
+    for one in block.block or ():
+        if one.name == "server":
+            servers.append(one)
+        elif one.name in _METHODS:
+            method = one
+        else:
+            draft.lose(one.place, str(one), reason(one.name))
+    _strategy(fleet, method, block, draft)
+    for server in servers:
+        replica = _replica(server, base, names, draft)
+        if replica is not None:
+            fleet.replicas.append(replica)
+    _ejection(fleet, servers, draft)
+    _slow_start(fleet, servers, draft)
+
+
+_METHODS = ("least_conn", "random", "ip_hash", "hash", "least_time", "sticky")
+
+
+def _strategy(fleet: FleetDraft, method: Directive | None, block: Directive, draft: Draft) -> None:
+    if method is None:
+        fleet.policy()["strategy"] = Said("round_robin", "nginx's own way")
+        return
+    said = str(method)
+    where = f"{said}, {method.place}"
+    if method.name == "least_conn":
+        fleet.policy()["strategy"] = Said("least_connections", where)
+    elif method.name == "least_time":
+        fleet.policy()["strategy"] = Said("least_response_time", where)
+        draft.change(method.place, said, "answer times are whole answers, whatever was asked for")
+    elif method.name == "random" and method.args[:1] == ("two",):
+        fleet.policy()["strategy"] = Said("power_of_two", where)
+        if len(method.args) > 1 and method.args[1] != "least_conn":
+            draft.change(method.place, said, "the two are compared by requests in flight")
+    elif method.name == "random":
+        fleet.policy()["strategy"] = Said("random", where)
+    else:
+        draft.lose(method.place, said, AFFINITY)
+
+
+def _replica(server: Directive, base: str, names: Names, draft: Draft) -> Fields | None:
+    address, parameters = server.args[0], server.args[1:]
+    if address.startswith("unix:"):
+        draft.lose(server.place, str(server), "replicas are reached by host and port, not by Unix sockets")
+        return None
+    url = draft.url(server.place, str(server), f"http://{address}{base}")
+    if url is None:
+        return None
+    replica: Fields = {
+        "name": names.take(url.removeprefix("http://").replace(":", "-"), f"r{server.place.line}"),
+        "url": Said(url, f"server {address}, {server.place}"),
+    }
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        _parameter(replica, key, value, server, draft)
+    return replica
+
+
+def _parameter(replica: Fields, key: str, value: str, server: Directive, draft: Draft) -> None:
+    said = f"{key}={value}" if value else key
+    if key in ("weight", "max_conns"):
+        _number(replica, key, value, server, draft)
+    elif key == "down":
+        replica["admin_state"] = Said("maintenance", "down")
+    elif key == "drain":
+        replica["admin_state"] = Said("draining", "drain")
+    elif key == "backup":
+        replica["admin_state"] = Said("maintenance", "backup in nginx: activate it by hand when it is needed")
+        draft.lose(
+            server.place,
+            f"{server.args[0]} backup",
+            "nobody waits in reserve: it is in the file in maintenance, to be activated by hand",
+        )
+    elif key not in ("max_fails", "fail_timeout", "slow_start"):
+        draft.lose(server.place, f"{server.args[0]} {said}", reason(key))
+
+
+def _number(replica: Fields, key: str, value: str, server: Directive, draft: Draft) -> None:
+    number = int(value) if value.isdecimal() else 0
+    if key == "weight" and 1 <= number <= _MOST_WEIGHT:
+        replica["weight"] = Said(number, f"weight={value}")
+    elif key == "max_conns" and 1 <= number <= 1_000_000:
+        replica["max_concurrency"] = Said(number, f"max_conns={value}")
+        draft.change(
+            server.place,
+            f"{server.args[0]} max_conns={value}",
+            "max_concurrency guides the choice among replicas; more is not refused",
+        )
+    elif key != "max_conns" or value != "0":  # 0 is nginx's own default: no limit
+        draft.lose(server.place, f"{server.args[0]} {key}={value}", "the number is out of range")
+
+
+def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None:
+    """``max_fails`` and ``fail_timeout`` are a fleet's in Switchyard: carried where the servers agree."""
+    said = {(_of(server, "max_fails"), _of(server, "fail_timeout")) for server in servers}
+    if said <= {("", "")}:
+        return
+    place = next(server.place for server in servers if _of(server, "max_fails") + _of(server, "fail_timeout"))
+    fails, timeout = next(iter(said))
+    what = " ".join(
+        f"{key}={value}" for key, value in (("max_fails", fails), ("fail_timeout", timeout)) if value
+    )
+    if len(said) > 1:
+        draft.lose(place, "max_fails, fail_timeout", "servers differ; ejection is one rule for a whole fleet")
+        return
+    count = int(fails) if fails.isdecimal() else _MAX_FAILS
+    base_s = seconds(timeout) if timeout else _FAIL_TIMEOUT_S
+    ejection = fleet.policy().setdefault("ejection", {})
+    if not count:
+        ejection["max_ejected_percent"] = Said(0, f"{what}: nobody is taken out, {place}")
+        return
+    ejection["consecutive_failures"] = Said(min(count, 1000), f"{what}, {place}")
+    if base_s is None or not 0.1 <= base_s <= 300:
+        draft.lose(place, f"fail_timeout={timeout}", "an ejection lasts 0.1 to 300 s at first")
+    else:
+        ejection["base_s"] = Said(base_s, "fail_timeout" if timeout else "nginx's own fail_timeout")
+    draft.change(
+        place, what, "failures in a row are counted, each ejection doubles, and half the fleet stays in use"
+    )
+
+
+def _slow_start(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None:
+    said = {_of(server, "slow_start") for server in servers}
+    if said <= {""}:
+        return
+    server = next(server for server in servers if _of(server, "slow_start"))
+    text = _of(server, "slow_start")
+    value = seconds(text)
+    if len(said) > 1 or value is None or value > 3600:
+        draft.lose(server.place, f"slow_start={text}", "one time for a whole fleet, at most 3600 s")
+    else:
+        fleet.policy()["slow_start_s"] = Said(value, f"slow_start={text}, {server.place}")
+
+
+def _of(server: Directive, key: str) -> str:
+    """A server's parameter, empty when it is not given."""
+    prefix = f"{key}="
+    return next((arg.removeprefix(prefix) for arg in server.args[1:] if arg.startswith(prefix)), "")
+
+
+def direct(target: str, place: Place) -> Directive:
+    """What a ``proxy_pass`` to an address would be as an upstream."""
+    server = Directive("server", (target,), place, None)
+    return Directive("proxy_pass to", (target,), place, (server,))
