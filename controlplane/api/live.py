@@ -1,7 +1,7 @@
 """The conductor's last frames, read from Redis as they lie there."""
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -36,10 +36,27 @@ def _as_it_lies(key: str) -> dict[str, Any]:
     return {"age_s": _age(at), "frame": orjson.Fragment(data)}
 
 
-def fresh_replicas(fleet_name: str) -> dict[str, ReplicaLive]:
+class Seen(NamedTuple):
+    """One replica, as it was a moment ago."""
+
+    live: ReplicaLive
+    everywhere: bool
+    """Whether there are proxy workers, and all of them route from the fleet's newest snapshot."""
+
+    @property
+    def safe_to_stop(self) -> bool:
+        """Nothing is in flight there, and nothing new comes."""
+        taken_out = self.live.admin_state != "active"
+        return taken_out and self.everywhere and self.live.in_flight == 0
+
+
+def fresh_replicas(fleet_name: str) -> dict[str, Seen]:
     """Replica name → what was seen of it within the last FRESH_S seconds; empty when nothing was."""
     frame = _fresh_frame(fleet_name)
-    return {replica.name: replica for replica in frame.replicas} if frame else {}
+    if frame is None:
+        return {}
+    everywhere = frame.workers_current == frame.workers > 0
+    return {replica.name: Seen(replica, everywhere) for replica in frame.replicas}
 
 
 def fresh_summary(fleet_name: str) -> FleetSummary | None:

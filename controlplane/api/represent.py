@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Count
 
 from controlplane import publisher
+from controlplane.api.live import Seen
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.services import settings_values
 from controlplane.services.changes import Change
@@ -83,8 +84,9 @@ def revisions(rows: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
     ]
 
 
-def replica(row: Replica, live: ReplicaLive | None) -> dict[str, Any]:
+def replica(row: Replica, seen: Seen | None) -> dict[str, Any]:
     health = getattr(row, "health", None)
+    live = seen.live if seen else None
     eligible, why = eligibility(row, live)
     return {
         "name": row.name,
@@ -105,6 +107,7 @@ def replica(row: Replica, live: ReplicaLive | None) -> dict[str, Any]:
         "eligible": eligible,
         "why": why,
         "in_flight": live.in_flight if live else None,
+        "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
     }

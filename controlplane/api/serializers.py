@@ -158,6 +158,10 @@ class Replica(Row):
     eligible = serializers.BooleanField(help_text="Whether admin state, health and ejection all allow it.")
     why = serializers.CharField(help_text="Which of them does not, in plain words.")
     in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports at the moment.")
+    safe_to_stop = serializers.BooleanField(
+        allow_null=True,
+        help_text="Taken out at every proxy worker, and nothing in flight. Null: no proxy reports.",
+    )
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 

@@ -20,7 +20,7 @@ def published(redis_client: Any, name: str) -> Any:
     return next((replica for replica in snapshot.replicas if replica.name == name), None)
 
 
-def store_frame(redis_client: Any, *, age_s: float = 0.0, **replica: Any) -> None:
+def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int = 1, **replica: Any) -> None:
     """A frame of fleet llm as the conductor stores it, with one replica."""
     values: dict[str, Any] = {
         "name": "a",
@@ -67,7 +67,7 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, **replica: Any) -> Non
         point=point,
         replicas=[ReplicaLive(**values)],
         workers=1,
-        workers_current=1,
+        workers_current=workers_current,
     )
     redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
 
@@ -146,6 +146,30 @@ def test_drain_says_what_is_left_in_flight(api: Api, llm: str, redis_client: Any
     assert published(redis_client, "a").admin_state == "draining"
     event = Event.objects.get(state="draining")
     assert event.text == "anna began draining a"
+
+
+def test_when_it_is_safe_to_stop(api: Api, llm: str, redis_client: Any) -> None:
+    """Out at every worker, and nothing in flight there."""
+
+    def safe() -> bool | None:
+        return api.get("/fleets/llm/replicas/a").json()["safe_to_stop"]
+
+    assert safe() is None
+    store_frame(redis_client, in_flight=0)
+    assert safe() is False
+    api.patch("/fleets/llm/replicas/a", {"admin_state": "draining"})
+    # The frame is of before.
+    assert safe() is False
+    store_frame(redis_client, in_flight=2, admin_state="draining")
+    assert safe() is False
+    store_frame(redis_client, in_flight=0, admin_state="draining", workers_current=0)
+    assert safe() is False
+    store_frame(redis_client, in_flight=0, admin_state="draining")
+    assert safe() is True
+    api.patch("/fleets/llm/replicas/a", {"admin_state": "active"})
+    assert safe() is False
+    store_frame(redis_client, age_s=60, in_flight=0, admin_state="draining")
+    assert safe() is None
 
 
 def test_an_old_frame_says_nothing(api: Api, llm: str, redis_client: Any) -> None:
