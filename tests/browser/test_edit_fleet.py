@@ -24,6 +24,10 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     expect(form.get_by_label("Aliases")).to_be_focused()
     form.get_by_label("Aliases").fill(f"first-{name}, second-{name}")
     form.get_by_label("Served model").fill("org/Model-8B")
+    form.get_by_label("Hosts and paths").fill(f"{name}.example:80/v1")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_contain_text("has a port: requests are matched by name alone")
+    form.get_by_label("Hosts and paths").fill(f"{name}.example/v1, /{name}")
     form.get_by_label("Probe preset").select_option("http")
     form.get_by_label("Probe path").fill("/healthz")
     expect(form.get_by_label("The same as a command")).to_contain_text(
@@ -34,6 +38,10 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     expect(page.locator("[data-aliases]")).to_have_text(f"first-{name}, second-{name}")
     kept = site.api("GET", f"/fleets/{name}")
     assert kept["aliases"] == [f"first-{name}", f"second-{name}"]
+    assert kept["match"] == [
+        {"host": f"{name}.example", "path_prefix": "/v1"},
+        {"host": "", "path_prefix": f"/{name}"},
+    ]
     assert (kept["served_model"], kept["probe"]["path"]) == ("org/Model-8B", "/healthz")
     form.get_by_label("Probe preset").select_option("")
     form.get_by_role("button", name="Save").click()

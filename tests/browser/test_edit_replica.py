@@ -154,5 +154,5 @@ def test_activating_and_weighing_can_be_undone(
 def test_a_viewer_sees_no_forms(open_page: Open, new_fleet: Callable[..., str]) -> None:
     page = open_page(f"/fleets/{new_fleet(('a',))}", user=LOOKER)
     expect(row(page, "a")).to_contain_text("ready")
-    for name in ("Register replica", "Edit fleet", "Edit a", "Roll back to this"):
+    for name in ("Register replica", "Edit fleet", "Edit a", "Roll back to revision 1"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
