@@ -1,5 +1,7 @@
 """From what a request says to a fleet of the routing table, or to words why there is none."""
 
+from collections.abc import Callable
+
 from routing.http.request_head import RequestHead
 from routing.pool import Pool
 from routing.protocols import multipart, openai
@@ -12,10 +14,22 @@ _NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the
 
 
 class Unroutable(Exception):
-    """No fleet for this request; what to answer instead."""
+    """No fleet for this request; what to answer instead.
 
-    def __init__(self, status: int, code: str, message: str, retry_after_s: float = 0.0) -> None:
+    ``lists_fleets``: the names that the caller may use are to follow the message (:func:`known_names`).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        retry_after_s: float = 0.0,
+        *,
+        lists_fleets: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.lists_fleets = lists_fleets
         self.status = status
         self.code = code
         self.message = message
@@ -27,11 +41,11 @@ def find_planned(table: Table, plan: Plan) -> Pool:
     if plan.kind == NAMED:
         pool = table.resolve(plan.name)
         if pool is None:
-            raise _unknown(table, plan.name)
+            raise _unknown(plan.name)
         return pool
     if table.default is None:
-        words = f"the request names no fleet, and there is no default fleet; {_known_names(table)}"
-        raise Unroutable(404, "no_fleet_named", words)
+        words = "the request names no fleet, and there is no default fleet"
+        raise Unroutable(404, "no_fleet_named", words, lists_fleets=True)
     return table.default
 
 
@@ -47,10 +61,10 @@ def find_unnamed(table: Table, model: str) -> Pool:
     """The default fleet, for a body that names no model. Raises :class:`Unroutable`, also where the body does
     name a ``model``: no fleet bears that name."""
     if model:
-        raise _unknown(table, model)
+        raise _unknown(model)
     if table.default is None:
-        words = f"the body names no model, and there is no default fleet; {_known_names(table)}"
-        raise Unroutable(400, "model_missing", words)
+        words = "the body names no model, and there is no default fleet"
+        raise Unroutable(400, "model_missing", words, lists_fleets=True)
     return table.default
 
 
@@ -72,13 +86,15 @@ def _other_ask(table: Table, head: RequestHead, body: bytes) -> Ask:
     return openai.read(head.target, body)
 
 
-def _unknown(table: Table, name: str) -> Unroutable:
-    words = f"there is no fleet or alias named {name!r} here; {_known_names(table)}"
-    return Unroutable(404, "model_not_found", words)
+def _unknown(name: str) -> Unroutable:
+    words = f"there is no fleet or alias named {name!r} here"
+    return Unroutable(404, "model_not_found", words, lists_fleets=True)
 
 
-def _known_names(table: Table) -> str:
-    names = sorted({*table.fleets, *table.manifest.aliases})
+def known_names(table: Table, may_use: Callable[[str], bool]) -> str:
+    """Names and aliases of the fleets that the caller may use, in words."""
+    fleets = {name for name in table.fleets if may_use(name)}
+    names = sorted({*fleets, *(alias for alias, name in table.manifest.aliases.items() if name in fleets)})
     if not names:
         return "no fleet is known yet"
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""

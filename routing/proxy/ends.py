@@ -8,7 +8,7 @@ from routing.http.answers import answer
 from routing.pool import Refusal
 from routing.protocols.errors import error_answer, protocol_of_path
 from routing.proxy import search
-from routing.proxy.destination import Unroutable
+from routing.proxy.destination import Unroutable, known_names
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
 from routing.proxy.state import ExchangeState
@@ -77,8 +77,11 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
 
 def refuse(exchange: ExchangeState, error: Unroutable) -> None:
     """There is no fleet for this request."""
-    exchange.proxy.rejected += 1
-    answer_error(exchange, Failure(error.status, error.code, error.message, error.retry_after_s))
+    proxy, message = exchange.proxy, error.message
+    proxy.rejected += 1
+    if error.lists_fleets:
+        message = f"{message}; {known_names(proxy.table, exchange.may_use)}"
+    answer_error(exchange, Failure(error.status, error.code, message, error.retry_after_s))
 
 
 def no_replica(exchange: ExchangeState, refusal: Refusal, failure: Failure | None) -> None:

@@ -196,6 +196,9 @@ async def test_a_key_for_some_fleets(rig: Rig, client: Client) -> None:
     models = json.loads((await client.ask(get(bearer(), path=b"/v1/models"))).body)["data"]
     assert [model["id"] for model in models] == ["embed"]
     assert (await client.ask(get(bearer(), path=b"/v1/models/chat"))).status == 404
+    unknown = await client.ask(post(KEY, b"nope"))
+    assert (unknown.status, said(unknown).split("; ")[1]) == (404, "known: embed")
+    assert said(await client.ask(post(OTHER, b"nope"))).endswith("; known: chat, embed, f")
     models = json.loads((await client.ask(get(bearer(OTHER), path=b"/v1/models"))).body)["data"]
     assert [model["id"] for model in models] == ["chat", "embed", "f"]
     let_in(rig, {KEY: []})
