@@ -220,7 +220,7 @@ class Exchange(Answering):
             self.client.abort()
         elif repeat and len(self.tried) < MOST_EXTRA_TRIES and pool.retry_allowed():
             pool.counters.retries += 1
-            if not stale or len(pool.replicas) > 1:
+            if not stale or pool.has_other_than(attempt.replica):
                 self.tried = (*self.tried, attempt.replica)
             self._try(pool, now, failure, fresh=stale)
         else:

@@ -325,6 +325,7 @@ class Rig:
         aliases: tuple[str, ...] = (),
         default: bool = True,
         match: tuple[Match, ...] = (),
+        draining: tuple[Replica, ...] = (),
     ) -> None:
         """Add a fleet to the table, or replace it."""
         self._version += 1
@@ -354,7 +355,12 @@ class Rig:
                 served_model=served_model,
                 aliases=list(aliases),
                 replicas=[
-                    ReplicaSpec(uid=f"{name}-{r.name}", name=r.name, url=f"http://127.0.0.1:{r.port}")
+                    ReplicaSpec(
+                        uid=f"{name}-{r.name}",
+                        name=r.name,
+                        url=f"http://127.0.0.1:{r.port}",
+                        admin_state="draining" if r in draining else "active",
+                    )
                     for r in replicas
                 ],
             )

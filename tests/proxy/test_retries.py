@@ -140,6 +140,27 @@ async def test_a_connection_closed_while_idle_is_no_failure(rig: Rig) -> None:
     assert len(only.connections) == 2
 
 
+async def test_a_connection_closed_while_idle_is_no_failure_where_the_other_replica_is_out(rig: Rig) -> None:
+    """As llama.cpp showed: the one replica that is left gets a new connection, though the fleet has two."""
+    replicas = await fleet_of(rig, 2, policy(budget_percent=100))
+    client = await rig.client()
+    for _ in range(4):
+        assert (await client.ask(GET)).status == 200
+    gone, left = replicas
+    rig.fleet(*replicas, policy=policy(budget_percent=100), draining=(gone,))
+
+    async def close_used(connection: ReplicaConnection, seen: Seen) -> None:
+        if connection is left.connections[0]:
+            connection.transport.close()
+        else:
+            connection.transport.write(OK_ANSWER)
+
+    left.script = close_used
+    answer = await client.ask(GET)
+    assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [left.name.encode()])
+    assert len(left.connections) == 2
+
+
 async def test_post_on_a_closing_connection_is_not_repeated(rig: Rig) -> None:
     (only,) = await fleet_of(rig, 1)
     client = await rig.client()

@@ -1,0 +1,55 @@
+"""The servers of this folder, started at the same time when the first test wants one."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bootstrap.servers import COMMAND, installed
+from tests.servers.running import LitServe, LlamaCpp, MLServer, ModelServer
+
+MISSING = f"the real model servers are not installed: {COMMAND}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They start processes by the dozen, so they come after the quick tests."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "servers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.system)
+
+
+class Servers(NamedTuple):
+    """Two of each kind. The second MLServer and the second LitServe wait for their gates."""
+
+    llama: tuple[LlamaCpp, LlamaCpp]
+    mlserver: tuple[MLServer, MLServer]
+    litserve: tuple[LitServe, LitServe]
+
+    def all(self) -> list[ModelServer]:
+        return [*self.llama, *self.mlserver, *self.litserve]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    if installed() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    folder = tmp_path_factory.mktemp("servers")
+    started = Servers(
+        (LlamaCpp("llama-a", folder), LlamaCpp("llama-b", folder)),
+        (MLServer("mlserver-a", folder), MLServer("mlserver-b", folder)),
+        (LitServe("litserve-a", folder), LitServe("litserve-b", folder)),
+    )
+    try:
+        for server in (started.mlserver[0], started.litserve[0]):
+            server.gate.touch()
+        for server in started.all():
+            server.start()
+        yield started
+    finally:
+        for server in started.all():
+            if server.process is not None:
+                server.stop()
