@@ -61,8 +61,11 @@ def test_a_change_made_elsewhere_is_not_overwritten(
     page.keyboard.press("Enter")
     expect(form.get_by_role("alert")).to_contain_text("Somebody else changed this meanwhile")
     expect(form.get_by_label("Aliases")).to_have_value(f"mine-{name}")
-    form.get_by_role("button", name="Discard").click()
     expect(form.get_by_label("Served model")).to_have_value("theirs")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("status").last).to_contain_text("saved")
+    kept = site.api("GET", f"/fleets/{name}")
+    assert (kept["served_model"], kept["aliases"]) == ("theirs", [f"mine-{name}"])
 
 
 def test_deleting_says_what_goes_and_wants_the_name(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.conftest import Watched
 from tests.browser.site import LOOKER, Site
 from tests.server.rig import Replica, free_port
 
@@ -95,6 +96,25 @@ def test_what_is_wrong_stands_at_its_field_and_nothing_typed_is_lost(
     expect(form.get_by_label("Name")).to_have_value("a")
 
 
+def test_a_server_that_is_away_costs_nothing_that_was_typed(
+    open_page: Open, watched: Watched, new_fleet: Callable[..., str], site: Site, server: Replica
+) -> None:
+    watched.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection"]
+    name = new_fleet(("a",))
+    page = open_page(f"/fleets/{name}")
+    form = registering(page)
+    page.keyboard.type(server.url)
+    form.get_by_label("Name").fill("late")
+    expect(form.locator("[data-trial]")).to_be_visible()
+    site.stop()
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_have_text("The server cannot be reached.")
+    site.start()
+    expect(form.get_by_label("URL")).to_have_value(server.url)
+    form.get_by_role("button", name="Register").click()
+    expect(form.get_by_role("status").last).to_contain_text("late is registered.")
+
+
 def test_is_changed_in_its_row_and_back(open_page: Open, new_fleet: Callable[..., str], site: Site) -> None:
     name = new_fleet(("a", "b"))
     page = open_page(f"/fleets/{name}")
@@ -139,6 +159,7 @@ def test_activating_and_weighing_can_be_undone(
     page = open_page(f"/fleets/{name}")
     page.get_by_role("button", name="Activate a").click()
     page.get_by_role("button", name="Undo the change of a").click()
+    expect(page.locator("tr[data-note='a']")).to_contain_text("undone")
     expect(page.get_by_role("button", name="Activate a")).to_be_visible()
     expect(row(page, "a")).to_contain_text("maintenance")
     assert site.api("GET", path)["admin_state"] == "maintenance"
@@ -146,8 +167,9 @@ def test_activating_and_weighing_can_be_undone(
     field = page.get_by_label("Weight of a", exact=True)
     field.fill("3")
     field.press("Enter")
+    expect(page.get_by_role("button", name="Weight of a: 3.0. Change")).to_be_visible()
     page.get_by_role("button", name="Undo the change of a").click()
-    expect(page.get_by_role("button", name="Weight of a: 1.0. Change")).to_be_visible()
+    expect(page.locator("tr[data-note='a']")).to_contain_text("undone")
     assert site.api("GET", path)["weight"] is None
 
 

@@ -25,6 +25,8 @@ export class Draft {
     /** What is wrong and belongs to no field. */
     this.problem = "";
     this.busy = false;
+    /** Of the last refusal; 0: no answer at all. */
+    this.status = 0;
   }
 
   /** @param {string} name @returns {string} without spaces around it */
@@ -53,6 +55,14 @@ export class Draft {
     this.values = { ...initial };
     this.errors = {};
     this.problem = "";
+    this.changed();
+  }
+
+  /** What is stored is another than it was: fields that were typed into keep what was typed. @param {Values} stored */
+  rebase(stored) {
+    const typed = Object.entries(this.values).filter(([name]) => this.touched(name));
+    this.initial = stored;
+    this.values = { ...stored, ...Object.fromEntries(typed) };
     this.changed();
   }
 
@@ -91,6 +101,7 @@ export class Draft {
   /** @param {import("../api.js").ApiProblem} problem @param {string} taken */
   #wrong({ status, message, fields }, taken) {
     const elsewhere = [];
+    this.status = status;
     for (const { pointer, detail } of fields) {
       const field = this.fieldOf(pointer);
       if (field in this.values) this.errors[field] = [this.errors[field], detail].filter(Boolean).join(" ");

@@ -47,9 +47,22 @@ export class FleetSettings {
   async save() {
     this.result = null;
     const answer = await this.draft.send("PATCH", this.path, bodyOf(this.draft, false), { etag: this.etag });
-    if (!answer) return;
+    if (!answer) return this.draft.status === 412 ? this.#meanwhile() : undefined;
     this.result = applied(answer.data, "saved");
     this.#store(answer.data, answer.etag);
+    this.changed();
+  }
+
+  /** Somebody else was first: their values where nothing was typed, and what was typed stays. */
+  async #meanwhile() {
+    try {
+      const { data, etag } = await api("GET", this.path);
+      this.etag = etag;
+      this.draft.rebase(valuesOf(data));
+      this.draft.problem = "Somebody else changed this meanwhile. What they set is shown now, except where you typed: save again to keep yours.";
+    } catch {
+      // What the API said of it stays.
+    }
     this.changed();
   }
 

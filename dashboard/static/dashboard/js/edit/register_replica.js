@@ -47,9 +47,10 @@ export class Registration {
   async submit() {
     this.registered = null;
     this.probed = "";
-    // What the trial has just seen need not be asked again.
+    // What the trial has just seen, or is about to see, need not be asked again.
     const tried = this.trial.fresh() ? this.trial.found : null;
-    const answer = await this.draft.send("POST", this.path + (tried ? "?trial=no" : ""), this.body(), { taken: "name" });
+    const asked = tried !== null || this.trial.busy;
+    const answer = await this.draft.send("POST", this.path + (asked ? "?trial=no" : ""), this.body(), { taken: "name" });
     if (!answer) return;
     const found = tried ?? answer.data.trial;
     this.registered = { name: answer.data.name, words: found ? found.words : "" };

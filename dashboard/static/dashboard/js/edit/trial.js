@@ -25,6 +25,8 @@ export class Trial {
     /** What was asked last. */
     this.asked = "";
     this.problem = "";
+    /** Which trial is waited for; the answer to an earlier one is dropped. */
+    this.turn = 0;
   }
 
   body() {
@@ -45,14 +47,18 @@ export class Trial {
     const body = this.body();
     if (this.busy) return;
     if (!body.url) return this.draft.wrong("url", "Say where the model server listens, as in http://10.0.0.1:8000.");
+    const turn = ++this.turn;
     this.busy = true;
     this.asked = JSON.stringify(body);
     this.found = null;
     this.problem = "";
     this.draft.changed();
     try {
-      this.found = (await api("POST", PATH, { body })).data;
+      const { data } = await api("POST", PATH, { body });
+      if (turn !== this.turn) return;
+      this.found = data;
     } catch (error) {
+      if (turn !== this.turn) return;
       this.#failed(/** @type {import("../api.js").ApiProblem} */ (error));
     }
     this.busy = false;
@@ -69,6 +75,8 @@ export class Trial {
   }
 
   forget() {
+    this.turn++;
+    this.busy = false;
     this.found = null;
     this.asked = "";
     this.problem = "";
