@@ -32,15 +32,21 @@ class Restored(NamedTuple):
     """False: Redis is away; proxies get the table when the conductor reaches it."""
 
 
+def check(file: Path) -> tuple[Head, int]:
+    """Its head and number of rows. Raises BackupError: not a whole backup, or of a newer schema."""
+    head = backup_file.read_head(file)
+    rows = sum(1 for _ in backup_file.read_rows(file))
+    _refuse_newer(file, head)
+    return head, rows
+
+
 def restore(file: Path, *, replace: bool, actor: str) -> Restored:
     """Loads the file into an empty database, or in place of what is there.
 
     Raises BackupError before anything is written: not a whole backup, of a newer schema, or into a database
     that holds something. All rows come in one transaction.
     """
-    head = backup_file.read_head(file)
-    rows = sum(1 for _ in backup_file.read_rows(file))
-    _refuse_newer(file, head)
+    head, rows = check(file)
     present = tables.applied_migrations()
     if present and present != sorted(head.migrations):
         raise BackupError(

@@ -162,6 +162,15 @@ def with_head(lines: list[str], **fields: Any) -> list[str]:
     return [json.dumps({**json.loads(lines[0]), **fields}) + "\n", *lines[1:]]
 
 
+def test_a_check_reads_all_of_it_and_writes_nothing(backup: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents()
+    said = restore(backup, "--check", capture=capsys)
+    assert f"{backup} is whole: " in said
+    assert contents() == before
+    rewritten(backup, lambda lines: lines[:-1])
+    assert "is cut short" in refused(backup, "--check")
+
+
 def test_a_newer_schema_is_refused_with_words(backup: Path) -> None:
     def newer(lines: list[str]) -> list[str]:
         migrations = json.loads(lines[0])["migrations"]

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.backups.file import BackupError
-from controlplane.backups.restoring import restore
+from controlplane.backups.restoring import check, restore
 
 
 class Command(BaseCommand):
@@ -23,7 +23,12 @@ class Command(BaseCommand):
             "--replace", action="store_true", help="remove what the database holds; there is no way back"
         )
 
+        parser.add_argument("--check", action="store_true", help="only read the file; nothing is written")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["check"]:
+            self.check_file(options["file"])
+            return
         actor = os.environ.get("USER") or "manage.py restore"
         try:
             done = restore(options["file"], replace=options["replace"], actor=actor)
@@ -37,3 +42,13 @@ class Command(BaseCommand):
             )
         if not done.published:
             self.stdout.write("Redis is away: the conductor sends the table when it is back.")
+
+    def check_file(self, file: Path) -> None:
+        try:
+            head, rows = check(file)
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"{file} is whole: {rows} rows of {head.made_at[:19]} UTC, from {head.database}. "
+            "This version can restore it."
+        )
