@@ -1,5 +1,6 @@
 """``/fleets`` and ``/fleets/{fleet}``."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -11,8 +12,9 @@ from rest_framework.response import Response
 from controlplane.api import live, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.trials import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet
-from controlplane.services import fleets
+from controlplane.services import fleets, trials
 from controlplane.services.changes import Change
 from controlplane.services.errors import Conflict
 from controlplane.services.lookup import fleet_named
@@ -21,13 +23,18 @@ WAIT_S = 0.25
 """A write waits this long for proxy workers to say that they have it."""
 
 
-def _answer(change: Change, status: int = 200) -> Response:
-    data: dict[str, Any] = {**represent.fleet(change.fleet), **represent.outcome(change, WAIT_S)}
+def _answer(change: Change, status: int = 200, more: Mapping[str, Any] | None = None) -> Response:
+    data: dict[str, Any] = {
+        **represent.fleet(change.fleet),
+        **represent.outcome(change, WAIT_S),
+        **(more or {}),
+    }
     return versioned(data, change.fleet.edit_version, status)
 
 
 class FleetList(ApiView):
     query_parameters = ("search", "page", "page_size")
+    write_parameters = {"POST": ("trial",)}
 
     @lists("list_fleets", "List fleets", serializers.Fleet, SEARCH)
     def get(self, request: Request) -> Response:
@@ -37,10 +44,18 @@ class FleetList(ApiView):
         return self.paged(request, rows, represent.fleets)
 
     @creates(
-        "create_fleet", "Create a fleet, with its replicas", rule_schemas.NEW_FLEET, serializers.FleetChanged
+        "create_fleet",
+        "Create a fleet with its replicas, and say what each of them answers",
+        rule_schemas.NEW_FLEET,
+        serializers.FleetCreated,
+        TRIAL,
     )
     def post(self, request: Request) -> Response:
-        return _answer(fleets.create(body_of(request), request.user.get_username()), 201)
+        """As registering a replica: a trial that fails refuses nothing, a forbidden address does."""
+        body = body_of(request)
+        tried = trials.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
+        change = fleets.create(body, request.user.get_username())
+        return _answer(change, 201, {"trials": {name: represented(one) for name, one in tried.items()}})
 
 
 def _check_confirmed(request: Request, name: str) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import orjson
 from django.db.models import Q
 from django.urls import reverse
-from drf_spectacular.utils import OpenApiParameter
-from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,20 +14,13 @@ from controlplane.api import live, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.fleets import WAIT_S
-from controlplane.api.trials import represented
+from controlplane.api.trials import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet, Replica
 from controlplane.services import replicas, trials
 from controlplane.services.errors import NotFound
 from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.replicas import ReplicaChange
 from routing.contract.names import is_slug
-
-
-def _trial_wanted(request: Request) -> bool:
-    wanted = request.query_params.get("trial", "yes")
-    if wanted not in ("yes", "no"):
-        raise exceptions.ParseError(f"trial is yes or no, not {wanted[:40]!r}.")
-    return wanted == "yes"
 
 
 def _fleet_to_join(request: Request, name: str, replica: Mapping[str, Any]) -> Fleet:
@@ -78,14 +69,14 @@ class ReplicaList(ApiView):
         "Register a replica, and say what it answers",
         rule_schemas.NEW_REPLICA,
         serializers.ReplicaRegistered,
-        OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do not ask it."),
+        TRIAL,
     )
     def post(self, request: Request, fleet: str) -> Response:
         """A trial that fails refuses nothing: models load for minutes. A forbidden address does."""
         body = body_of(request)
         row = _fleet_to_join(request, fleet, body)
         found = None
-        if _trial_wanted(request):
+        if trial_wanted(request):
             found = trials.of_replica(row, replicas.registrable(row, body)["url"])
         result = replicas.register(fleet, body, request.user.get_username())
         return _answer(result, 201, {"trial": represented(found) if found else None})

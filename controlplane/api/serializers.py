@@ -191,6 +191,14 @@ class Trial(Row):
     fits = Fits(allow_null=True, help_text="Another probe that suits what the server answers.")
 
 
+class Trials(serializers.DictField):
+    child = Trial()
+
+
+class FleetCreated(FleetChanged):
+    trials = Trials(help_text="Of each replica by its name; empty: not tried (`?trial=no`, or more than 20).")
+
+
 class ReplicaRegistered(ReplicaChanged):
     trial = Trial(allow_null=True, help_text="Null: not tried, as `?trial=no` says.")
 

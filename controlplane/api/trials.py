@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -24,6 +26,17 @@ def represented(found: Trial) -> dict[str, Any]:
         "latency_ms": found.latency_ms,
         "fits": {"probe": fits.probe, "words": fits.words} if fits else None,
     }
+
+
+TRIAL = OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do not ask the replicas.")
+
+
+def trial_wanted(request: Request) -> bool:
+    """Whether a write that registers replicas is to ask them first."""
+    said = request.query_params.get("trial", "yes")
+    if said not in ("yes", "no"):
+        raise exceptions.ParseError(f"trial is yes or no, not {said[:40]!r}.")
+    return said == "yes"
 
 
 class TrialProbes(ApiView):

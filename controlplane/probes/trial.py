@@ -7,6 +7,7 @@ All of it takes at most LIMIT_S.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -64,6 +65,15 @@ class Trial:
 def run(subject: Subject) -> Trial:
     """As :func:`attempt`, from a thread without an event loop. Raises ValueError as ``checks_of``."""
     return asyncio.run(attempt(subject))
+
+
+def run_all(subjects: Sequence[Subject]) -> list[Trial]:
+    """All of them at once, in their order; as long as one takes."""
+
+    async def attempts() -> list[Trial]:
+        return await asyncio.gather(*(attempt(subject) for subject in subjects))
+
+    return asyncio.run(attempts())
 
 
 async def attempt(subject: Subject) -> Trial:

@@ -33,15 +33,7 @@ _UNSET: Mapping[str, Any] = {"aliases": [], "match": [], "served_model": "", "de
 def create(settings: Mapping[str, Any], actor: str) -> Change:
     """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
     with writing(actor) as write:
-        checked = check_fleet(settings)
-        kept = accepted(checked, policy_problems(checked[0].get("policy"), "/policy"))
-        if Fleet.objects.filter(name=kept["name"]).exists():
-            words = (
-                f"There is a fleet {kept['name']} already: choose another name, or change that one "
-                f"at /api/v1/fleets/{kept['name']}."
-            )
-            raise Conflict(words, [FieldError("/name", words)])
-        _check_names(kept, None)
+        kept = creatable(settings)
         fleet = _insert(write, kept)
         for index, replica in enumerate(kept.get("replicas", [])):
             replicas.insert(write, fleet, replica, at=f"/replicas/{index}")
@@ -51,6 +43,20 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
         number = len(kept.get("replicas", []))
         line = f"created with {number} {'replica' if number == 1 else 'replicas'}"
         return change_of(fleet, [line], write)
+
+
+def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A new fleet's settings, checked alone and beside the other fleets. Raises Invalid, Conflict."""
+    checked = check_fleet(settings)
+    kept = accepted(checked, policy_problems(checked[0].get("policy"), "/policy"))
+    if Fleet.objects.filter(name=kept["name"]).exists():
+        words = (
+            f"There is a fleet {kept['name']} already: choose another name, or change that one "
+            f"at /api/v1/fleets/{kept['name']}."
+        )
+        raise Conflict(words, [FieldError("/name", words)])
+    _check_names(kept, None)
+    return kept
 
 
 def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:

@@ -17,6 +17,9 @@ from routing.contract.field_rules import Problems, Section, Text
 from routing.contract.fleet_file_rules import FLEET, REPLICA
 from routing.contract.table import Protocol
 
+MOST_TRIED = 20
+"""Replicas of a new fleet: a person waits for them, and a list of words that long is read by nobody."""
+
 TRIAL = Section(
     words="An address to try.",
     what="a trial",
@@ -60,6 +63,30 @@ def of_replica(fleet: Fleet, url: str) -> Trial:
     if found.outcome == "refused":
         raise Invalid([FieldError("/url", found.words)])
     return found
+
+
+def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, Trial]:
+    """Replica's name → its trial, of a fleet's checked settings that are not written yet.
+
+    Empty where there are more than MOST_TRIED replicas. Raises Invalid as :func:`of_replica`.
+    """
+    replicas = kept.get("replicas", [])
+    if not 0 < len(replicas) <= MOST_TRIED:
+        return {}
+    settings = {
+        "protocol": kept["protocol"],
+        "model": kept.get("served_model") or kept["name"],
+        "probe": kept.get("probe", {}),
+    }
+    found = trial.run_all([_subject({**settings, "url": replica["url"]}, None) for replica in replicas])
+    refused = [
+        FieldError(f"/replicas/{index}/url", one.words)
+        for index, one in enumerate(found)
+        if one.outcome == "refused"
+    ]
+    if refused:
+        raise Invalid(refused)
+    return {replica["name"]: one for replica, one in zip(replicas, found, strict=True)}
 
 
 def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:

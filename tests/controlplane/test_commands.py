@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
 from controlplane.services import tokens
 from routing.contract import redis_keys
-from routing.contract.table import decode_manifest, decode_snapshot
+from routing.contract.table import Match, decode_manifest, decode_snapshot
 from tests.controlplane.conftest import Api
 
 FILE = """\
@@ -133,6 +133,25 @@ def test_an_alias_moves_from_one_fleet_to_another(apply: Any, redis_client: Any)
     apply(moved)
     manifest = decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body"))
     assert manifest.aliases == {"chat": "digits"}
+
+
+def test_hosts_and_paths_are_part_of_a_file(apply: Any, redis_client: Any) -> None:
+    """They may change places between two fleets in one step, and dump writes them."""
+    one, two = "match: [{host: one.test, path_prefix: /v1}]", 'match: [{host: "*.two.test"}]'
+    text = FILE.replace("aliases: [chat]", one).replace("served_model: mnist", two)
+    apply(text)
+    matches = decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body")).matches
+    assert matches == {
+        "llm": [Match(host="one.test", path_prefix="/v1")],
+        "digits": [Match(host="*.two.test")],
+    }
+    assert apply(text) == ["Nothing to change."]
+    assert apply(run("dump")) == ["Nothing to change."]
+    swapped = text.replace(one, "match: []").replace(two, one).replace("match: []", two)
+    lines = apply(swapped)
+    assert "fleet digits: match: none → host one.test path_prefix /v1" in lines
+    assert set(decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body")).matches) == {"llm", "digits"}
+    assert apply(swapped) == ["Nothing to change."]
 
 
 def test_the_default_moves_from_one_fleet_to_another(apply: Any, redis_client: Any) -> None:

@@ -91,7 +91,8 @@ def test_a_taken_name_is_a_conflict(api: Api, llm: str) -> None:
 
 def test_two_replicas_of_one_name_are_a_conflict(api: Api) -> None:
     twice = [{"name": "a", "url": "http://h:1"}, {"name": "a", "url": "http://h:2"}]
-    assert api.post("/fleets", {**LLM, "replicas": twice}).status_code == 409
+    answer = api.post("/fleets", {**LLM, "replicas": twice})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/replicas/1/name")
     assert not Fleet.objects.exists()
 
 

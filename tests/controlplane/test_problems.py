@@ -62,7 +62,7 @@ def test_a_defect_of_ours_is_500_and_tells_nothing(
         raise RuntimeError("the secret inner state")
 
     monkeypatch.setattr(fleets, "create", broken)
-    answer = api.post("/fleets", {})
+    answer = api.post("/fleets", {"name": "x", "protocol": "generic"})
     assert answer.status_code == 500
     assert answer["Content-Type"] == "application/problem+json"
     assert b"secret" not in answer.content

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.models import Replica
+from controlplane.models import Fleet, Replica
 from tests.controlplane.conftest import Api
 from tests.probes import servers
 from tests.probes.servers import HttpServer, says, unused_port
@@ -108,6 +108,33 @@ def test_what_cannot_be_registered_is_not_dialled(api: Api, llm: str, server: Ht
     )
     assert api.post("/fleets/llm/replicas", {"name": "c", "url": server.url, "weight": -1}).status_code == 400
     assert server.requests == []
+
+
+def test_a_new_fleet_says_what_its_replicas_answer(api: Api, server: HttpServer) -> None:
+    down = f"http://127.0.0.1:{unused_port()}"
+    replicas = [{"name": "a", "url": server.url}, {"name": "b", "url": down}]
+    fleet = {"name": "new", "protocol": "openai", "replicas": replicas}
+    answer = api.post("/fleets", fleet)
+    assert answer.status_code == 201
+    trials = answer.json()["trials"]
+    assert {name: found["outcome"] for name, found in trials.items()} == {"a": "ready", "b": "down"}
+    assert trials["b"]["words"].startswith("connection refused")
+    assert len(server.requests) == 1
+    untried = api.post("/fleets?trial=no", {**fleet, "name": "other"})
+    assert (untried.status_code, untried.json()["trials"]) == (201, {})
+    # What cannot be made is not dialled.
+    assert api.post("/fleets", fleet).status_code == 409
+    assert len(server.requests) == 1
+
+
+def test_a_new_fleet_with_a_forbidden_address(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: metadata)
+    replicas = [{"name": "a", "url": "http://127.0.0.1:9"}, {"name": "b", "url": "http://gpu7.example"}]
+    answer = api.post("/fleets", {"name": "new", "protocol": "openai", "replicas": replicas})
+    assert answer.status_code == 400
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/replicas/1/url"]
+    assert not Fleet.objects.exists()
 
 
 def test_a_name_that_leads_to_a_forbidden_address(
