@@ -12,6 +12,7 @@ urlpatterns = [
     path("events", views.events, name="events"),
     path("client-keys", views.client_keys, name="client-keys"),
     path("tokens", views.tokens, name="tokens"),
+    path("system", views.system, name="system"),
     path("login", accounts.Login.as_view(), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     path("password", accounts.ChangePassword.as_view(), name="password"),

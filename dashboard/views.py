@@ -61,6 +61,13 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/tokens.html", _shell("API tokens"))
 
 
+@never_cache
+@require_safe
+@login_required
+def system(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/system.html", _shell("system"))
+
+
 def _shell(page: str) -> dict[str, Any]:
     """What every page shows around its content; ``page`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]

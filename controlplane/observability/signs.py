@@ -1,7 +1,7 @@
-"""Signs of life: once a second each web process, Celery worker and beat says in Redis that it is there.
+"""Signs of life: once a second each process of the control plane says in Redis that it is there.
 
-For the system page alone. A conductor's own is in :mod:`controlplane.telemetry.heartbeat`, the proxies' are
-their reports.
+For the system page alone. Whether a conductor beats is in :mod:`controlplane.telemetry.heartbeat`; the signs
+of proxies are their reports.
 """
 
 import atexit

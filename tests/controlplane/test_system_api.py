@@ -87,6 +87,7 @@ def parts(answer: Any) -> dict[str, Any]:
 
 def test_all_is_well(api: Api, around: Around, llm: str) -> None:
     around.everything()
+    around.redis.zadd(keys.DUE, {"a": around.now() * 1000 + 60_000})
     applied = [FleetCounters(name=llm, applied=snapshot(around.redis, llm), in_flight=3)]
     around.worker(0, clients=5, upstreams=2, fleets=applied)
     around.worker(1, fleets=applied)
@@ -117,7 +118,15 @@ def test_nobody_else_runs(api: Api) -> None:
     assert all(part["cure"] for part in found.values() if part["level"] == "bad")
     verdict = answer.json()["verdict"]
     assert verdict["level"] == "bad"
-    assert "Also not well: Conductor, Celery workers, Beat." in verdict["words"]
+    assert verdict["words"].startswith("Not well: Proxies, Conductor, Celery workers, Beat. Proxies: No")
+
+
+def test_replicas_that_nobody_schedules(api: Api, around: Around, llm: str) -> None:
+    around.everything()
+    around.redis.delete(keys.DUE)
+    probes = parts(api.get("/system"))["probes"]
+    assert (probes["level"], probes["state"]) == ("warn", "standing still")
+    assert "though 2 replicas should be probed" in probes["words"]
 
 
 def test_half_is_gone(api: Api, around: Around, llm: str) -> None:

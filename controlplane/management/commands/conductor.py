@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from controlplane import redis
-from controlplane.observability import listener
+from controlplane.observability import listener, signs
 from controlplane.observability.process import this_process
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.running import run
@@ -27,6 +27,7 @@ class Command(BaseCommand):
         name = f"{socket.gethostname()}/{os.getpid()}"
         this_process.become("conductor")
         listener.start()
+        signs.start()
         logger.info("conductor %s started", name)
         run(Conductor(redis.client(), name))
         logger.info("conductor %s ended", name)

@@ -128,7 +128,8 @@ def _count(role: str, number: int) -> str:
     return f"One {title} is at work." if number == 1 else f"{number} {title}s are at work."
 
 
-def probes(facts: InRedis) -> Part:
+def probes(facts: InRedis, replicas: int) -> Part:
+    """``replicas``: registered ones; 0 as well while the database is away."""
     lag, queue = facts.lag, facts.queue
     part = Part(
         name="probes", title="Probes", level="calm", state="on time", words="Probes run when they are due."
@@ -151,6 +152,11 @@ def probes(facts: InRedis) -> Part:
         part.level, part.state = "warn", "queueing"
         part.words = f"{queue} tasks wait for a worker."
         part.cure = "Start another Celery worker."
+    elif replicas and not lag.scheduled:
+        part.level, part.state = "warn", "standing still"
+        registered = "1 replica" if replicas == 1 else f"{replicas} replicas"
+        part.words = f"No probe is scheduled, though {registered} should be probed."
+        part.cure = "The next tick schedules them: see whether beat and a Celery worker run."
     elif not lag.scheduled:
         part.words, part.state = "There is no replica to probe.", "idle"
     return part

@@ -15,7 +15,9 @@ TITLES = {"web": "web process", "worker": "Celery worker", "beat": "beat", "cond
 
 def rows(seen: Sequence[Seen], conductors: Sequence[ConductorLive], software: str) -> list[ProcessRow]:
     """By role, then by name."""
-    found = [_row(each, software) for each in seen] + [_conductor(each) for each in conductors]
+    signs = {each.sign.name: each.sign for each in seen if each.sign.role == "conductor"}
+    found = [_row(each, software) for each in seen if each.sign.role != "conductor"]
+    found += [_conductor(each, signs.get(f"conductor/{each.beat.name}")) for each in conductors]
     roles = list(TITLES)
     return sorted(found, key=lambda row: (roles.index(row.role) if row.role in roles else 9, row.name))
 
@@ -67,7 +69,8 @@ def _judge(sign: Sign, age_s: float, software: str) -> Judged:
     return Judged(level="calm", state="well", words=f"Its loop turned {sign.loop_age_s:.1f} s ago.")
 
 
-def _conductor(each: ConductorLive) -> ProcessRow:
+def _conductor(each: ConductorLive, sign: Sign | None) -> ProcessRow:
+    """Judged by its beats; ``sign`` adds what they do not tell."""
     beat = each.beat
     role = "leads" if beat.leads else "stands by"
     judged = Judged(level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms.")
@@ -96,9 +99,9 @@ def _conductor(each: ConductorLive) -> ProcessRow:
         cure=judged.cure,
         name=beat.name,
         role="conductor",
-        software="",
+        software=sign.software if sign else "",
         age_s=round(each.age_s, 2),
         uptime_s=beat.uptime_s,
-        cpu_percent=None,
-        memory_bytes=None,
+        cpu_percent=sign.cpu_percent if sign else None,
+        memory_bytes=sign.memory_bytes if sign else None,
     )

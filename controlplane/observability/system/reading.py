@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from controlplane import readiness
+from controlplane.models import Replica
 from controlplane.observability import signs
 from controlplane.observability.queues import ProbeLag, probe_lag, queue_length
 from controlplane.observability.signs import Seen
@@ -60,6 +61,7 @@ class DatabaseFacts:
     manifest: str
     fleets: dict[str, str]
     """Fleet → ``epoch:version`` of its newest snapshot."""
+    replicas: int
 
 
 def from_redis() -> InRedis:
@@ -120,6 +122,7 @@ def from_database() -> DatabaseFacts:
         round_trip_s=round_trip_s,
         manifest=str(versions.manifest_version),
         fleets={name: str(versions.fleet_version(name)) for name in versions.fleets},
+        replicas=Replica.objects.count(),
     )
 
 

@@ -26,6 +26,7 @@ def judged(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> System:
     others: list[ProcessRow] = []
     known = not isinstance(in_redis, str)
     manifest = None if isinstance(in_database, str) else in_database.manifest
+    replicas = 0 if isinstance(in_database, str) else in_database.replicas
     if isinstance(in_redis, str):
         through = [parts.unknown(name, title) for name, title in THROUGH_REDIS.items()]
         server = parts.redis(in_redis)
@@ -34,7 +35,7 @@ def judged(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> System:
         workers = proxies.rows(in_redis.heard, in_redis.cpu_percent, manifest, fleets, SOFTWARE)
         others = processes.rows(in_redis.signs, in_redis.conductors, SOFTWARE)
         jobs = [parts.job(role, others) for role in ("conductor", "worker", "beat")]
-        through = [parts.proxies(workers), *jobs, parts.probes(in_redis)]
+        through = [parts.proxies(workers), *jobs, parts.probes(in_redis, replicas)]
         server = parts.redis(in_redis.server)
     listed = [through[0], parts.database(in_database), server, *through[1:]]
     return System(
@@ -57,8 +58,6 @@ def verdict(listed: list[Part]) -> Judged:
         part for part in listed if part.level == level
     ]
     first = next(part for part in wrong if part.level == level)
-    others = [part.title for part in wrong if part is not first]
-    more = f" Also not well: {', '.join(others)}." if others else ""
-    return Judged(
-        level=level, state=first.state, words=f"{first.title}: {first.words}{more}", cure=first.cure
-    )
+    listing = f"Not well: {', '.join(part.title for part in wrong)}. " if len(wrong) > 1 else ""
+    words = f"{listing}{first.title}: {first.words}"
+    return Judged(level=level, state=first.state, words=words, cure=first.cure)

@@ -1,17 +1,20 @@
 /** While nothing new comes, a page must not say that all is well: it does not know. */
 import { moment } from "../format.js";
 
-/** @param {import("../live/feed.js").Feed} feed @returns {import("./banner.js").Verdict | null} null: the numbers are live */
+/** @typedef {{liveness: string, ended: string, socket?: WebSocket | null, ageMs: () => number | null}} Source */
+
+/** @param {Source} feed @returns {import("./banner.js").Verdict | null} null: the numbers are live */
 export function staleVerdict(feed) {
   const old = feed.ageMs();
   if (feed.liveness !== "stale" || old === null) return null;
   return { level: "warn", title: "Not live", text: `What is below was true at ${moment(new Date(Date.now() - old))}. ${remedy(feed)}` };
 }
 
-/** @param {import("../live/feed.js").Feed} feed */
+/** @param {Source} feed */
 function remedy({ ended, socket }) {
   if (ended === "signed out") return "You are signed out: reload the page to sign in.";
   if (ended) return "This fleet was removed: go back to the overview.";
+  if (socket === undefined) return "The server is being asked again. Requests are routed without it."; // a page without a socket
   if (socket?.readyState === WebSocket.OPEN) return "This page is connected, but the conductor sends nothing. Is it running? Requests are routed without it.";
   return "The connection to the server is lost and is being tried again. Requests are routed without it.";
 }
