@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -11,13 +10,6 @@ from bootstrap.servers import COMMAND, installed
 from tests.servers.running import LitServe, LlamaCpp, MLServer, ModelServer
 
 MISSING = f"the real model servers are not installed: {COMMAND}"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They start processes by the dozen, so they come after the quick tests."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent and "servers" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.system)
 
 
 class Servers(NamedTuple):

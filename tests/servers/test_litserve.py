@@ -12,6 +12,8 @@ from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LitServe
 from tests.system.stack import Traffic
 
+pytestmark = pytest.mark.system
+
 CHAT = "/v1/chat/completions"
 
 

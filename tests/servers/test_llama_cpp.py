@@ -13,6 +13,8 @@ from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LlamaCpp, Stream
 from tests.system.stack import Traffic
 
+pytestmark = pytest.mark.system
+
 COMPLETIONS = "/v1/completions"
 
 

@@ -12,6 +12,8 @@ from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, MLServer
 from tests.system.stack import Traffic
 
+pytestmark = pytest.mark.system
+
 INFER = "/v2/models/digits/infer"
 READY = "/v2/models/digits/ready"
 REPOSITORY = "/v2/repository/models/digits"
