@@ -10,10 +10,17 @@ import msgspec
 
 from controlplane.models import Fleet, HardwareClass, Replica
 from controlplane.services import fleets, hardware, policies, replicas, revisions, settings_values
+from controlplane.services.checking import refuse
 from controlplane.services.writing import Writing, writing
 from routing.contract.defaults import without_defaults
+from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
 from routing.contract.table import Match
+
+_KEYS_ELSEWHERE = (
+    "client keys are made on the page “Client keys” or at /api/v1/client-keys: a fleet file's are for "
+    "a proxy that runs from the file alone; take them out"
+)
 
 
 def apply(file: FleetFile, actor: str, *, prune: bool = False) -> list[str]:
@@ -21,6 +28,7 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False) -> list[str]:
 
     Applying twice changes nothing. Raises Invalid and Conflict; then nothing is written.
     """
+    refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
     with writing(actor) as write:
         lines = [line for entry in file.hardware for line in _hardware(write, entry)]
         if prune:

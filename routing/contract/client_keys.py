@@ -20,8 +20,15 @@ ALL_FLEETS = "*"
 """In a list of fleets: every one, those that are made later too. No fleet can have this name."""
 
 _RANDOM_BYTES = 24
+_LEAST_DIGITS, _MOST_DIGITS = 32, 120
 _SALT_BYTES = 32
 _DIGEST_BYTES = 32
+
+
+def is_key(text: str) -> bool:
+    """Whether this could be a key: the prefix, and 128 bits or more by its length."""
+    rest = text.removeprefix(PREFIX)
+    return text.startswith(PREFIX) and _LEAST_DIGITS <= len(rest) <= _MOST_DIGITS and rest.isalnum()
 
 
 def new_key() -> str:

@@ -13,8 +13,14 @@ import msgspec
 
 from routing.contract.defaults import default_of
 from routing.contract.field_rules import ListOf, Number, Rule, Section
-from routing.contract.fleet_file_rules import FILE, FLEET, HARDWARE, MATCH, REPLICA
-from routing.contract.fleet_file_structs import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
+from routing.contract.fleet_file_rules import CLIENT_KEY, FILE, FLEET, HARDWARE, MATCH, REPLICA
+from routing.contract.fleet_file_structs import (
+    ClientKeyEntry,
+    FleetEntry,
+    FleetFile,
+    HardwareEntry,
+    ReplicaEntry,
+)
 from routing.contract.policy import Ejection, Policy, Retries, Timeouts
 from routing.contract.policy_rules import EJECTION, POLICY, RETRIES, TIMEOUTS
 from routing.contract.presets import PRESETS
@@ -28,6 +34,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "fleet": (FLEET, FleetEntry),
     "match": (MATCH, Match),
     "replica": (REPLICA, ReplicaEntry),
+    "keys": (CLIENT_KEY, ClientKeyEntry),
     "policy": (POLICY, Policy),
     "timeouts": (TIMEOUTS, Timeouts),
     "retries": (RETRIES, Retries),

@@ -149,6 +149,38 @@ FLEET = Section(
     },
 )
 
+
+def _key_reference(text: str) -> str:
+    kind, _, rest = text.partition(":")
+    if kind not in ("env", "file") or not rest:
+        raise ValueError(
+            "says where the key is, never the key itself: env:NAME (an environment variable of the proxy) "
+            "or file:PATH"
+        )
+    return text
+
+
+CLIENT_KEY = Section(
+    words="A key that clients of a proxy that runs from this file present.",
+    what="a client key",
+    fields={
+        "name": _name("client key, unique in the file", "website"),
+        "key": Text(
+            words="Where the proxy finds the key: `env:NAME` or `file:PATH`; never the key itself.",
+            what="reference",
+            check=_key_reference,
+            required='"env:WEBSITE_KEY"',
+        ),
+        "fleets": ListOf(
+            words="Names of the fleets that it opens. Not set: every fleet.",
+            item=Text(words="Name of a fleet.", check=_slug),
+            plural="fleets",
+            at_least=1,
+            nullable=True,
+        ),
+    },
+)
+
 FILE = Section(
     words="The whole file.",
     what="a fleet file",
@@ -162,6 +194,11 @@ FILE = Section(
             item=FLEET,
             plural="fleets",
             required="[]",
+        ),
+        "client_keys": ListOf(
+            words="Client keys of a proxy that runs from this file; a control plane has its own.",
+            item=CLIENT_KEY,
+            plural="client keys",
         ),
     },
     reserved=frozenset({"accelerators"}),

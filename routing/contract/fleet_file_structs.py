@@ -50,9 +50,20 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     replicas: list[ReplicaEntry] = []
 
 
+class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A client key of a proxy that runs from the file alone. The key itself is never in the file."""
+
+    name: str
+    key: str
+    """Where the key is: ``env:NAME`` or ``file:PATH``."""
+    fleets: list[str] | None = None
+    """``None``: every fleet."""
+
+
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True):
     """One fleet file, checked: names are unique and every hardware class named exists."""
 
     version: int = FILE_VERSION
     hardware: list[HardwareEntry] = []
     fleets: list[FleetEntry] = []
+    client_keys: list[ClientKeyEntry] = []

@@ -29,7 +29,10 @@ def problems_of_the_whole(
     known = {*hardware, *(_texts(classes, "name"))}
     problems: Problems = []
     _unique_names(classes, problems)
+    keys = list(_parts(file, "client_keys"))
     _unique_names(fleets, problems)
+    _unique_names(keys, problems)
+    _known_fleets(keys, set(_texts(fleets, "name")), problems)
     _unique_aliases(fleets, problems)
     _unique_matches(fleets, problems)
     _one_default(fleets, problems)
@@ -125,6 +128,15 @@ def _known_hardware(replicas: list[_Part], known: Collection[str], problems: Pro
             listed = f"; known: {', '.join(sorted(known))}" if known else ""
             hint = did_you_mean(name, known) or f"{listed}; add it to the hardware list"
             problems.append(FieldProblem(f"{pointer}/hardware", f'unknown hardware class "{name}"{hint}'))
+
+
+def _known_fleets(keys: list[_Part], known: Collection[str], problems: Problems) -> None:
+    for pointer, fields in keys:
+        names = fields.get("fleets")
+        for index, name in enumerate(names if isinstance(names, list) else []):
+            if isinstance(name, str) and name not in known:
+                hint = did_you_mean(name, known) or "; it must be the name of a fleet in this file"
+                problems.append(FieldProblem(f"{pointer}/fleets/{index}", f'unknown fleet "{name}"{hint}'))
 
 
 def _strategy(fleet: _Part, strategies: StrategyRules | None) -> Problems:

@@ -14,10 +14,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from routing import strategies
+from routing.contract import fleet_file_yaml
+from routing.contract.client_keys import new_salt
 from routing.contract.compile import compile_file
-from routing.contract.fleet_file import FleetFile, FleetFileError, StrategyRules, load
+from routing.contract.fleet_file import FleetFile, FleetFileError, Problem, StrategyRules, load
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.control_channel import Tables
+from routing.standalone import file_keys
 from routing.standalone.prober import Answered, Prober
 
 log = logging.getLogger(__name__)
@@ -29,9 +32,25 @@ EPOCH = 1
 Stamp = tuple[int, int, int] | None
 
 
-def read(path: Path) -> FleetFile:
-    """Raises FleetFileError with every problem, or OSError."""
-    return load(path, strategies=StrategyRules(strategies.names(), strategies.build))
+SALT = new_salt()
+"""Keys the hashes of client keys, which live as long as the parent."""
+
+KeyHashes = dict[str, list[str]]
+
+
+def read(path: Path) -> tuple[FleetFile, KeyHashes]:
+    """The file, and its client keys as a manifest carries them. Raises FleetFileError with every problem, or
+    OSError."""
+    file = load(path, strategies=StrategyRules(strategies.names(), strategies.build))
+    hashes, problems = file_keys.hashes(file.client_keys, path.parent, SALT)
+    if problems:
+        document = fleet_file_yaml.read(path.read_text("utf-8-sig"))
+        found = [
+            Problem(*document.place_of(f"/client_keys/{index}/key"), f"client_keys[{index}].key", words)
+            for index, words in problems
+        ]
+        raise FleetFileError(str(path), found)
+    return file, hashes
 
 
 class Standalone:
@@ -41,7 +60,7 @@ class Standalone:
         """Reads the file. Raises FleetFileError or OSError."""
         self._path = path
         self._stamp = _stamp(path)
-        self._file = read(path)
+        self._file, self._keys = read(path)
         self._probing = probing
         self._prober: Prober | None = None
         self._manifest = Manifest(epoch=EPOCH, version=0)
@@ -71,7 +90,7 @@ class Standalone:
 
     async def _reload(self) -> None:
         try:
-            self._file = await asyncio.to_thread(read, self._path)
+            self._file, self._keys = await asyncio.to_thread(read, self._path)
         except FleetFileError as error:
             log.error("the fleet file has changed but cannot be used; the last good one stays:\n%s", error)
             return
@@ -92,7 +111,9 @@ class Standalone:
         manifest, compiled = compile_file(self._file, epoch=EPOCH, version=version)
         snapshots = {snapshot.name: self._numbered(self._probed(snapshot)) for snapshot in compiled}
         fleets = {name: snapshot.version for name, snapshot in snapshots.items()}
-        manifest = replace(manifest, fleets=fleets)
+        manifest = replace(
+            manifest, fleets=fleets, key_hashes=self._keys, key_salt=SALT if self._keys else ""
+        )
         if replace(manifest, version=self._manifest.version) == self._manifest:
             return
         self._manifest, self._snapshots = manifest, snapshots

@@ -42,7 +42,7 @@ CASES = {
     ),
     "an unknown field like nothing known": (
         "fleets: []\ncolour: blue\n",
-        ['2:1 colour: unknown field "colour"; a fleet file can have: version, hardware, fleets'],
+        ['2:1 colour: unknown field "colour"; a fleet file can have: version, hardware, fleets, client_keys'],
     ),
     "an empty file": ("# nothing yet\n", ["1:1 : the file is empty: write at least fleets: []"]),
     "a null document": ("~\n", ["1:1 : the file is empty: write at least fleets: []"]),

@@ -1,12 +1,14 @@
 """``/client-keys``: made, shown once, changed, revoked; and what proxies are told of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from django.core.management import CommandError, call_command
 
 from controlplane import publisher
-from controlplane.models import AuditEntry, ClientKey, Event, TableState
+from controlplane.models import AuditEntry, ClientKey, Event, Fleet, TableState
 from controlplane.services import fleets
 from routing.contract import redis_keys
 from routing.contract.client_keys import PREFIX, key_hash, salt_bytes
@@ -192,3 +194,12 @@ def test_redis_away_loses_nothing(api: Api, redis_server: Any) -> None:
     publisher.publish_all()
     with redis.Redis.from_url(redis_server.url) as client:
         assert opened(client, made["key"]) == ["*"]
+
+
+def test_a_fleet_files_keys_are_not_applied(tmp_path: Path, llm: str) -> None:
+    file = tmp_path / "fleets.yaml"
+    file.write_text("version: 1\nfleets: []\nclient_keys: [{name: website, key: 'env:WEBSITE_KEY'}]\n")
+    with pytest.raises(CommandError, match="client keys are made on the page"):
+        call_command("apply", str(file), prune=True)
+    assert ClientKey.objects.count() == 0
+    assert Fleet.objects.count() == 1

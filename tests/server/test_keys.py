@@ -1,12 +1,17 @@
 """Client keys in a running proxy: in force and out of it within a second, and on an address for everybody."""
 
 import http.client
+import json
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
-from tests.server.rig import LIMIT_S, Proxy, Publisher, Replica, snapshot, until
+from tests.server.rig import LIMIT_S, Proxy, Publisher, Replica, fleet_file, snapshot, until
+from tests.server.test_start import refused
 
 SALT = new_salt()
 KEY = new_key()
@@ -108,3 +113,60 @@ def test_keys_never_appear_in_a_log(
     running.signal()
     assert running.exit_status() == 0
     assert "sy-" not in running.log
+
+
+def keyed_file(folder: Path, replicas: list[Replica], *keys: dict[str, object]) -> Path:
+    file = fleet_file(folder / "fleets.yaml", replicas)
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "client_keys": list(keys)}))
+    return file
+
+
+def test_keys_of_a_fleet_file_are_read_from_where_it_says(
+    proxy: Callable[..., Proxy], replicas: list[Replica], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SY_TEST_KEY", KEY)
+    other = new_key()
+    (tmp_path / "other.key").write_text(f"{other}\n")
+    entries = [
+        {"name": "a", "key": "env:SY_TEST_KEY", "fleets": ["echo"]},
+        {"name": "b", "key": "file:other.key"},
+    ]
+    running = proxy("--fleets", str(keyed_file(tmp_path, replicas, *entries)), "--workers", "1").ready()
+    assert [ask(running.port, key) for key in (KEY, other, "", new_key())] == [200, 200, 401, 401]
+    keyed_file(tmp_path, replicas, entries[1])
+    until(lambda: ask(running.port, KEY) == 401, "the key that left the file is refused")
+    assert ask(running.port, other) == 200
+    keyed_file(tmp_path, replicas, {"name": "a", "key": "env:SY_NO_SUCH_KEY"})
+    until(lambda: "the environment variable is not set" in running.log, "the log says what is wrong")
+    assert ask(running.port, other) == 200
+    assert "sy-" not in running.log.replace("(sy- and", "").replace("print('sy-'", "")
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"key": KEY}, "client_keys[0].key: says where the key is, never the key itself: env:NAME"),
+        ({"key": "env:"}, "client_keys[0].key: says where the key is"),
+        ({"key": "env:SY_NO_SUCH_KEY"}, "env:SY_NO_SUCH_KEY: the environment variable is not set"),
+        ({"key": "env:HOME"}, "env:HOME: what is there is no client key"),
+        ({"key": "file:nowhere.key"}, "file:nowhere.key: cannot be read: No such file or directory"),
+        ({"key": "env:SY_TEST_KEY", "fleets": ["ecko"]}, 'unknown fleet "ecko"; did you mean "echo"?'),
+        ({"key": "env:SY_TEST_KEY", "fleets": []}, "must hold at least 1 of fleets"),
+        ({}, 'a client key needs "key"'),
+    ],
+)
+def test_a_key_that_cannot_be_used_stops_the_start(
+    replicas: list[Replica],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, object],
+    words: str,
+) -> None:
+    monkeypatch.setenv("SY_TEST_KEY", KEY)
+    file = keyed_file(tmp_path, replicas, {"name": "a", **entry})
+    status, said = refused("--fleets", str(file), "--listen", "127.0.0.1:0")
+    assert status == 2
+    assert words in said
+    assert said.startswith(f"{file}: line 1, column ")
+    assert KEY not in said

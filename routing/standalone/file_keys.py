@@ -1,0 +1,47 @@
+"""Client keys of a proxy that runs from a fleet file: found where the file says, hashed, forgotten."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from routing.contract.client_keys import ALL_FLEETS, is_key, key_hash, salt_bytes
+from routing.contract.fleet_file_structs import ClientKeyEntry
+
+_MAKE_ONE = "python -c \"import secrets; print('sy-' + secrets.token_hex(24))\" makes one"
+
+
+def hashes(
+    entries: Sequence[ClientKeyEntry], folder: Path, salt: str
+) -> tuple[dict[str, list[str]], list[tuple[int, str]]]:
+    """As a manifest carries them, and what is wrong with which entry. ``folder``: where paths begin."""
+    found: dict[str, list[str]] = {}
+    problems = []
+    for index, entry in enumerate(entries):
+        try:
+            digest = key_hash(salt_bytes(salt), _key(entry.key, folder).encode())
+        except ValueError as error:
+            problems.append((index, f"{entry.key}: {error}"))
+            continue
+        if digest in found:
+            problems.append((index, f"{entry.key}: another name here has the same key: give each its own"))
+        found[digest] = [ALL_FLEETS] if entry.fleets is None else entry.fleets
+    return found, problems
+
+
+def _key(reference: str, folder: Path) -> str:
+    """Raises ValueError; its message never holds what was found."""
+    kind, _, place = reference.partition(":")
+    if kind == "env":
+        if place not in os.environ:
+            raise ValueError("the environment variable is not set")
+        key = os.environ[place].strip()
+    else:
+        try:
+            key = (folder / place).read_text("ascii").strip()
+        except OSError as error:
+            raise ValueError(f"cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"what is there is no client key; {_MAKE_ONE}") from None
+    if not is_key(key):
+        raise ValueError(f"what is there is no client key (sy- and at least 32 digits); {_MAKE_ONE}")
+    return key
