@@ -9,6 +9,9 @@ class HashedStaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[m
     """Also rewrites ``import`` paths inside JavaScript modules to the hashed names."""
 
     support_js_module_import_aggregation = True
+    max_post_process_passes = 20
+    """A module's hashed name is known once those of all that it imports are: one pass for each step of the
+    longest chain of imports. Modules that import each other in a circle never settle, and fail here."""
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
