@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from routing.contract import redis_keys
+from routing.contract.table import Match
 from tests.server.rig import Load, Proxy, Publisher, Replica, snapshot, until
 
 
@@ -47,6 +48,32 @@ def test_a_change_is_applied_and_acknowledged_by_the_bell(
         until(lambda: publisher.applied(f"1:{version}", workers=2), "both workers acknowledge it")  # noqa: B023
     assert time.monotonic() - began < 4.0
     assert {running.get() for _ in range(4)} == {(200, "b")}
+
+
+def test_hosts_and_paths_hold_for_open_connections_within_a_moment(
+    start: Callable[..., Proxy], publisher: Publisher, replicas: list[Replica]
+) -> None:
+    a, b = replicas
+    publisher.fleet(snapshot(1, [a]))
+    publisher.fleet(snapshot(1, [b], name="other"))
+    names: dict[str, Any] = {"fleets": {"echo": 1, "other": 1}}
+    publisher.manifest(1, **names, matches={"other": [Match(host="other.test", path_prefix="/x")]})
+    running = start(1).ready()
+    until(lambda: publisher.applied("1:1", workers=1, fleet="other"), "both fleets are known")
+    connection = running.client()
+
+    def answered_by(host: str, path: str) -> str:
+        connection.request("GET", path, headers={"Host": host})
+        return connection.getresponse().read().decode()
+
+    asked = [("other.test:80", "/x/y"), ("other.test", "/"), ("echo.test", "/x")]
+    assert [answered_by(*each) for each in asked] == ["b", "a", "a"]
+    publisher.manifest(2, **names, matches={"other": [Match(host="echo.test")]})
+    until(lambda: answered_by("echo.test", "/x") == "b", "the new match")
+    assert [answered_by(*each) for each in asked] == ["a", "a", "b"]
+    publisher.manifest(3, **names)
+    until(lambda: answered_by("echo.test", "/x") == "a", "no match")
+    connection.close()
 
 
 def test_a_bad_table_is_refused_with_words_and_the_last_good_one_stays(
