@@ -1,6 +1,6 @@
 """CPU that one proxied request costs: ours and nginx's, in the same run.
 
-    python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--heads ids]
+    python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--heads ids] [--key]
 
 Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
 settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
@@ -12,6 +12,8 @@ there is only one.
 ``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such
 a head once for each connection. ``ids``: by their X-Request-Id, as those of real clients do by an id, a trace
 or a length; a template recognises them. ``unlike``: by the name of a field; each is checked anew.
+
+With ``--key`` our proxy asks for a client key and every request carries it; nginx passes the field on.
 
 nginx and wrk come from the system's packages; nothing here passes or fails by time.
 """
@@ -31,6 +33,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from routing.contract.client_keys import new_key
 
 ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
 BODY = '{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
@@ -124,7 +128,7 @@ end
 
 
 def write_inputs(
-    folder: Path, ports: list[int], nginx_port: int, heads: str
+    folder: Path, ports: list[int], nginx_port: int, heads: str, key: str = ""
 ) -> tuple[Path, Path, Path, Path]:
     replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
     listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
@@ -136,9 +140,16 @@ def write_inputs(
     fleets = folder / "fleets.yaml"
     listed = "".join(f'      - {{name: r{port}, url: "http://127.0.0.1:{port}"}}\n' for port in ports)
     fleets.write_text(f"version: 1\nfleets:\n  - name: m\n    protocol: openai\n    replicas:\n{listed}")
+    authorization = ""
+    if key:
+        (folder / "key").write_text(key)
+        with fleets.open("a") as file:
+            file.write("client_keys: [{name: benchmark, key: 'file:key', fleets: [m]}]\n")
+        authorization = f"wrk.headers['Authorization'] = 'Bearer {key}'\n"
     script = folder / "post.lua"
     script.write_text(
         f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
+        + authorization
         + (VARIED % heads if heads else "")
     )
     return replicas, proxy, fleets, script
@@ -147,7 +158,8 @@ def write_inputs(
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Proxy → (CPU µs a request, requests a second) of each round."""
     *ports, nginx_port, our_port = free_ports(6)
-    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, HEADS[options.heads])
+    key = new_key() if options.key else ""
+    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, HEADS[options.heads], key)
     cpus = sorted(os.sched_getaffinity(0))
     proxy_cpu, other_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 and not options.no_pin else (None, None)
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", "1", "--admin", "none"]
@@ -175,7 +187,7 @@ def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Names
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {version}")
     print(
         f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, "
-        f"heads: {options.heads}"
+        f"heads: {options.heads}{', with a client key' if options.key else ''}"
     )
     print(f"{'':12} CPU µs a request: median (least to most)   requests/s: median")
     for name, figures in rounds.items():
@@ -197,6 +209,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose CPUs")
     parser.add_argument("--heads", choices=HEADS, default="same", help="how requests' heads differ")
+    parser.add_argument("--key", action="store_true", help="ask for a client key, and send it")
     options = parser.parse_args()
     missing = [tool for tool in ("nginx", "wrk") if shutil.which(tool) is None]
     if missing:
