@@ -52,7 +52,19 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
     if isinstance(error, exceptions.ValidationError):
         fields = list(field_errors(error.detail))
         return _response(error.status_code, summary(fields), fields, headers)
-    return _response(error.status_code, str(error.detail), (), headers)
+    return _response(error.status_code, _with_cure(error, context), (), headers)
+
+
+def _with_cure(error: exceptions.APIException, context: Mapping[str, Any]) -> str:
+    """What the framework says, and what to do instead where it leaves that out."""
+    view, request = context.get("view"), context.get("request")
+    if isinstance(error, exceptions.MethodNotAllowed) and view is not None and request is not None:
+        allowed = ", ".join(method for method in view.allowed_methods if method not in ("HEAD", "OPTIONS"))
+        return f"{request.method} is not allowed at {request.path}; there is: {allowed}."
+    if isinstance(error, exceptions.UnsupportedMediaType) and request is not None:
+        sent = request.content_type or "nothing"
+        return f"The Content-Type is {sent[:60]}: send JSON, with Content-Type: application/json."
+    return str(error.detail)
 
 
 def _response(status: int, detail: str, errors: Iterable[FieldError], headers: Mapping[str, str]) -> Response:
@@ -62,7 +74,7 @@ def _response(status: int, detail: str, errors: Iterable[FieldError], headers: M
 
 def summary(fields: list[FieldError]) -> str:
     if len(fields) == 1:
-        return fields[0].detail
+        return fields[0].words
     return f"{len(fields)} fields are wrong."
 
 

@@ -9,6 +9,7 @@ LARGEST = 1000
 
 class Pages(PageNumberPagination):
     page_size = 100
+    invalid_page_message = 'There is no page "{page_number}": pages are whole numbers from 1 to the last one'
 
     def get_page_size(self, request: Request) -> int:
         """A size that is none is an error, not the default."""

@@ -1,5 +1,6 @@
-"""JSON bodies, read by orjson: no NaN, no duplicate of Python's leniencies, errors with their place."""
+"""JSON bodies, read strictly: no NaN, no name twice in one object, errors with their place."""
 
+import json
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -22,6 +23,24 @@ class JSONParser(parsers.BaseParser):
         if len(data) > LARGEST_BODY:
             raise exceptions.ParseError(f"A body holds at most {LARGEST_BODY} bytes.")
         try:
-            return orjson.loads(data)
+            content = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise exceptions.ParseError(f"The body is not JSON: {error}.") from error
+        _refuse_doubles(data)
+        return content
+
+
+def _refuse_doubles(data: bytes) -> None:
+    """orjson keeps the last of two fields of one name; which of them was meant, nobody can know."""
+    try:
+        json.loads(data, object_pairs_hook=_once)
+    except RecursionError:
+        raise exceptions.ParseError("The body is nested too deeply.") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise exceptions.ParseError(f'"{name[:60]}" is written twice in one object: keep one of them.')
+        seen.add(name)

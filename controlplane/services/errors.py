@@ -3,11 +3,19 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from routing.contract.field_rules import path_of
+
 
 class FieldError(NamedTuple):
     pointer: str
     """JSON pointer (RFC 6901) into what was sent; empty: the whole of it."""
     detail: str
+
+    @property
+    def words(self) -> str:
+        """The detail after the field that it is about: ``policy.timeouts.total_s: must be …``."""
+        path = path_of(self.pointer)
+        return f"{path}: {self.detail}" if path else self.detail
 
 
 class ServiceError(Exception):
@@ -27,7 +35,7 @@ class Invalid(ServiceError):
     status = 400
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
-        one = errors[0].detail if len(errors) == 1 else f"{len(errors)} fields are wrong."
+        one = errors[0].words if len(errors) == 1 else f"{len(errors)} fields are wrong."
         super().__init__(one, errors)
 
 

@@ -38,6 +38,15 @@ def below(pointer: str, key: str | int) -> str:
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
+def path_of(pointer: str) -> str:
+    """``/fleets/0/policy`` as people write it: ``fleets[0].policy``; empty for the whole."""
+    path = ""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        path += f"[{name}]" if name.isdecimal() else f".{name}"
+    return path.removeprefix(".")
+
+
 def found(value: object) -> str:
     """A value as a message names it."""
     if value is None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from routing.contract import fleet_file_yaml
 from routing.contract.defaults import with_defaults, without_defaults
-from routing.contract.field_rules import Problems
+from routing.contract.field_rules import Problems, path_of
 from routing.contract.fleet_file_rules import FILE
 from routing.contract.fleet_file_structs import (
     FILE_VERSION,
@@ -93,11 +93,11 @@ def loads(
     Raises :class:`FleetFileError` with every problem.
     """
     document = fleet_file_yaml.read(text)
-    problems = [Problem(*flaw.place, _path(flaw.pointer), flaw.message) for flaw in document.flaws]
+    problems = [Problem(*flaw.place, path_of(flaw.pointer), flaw.message) for flaw in document.flaws]
     settings, wrong = ({}, []) if document.unreadable else _check(document.content, strategies, hardware)
     for pointer, message, at_key in wrong:
         place = document.place_of(pointer, at_key=at_key)
-        problems.append(Problem(*place, _path(pointer), message))
+        problems.append(Problem(*place, path_of(pointer), message))
     if problems:
         raise FleetFileError(source, problems)
     return with_defaults(settings, FleetFile)
@@ -119,12 +119,3 @@ def _check(
     settings = FILE.read(content, "", problems)
     problems += problems_of_the_whole(content, strategies, hardware)
     return (settings if isinstance(settings, dict) else {}), problems
-
-
-def _path(pointer: str) -> str:
-    """``/fleets/0/policy`` as people write it: ``fleets[0].policy``."""
-    path = ""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        path += f"[{name}]" if name.isdecimal() else f".{name}"
-    return path.removeprefix(".")

@@ -36,8 +36,8 @@ class Command(BaseCommand):
         except FleetFileError as error:
             raise CommandError(str(error)) from error
         except ServiceError as error:
-            places = [f"{field.pointer}: {field.detail}" for field in error.errors]
-            raise CommandError("\n".join([f"{options['file']}: {error.detail}", *places])) from error
+            places = [field.words for field in error.errors] or [error.detail]
+            raise CommandError("\n".join(f"{options['file']}: {place}" for place in places)) from error
         for line in lines:
             self.stdout.write(line)
         if not lines:

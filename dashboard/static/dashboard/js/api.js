@@ -54,7 +54,9 @@ async function problem(response) {
   if (status === 412) return new ApiProblem(status, "Somebody else changed this meanwhile. Reload to see it, then try again.");
   try {
     const { title, detail, errors = [] } = await response.json();
-    const fields = errors.map((/** @type {any} */ error) => error.detail).filter((/** @type {any} */ one) => one !== detail);
+    // One wrong field is named in `detail`; of several, each is named here.
+    const more = errors.filter((/** @type {any} */ one) => !detail?.endsWith(one.detail));
+    const fields = more.map((/** @type {any} */ one) => `${one.pointer.slice(1).replaceAll("/", ".")}: ${one.detail}`.replace(/^: /, ""));
     return new ApiProblem(status, [detail || title, ...fields].join(" "), errors);
   } catch {
     return new ApiProblem(status, `The server answered ${status} ${response.statusText}`.trim() + ".");
