@@ -118,8 +118,11 @@ export class Setup {
 
   async submit() {
     const answer = await this.draft.send("POST", "/fleets", this.body(false), { taken: "name" });
-    if (answer) this.#keep(answer.data.name);
+    if (!answer) return;
+    this.#keep(answer.data.name);
     this.changed();
+    // The form is gone, and with it what had the focus.
+    document.getElementById("setup-title")?.focus();
   }
 
   /** Whether a request has ever come through. @param {import("../frames.js").OverviewFrame} frame */

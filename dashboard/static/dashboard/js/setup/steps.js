@@ -14,7 +14,7 @@ export function FirstSteps({ setup, frame, proxyUrl, tokensUrl }) {
   const ready = setup.ready();
   const summary = frame.fleets.find((one) => one.name === setup.fleet);
   return html`<section class="panel setup" aria-labelledby="setup-title">
-    <div class="edit-head"><h2 id="setup-title">${!registered ? "No fleets yet: three steps to the first answer" : ready ? `${setup.fleet} takes requests` : `${setup.fleet} is registered`}</h2>
+    <div class="edit-head"><h2 id="setup-title" tabindex="-1">${!registered ? "No fleets yet: three steps to the first answer" : ready ? `${setup.fleet} takes requests` : `${setup.fleet} is registered`}</h2>
       ${registered && html`<button type="button" class=${ready ? "primary" : ""} onClick=${() => setup.finish()}>Go to the overview</button>`}</div>
     <ol class="steps">
       <${Step} number="1" title="Register a model server" done=${registered}>
@@ -55,7 +55,7 @@ function Registering({ setup, tokensUrl }) {
     <p class="muted">Or paste this into a terminal; it follows what is typed above.</p>
     <${Copyable} label="Register from a terminal" text=${setup.command()} />
     <${Token} setup=${setup} tokensUrl=${tokensUrl} />
-    <p class="muted">A whole installation is better kept in a file: <code>manage.py apply fleets.yaml</code>.</p>`;
+    <p class="muted">A whole installation is better kept in a file: <code>switchyard apply fleets.yaml</code>.</p>`;
 }
 
 /** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
@@ -76,8 +76,8 @@ function OnlyLooking({ setup }) {
 function Waiting({ setup }) {
   const { replicas, seen, fleet } = setup;
   if (!replicas.length) return html`<p class="muted" role="status"><span class="pulse" aria-hidden="true"></span>Waiting for the first replica of ${fleet} …</p>`;
-  return html`<ul class="stack" role="status">${replicas.map((one) => html`<li key=${one.name} data-first=${one.name}><b>${one.name}</b> <span class="mono">${one.url}</span> <${State} state=${one.eligible ? "ready" : one.health.state} />
-      ${!one.eligible && html` <span class="muted">${one.why}</span>`}</li>`)}</ul>
+  return html`<div role="status"><ul class="stack">${replicas.map((one) => html`<li key=${one.name} data-first=${one.name}><${State} state=${one.eligible ? "ready" : one.health.state} /> <b>${one.name}</b> <span class="mono">${one.url}</span>
+      ${!one.eligible && html`<br /><span class="muted">${one.why}</span>`}</li>`)}</ul></div>
     ${!setup.ready() && seen && html`<div class=${`trial ${seen.outcome === "ready" ? "busy" : "bad"}`} role="status" data-trial=${seen.outcome}>
       <span>${seen.words}. <span class="muted">${seen.asked}</span></span>
       ${seen.fits && html`<span class="muted">Change the probe on <a href=${`/fleets/${fleet}`}>the fleet's page</a>: ${seen.fits.words}.</span>`}</div>`}`;
