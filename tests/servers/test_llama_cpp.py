@@ -13,7 +13,7 @@ from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LlamaCpp, Stream
 from tests.system.stack import Traffic
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 COMPLETIONS = "/v1/completions"
 
