@@ -127,6 +127,13 @@ def test_a_new_fleet_says_what_its_replicas_answer(api: Api, server: HttpServer)
     assert len(server.requests) == 1
 
 
+def test_a_large_new_fleet_is_not_tried(api: Api, server: HttpServer) -> None:
+    replicas = [{"name": f"r{number}", "url": server.url} for number in range(21)]
+    answer = api.post("/fleets", {"name": "new", "protocol": "openai", "replicas": replicas})
+    assert (answer.status_code, answer.json()["trials"]) == (201, {})
+    assert server.requests == []
+
+
 def test_a_new_fleet_with_a_forbidden_address(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: metadata)
