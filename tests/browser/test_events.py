@@ -51,13 +51,14 @@ def test_what_changed_opens_in_place(open_page: Open, new_fleet: Callable[..., s
     name = new_fleet()
     site.api("PATCH", f"/fleets/{name}/replicas/a", {"weight": 2.5})
     page = open_page(f"/events?fleet={name}")
-    button = page.get_by_role("button", name="What changed: anna changed the weight of a")
-    button.click()
     opened = line(page, "changed the weight of a")
+    button = opened.get_by_role("button", name="Changes: anna changed the weight of a")
+    button.click()
     expect(opened.get_by_role("row", name="weight")).to_have_text("weightnot set2.5")
     expect(opened).to_contain_text(f"through the API, token {site.token[:9]}…")
-    expect(button).to_have_attribute("aria-expanded", "true")
-    button.click()
+    close = opened.get_by_role("button", name="Close changes: anna changed the weight of a")
+    expect(close).to_have_attribute("aria-expanded", "true")
+    close.click()
     expect(opened.locator(".entry-audit")).to_have_count(0)
 
 

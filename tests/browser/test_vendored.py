@@ -3,26 +3,31 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[2] / "dashboard" / "static" / "dashboard" / "vendor"
+FOR_TESTS = Path(__file__).parent / "vendored"
 
 
-def _listed() -> dict[str, str]:
-    lines = (FOLDER / "SHA256SUMS").read_text().splitlines()
+def _listed(folder: Path) -> dict[str, str]:
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
     return {name: digest for digest, name in (line.split(" *") for line in lines)}
 
 
-def test_every_file_has_its_hash() -> None:
+@pytest.mark.parametrize("folder", [FOLDER, FOR_TESTS], ids=["pages", "tests"])
+def test_every_file_has_its_hash(folder: Path) -> None:
     actual = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in FOLDER.iterdir()
+        for file in folder.iterdir()
         if file.name != "SHA256SUMS"
     }
-    assert actual == _listed()
+    assert actual == _listed(folder)
 
 
 def test_every_package_has_its_licence() -> None:
     for licence in ("uPlot", "htm", "preact", "inter"):
         assert (FOLDER / f"{licence}.LICENSE").stat().st_size > 500
+    assert (FOR_TESTS / "axe.LICENSE").stat().st_size > 500
 
 
 def test_pages_name_no_other_host() -> None:

@@ -27,7 +27,7 @@ function Line({ event, audit }) {
     <span class="what">${event.state && html`<${State} state=${event.state} />`}<${Words} event=${event} /></span>
     <span class="who">${event.actor}</span>
     <span class="more">${event.write && html`<button type="button" aria-expanded=${open} aria-controls=${id}
-      aria-label=${`What changed: ${event.text}`} onClick=${() => audit.toggle(event)}>${open ? "Close" : "Changes"}</button>`}</span>
+      aria-label=${`${open ? "Close changes" : "Changes"}: ${event.text}`} onClick=${() => audit.toggle(event)}>${open ? "Close" : "Changes"}</button>`}</span>
     ${open && html`<div class="details-in-place" id=${id}><${Details} event=${event} audit=${audit} /></div>`}
   </li>`;
 }

@@ -3,6 +3,8 @@ import { html, useEffect, useRef, useState } from "../html.js";
 
 const LONG = 80;
 const SPARE = 12;
+/** There each row is a card (css/narrow.css), of its own height: cards are only ever added, as one scrolls down. */
+const cards = matchMedia("(max-width: 640px)");
 
 /**
  * `<tbody>` of many rows of about the same height.
@@ -15,11 +17,16 @@ export function Rows({ items, height, columns, row }) {
 
   useEffect(() => {
     if (!long) return undefined;
+    const more = () => {
+      const near = (body.current?.getBoundingClientRect().bottom ?? 0) < 2 * innerHeight;
+      setRange((/** @type {number[]} */ old) => (near && old[1] < items.length ? [0, old[1] + 2 * SPARE] : old[0] ? [0, old[1]] : old));
+    };
     const look = () => {
+      if (cards.matches) return more();
       const top = body.current?.getBoundingClientRect().top ?? 0;
       const from = Math.max(0, Math.floor(-top / height) - SPARE);
       const to = Math.ceil((innerHeight - top) / height) + SPARE;
-      setRange((/** @type {number[]} */ old) => (old[0] === from && old[1] === to ? old : [from, to]));
+      return setRange((/** @type {number[]} */ old) => (old[0] === from && old[1] === to ? old : [from, to]));
     };
     look();
     addEventListener("scroll", look, { passive: true });
@@ -28,7 +35,9 @@ export function Rows({ items, height, columns, row }) {
       removeEventListener("scroll", look);
       removeEventListener("resize", look);
     };
-  }, [long, height]);
+  }, [long, height, items.length]);
+
+  useEffect(() => watchFit(/** @type {HTMLElement} */ (body.current)), []);
 
   const [from, to] = long ? [range[0], Math.min(items.length, range[1])] : [0, items.length];
   return html`<tbody ref=${body}>
@@ -36,6 +45,17 @@ export function Rows({ items, height, columns, row }) {
     ${items.slice(from, to).map(row)}
     ${long && html`<${Gap} rows=${items.length - to} height=${height} columns=${columns} />`}
   </tbody>`;
+}
+
+/** Marks the box around the table while all of it fits in there. @param {HTMLElement} body @returns {() => void} */
+function watchFit(body) {
+  const table = body.closest("table");
+  const box = table?.closest(".scroll");
+  if (!table || !box) return () => {};
+  const sizes = new ResizeObserver(() => box.classList.toggle("fits", table.offsetWidth <= box.clientWidth));
+  sizes.observe(table);
+  sizes.observe(box);
+  return () => sizes.disconnect();
 }
 
 /** @param {{rows: number, height: number, columns: number}} props */
