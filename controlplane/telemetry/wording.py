@@ -28,7 +28,7 @@ def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None) -> st
     """What keeps the replica out, or since when it is in; all facts that keep it out are named."""
     parts = [
         part
-        for part in (_admin(row, numbers), _health(row), _ejection(row, numbers), _weight(row))
+        for part in (_admin(row, numbers), _health(row, probe), _ejection(row, numbers), _weight(row))
         if part is not None
     ]
     if not parts:
@@ -49,12 +49,15 @@ def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
 
 
-def _health(row: ReplicaRow) -> str | None:
+def _health(row: ReplicaRow, probe: LastProbe | None) -> str | None:
     if row.health == "ready":
         return None
     # The word itself is shown when nothing stands before it.
     prefix = f"{row.health}: " if row.admin_state != "active" else ""
     reason = row.health_reason or "no reason recorded"
+    if row.health == "checking" and probe is not None and not probe.passed:
+        # Rows are written for transitions only: what keeps it from its first pass is in the last result.
+        reason = probe.answer
     return f"{prefix}{reason}, for {durations.words(row.health_for_s)}"
 
 
