@@ -1,5 +1,6 @@
 """Through all that ``make up`` starts: registered as a page says, probed by Celery, told by the API."""
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -40,6 +41,11 @@ def replica(stack: Stack) -> dict[str, Any]:
     return found
 
 
+def live_text(stack: Stack) -> str:
+    """The last frame, as pages get it."""
+    return json.dumps(stack.api("GET", "/fleets/digits/live"))
+
+
 def told(stack: Stack) -> list[str]:
     """What the events of the fleet say of health, newest first."""
     events = stack.api("GET", "/events?fleet=digits&page_size=50")["results"]
@@ -62,6 +68,7 @@ def test_registered_while_it_loads_and_used_after_its_first_pass(stack: Stack, s
     row = replica(stack)
     assert (row["health"]["state"], row["eligible"]) == ("checking", False)
     assert row["why"].startswith("health is checking")
+    until(lambda: "model not ready: 400" in live_text(stack), "the fleet's page says why", START_LIMIT_S)
     refused = stack.ask(INFER, request())
     assert (refused.status, refused.replica) == (503, "")
     assert refused.json == {"error": "1 replica of fleet digits: 1 checking"}
