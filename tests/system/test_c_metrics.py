@@ -57,12 +57,9 @@ def test_each_process_can_be_scraped(stack: Stack, process: str) -> None:
 
 def test_the_work_of_each_is_counted(stack: Stack) -> None:
     def value(process: str, name: str, **labels: str) -> float:
-        samples = scrape(stack, process)[name.removesuffix("_total")].samples
-        return sum(
-            sample.value
-            for sample in samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
+        families = scrape(stack, process).values()
+        mine = [sample for family in families for sample in family.samples if sample.name == name]
+        return sum(sample.value for sample in mine if labels.items() <= sample.labels.items())
 
     tick = "controlplane.probes.tasks.tick"
     until(
