@@ -1,6 +1,7 @@
-"""Makes the README's pictures: ``.venv/bin/python -m tests.system.screenshots docs/images``.
+"""Makes the pictures of the docs: ``.venv/bin/python -m tests.system.screenshots docs/images``.
 
-Starts what ``make up`` starts and sends twice the usual traffic for a minute; nothing is drawn by hand.
+Starts what ``make up`` starts and sends twice the usual traffic for a minute; nothing is drawn by hand. Every
+page of ``dashboard/urls.py`` is taken in light and dark; the README shows two of them.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, StorageState, ViewportSize, sync_playwright
 
 from tests.browser.conftest import FLAGS, sign_in
+from tests.browser.pages import addresses, parameters
 from tests.server.rig import ROOT, until
 from tests.system.stack import Stack
 
@@ -21,7 +23,11 @@ LOAD_S = 75
 RATE = "12"
 SIZE: ViewportSize = {"width": 1440, "height": 900}
 PASSWORD = "only for these pictures 1"
-PICTURES = (("overview", "/", "light"), ("fleet", "/fleets/tiny-llm", "dark"))
+FLEET = "tiny-llm"
+FOR_README = {("overview", "light"): "overview", ("fleet", "dark"): "fleet"}
+"""Page and theme → the shorter name that the README knows; the rest is ``events-dark`` and the like."""
+UNMOVED = {"login", "password", "problem"}
+"""Pages on which nothing is under load."""
 
 
 def main() -> None:
@@ -44,17 +50,21 @@ def take(stack: Stack, browser: Browser, folder: Path) -> None:
     """Sign in, keep the pages open while traffic flows, so that their charts fill, then take each."""
     state = signed_in(stack, browser)
     pages = []
-    for name, path, scheme in PICTURES:
+    for scheme in ("light", "dark"):
         context = browser.new_context(
             base_url=stack.url,
             viewport=SIZE,
             storage_state=state,
             color_scheme="dark" if scheme == "dark" else "light",
         )
-        page = context.new_page()
-        page.goto(path)
-        page.locator("[data-range]").select_option(index=0)
-        pages.append((name, page))
+        for address in addresses():
+            if address.name in UNMOVED:
+                continue
+            page = context.new_page()
+            page.goto(address.path(parameters(FLEET, "quick")))
+            if page.locator("[data-range]").count():
+                page.locator("[data-range]").select_option(index=0)
+            pages.append((FOR_README.get((address.name, scheme), f"{address.name}-{scheme}"), page))
     command = [sys.executable, "-m", "examples.client", "--proxy", f"http://127.0.0.1:{stack.proxy_port}"]
     client = subprocess.Popen([*command, "--rate", RATE], cwd=ROOT, env=os.environ, stdout=subprocess.DEVNULL)
     try:
