@@ -12,7 +12,7 @@ help:
 	@echo "make test      lint, types, import contracts, migrations check, every test"
 	@echo "make lint      the checks without the tests"
 	@echo "make bench     what a proxied request and a pick cost, beside nginx where it is installed"
-	@echo "make pictures  the README's pictures, from a stack under load (needs Chromium)"
+	@echo "make pictures  pictures of every page, light and dark, from a stack under load (needs Chromium)"
 	@echo "make password  set the administrator's password anew"
 	@echo "make reset     empty the data folder (var/)"
 	@echo "make lock      resolve the locks again from pyproject.toml (needs uv)"
