@@ -42,9 +42,7 @@ def hardware(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def events(request: HttpRequest) -> HttpResponse:
-    return render(
-        request, "dashboard/events.html", {"events_days": settings.EVENTS_DAYS, **_shell("events")}
-    )
+    return render(request, "dashboard/events.html", {"events_days": settings.EVENTS_DAYS, **_shell("events")})
 
 
 @never_cache
