@@ -25,7 +25,7 @@ LINT: dict[str, list[str]] = {
     "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
 }
 UNWANTED = {"DJANGO_SETTINGS_MODULE", "SWITCHYARD_REDIS_URL", "SWITCHYARD_DATABASE_URL"}
-PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup"]
+PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 ON_POSTGRES = [*PYTEST, "-m", "database and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
 

@@ -15,6 +15,8 @@ with a RuntimeError, which the client passes on as it is."""
 TIMEOUT_S = 1.0
 """An absent Redis must not hold up a page or a write for longer than this."""
 
+HASTE_S = 0.3
+
 
 @lru_cache(maxsize=4)
 def _client(url: str) -> redis.Redis:
@@ -30,6 +32,16 @@ def _client(url: str) -> redis.Redis:
 def client() -> redis.Redis:
     """The process's shared client, safe in threads. Answers bytes. Raises redis.RedisError when away."""
     return _client(settings.REDIS_URL)
+
+
+def hasty_client() -> redis.Redis:
+    """For a process that is ending: it has no time for a Redis that hangs. Whoever asks for it closes it."""
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=HASTE_S,
+        socket_connect_timeout=HASTE_S,
+        retry=Retry(NoBackoff(), 0),
+    )
 
 
 def async_client() -> redis.asyncio.Redis:

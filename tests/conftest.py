@@ -99,17 +99,10 @@ def empty_database_url(tmp_path: Path, request: pytest.FixtureRequest) -> Callab
     return make
 
 
-ALONE = "alone"
-"""Tests that start everything or watch a browser measure seconds and must not compete for the processor: they
-come last and, where tests run in several processes, all in one."""
-
-
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "empty_database_url"}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if item.get_closest_marker("system") or item.get_closest_marker("browser"):
-        item.add_marker(pytest.mark.xdist_group(ALONE))
     if item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())):
         item.add_marker(pytest.mark.database)
 
@@ -117,11 +110,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     yield
-    items.sort(key=lambda item: (in_group_alone(item), item.path.parts if in_group_alone(item) else ()))
+    items.sort(key=starts_much)
 
 
-def in_group_alone(item: pytest.Item) -> bool:
-    return any(marker.args == (ALONE,) for marker in item.iter_markers("xdist_group"))
+def starts_much(item: pytest.Item) -> bool:
+    """Tests that start everything or watch a browser come last, after all that is quick to tell."""
+    return bool(item.get_closest_marker("system") or item.get_closest_marker("browser"))
 
 
 class RedisServer:

@@ -15,6 +15,7 @@ import redis
 
 from controlplane.observability.process import this_process
 from controlplane.redis import client as redis_client
+from controlplane.redis import hasty_client
 from routing.contract.redis_keys import REPORT
 from routing.contract.version import VERSION
 
@@ -74,9 +75,11 @@ def read(client: "redis.Redis") -> list[Seen]:
 
 
 def remove(client: "redis.Redis", name: str) -> None:
-    """A process that ends says so. Raises redis.RedisError."""
-    client.zrem(NAMES, name)
-    client.hdel(SIGNS, name)
+    """A process that ends says so, in one round trip. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.zrem(NAMES, name)
+    pipeline.hdel(SIGNS, name)
+    pipeline.execute()
 
 
 def start() -> None:
@@ -87,7 +90,8 @@ def start() -> None:
 
 def _leave() -> None:
     try:
-        remove(redis_client(), this_process.name)
+        with hasty_client() as client:
+            remove(client, this_process.name)
     except redis.RedisError:
         logger.debug("no farewell: Redis is away")
 

@@ -11,10 +11,10 @@ import redis
 
 from routing.contract import redis_keys
 from tests.browser.site import Site
-from tests.conftest import ALONE, RedisServer
+from tests.conftest import RedisServer
 from tests.server.rig import Proxy, until
 
-pytestmark = pytest.mark.xdist_group(ALONE)
+pytestmark = pytest.mark.system
 
 WITHIN_S = 1.0
 WORKERS = 2

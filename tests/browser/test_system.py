@@ -27,7 +27,7 @@ def test_what_runs_and_what_is_missing(open_page: Open, proxy: Proxy) -> None:
     expect(worker).to_contain_text("Start one: celery")
     expect(worker.locator("svg.is-down")).to_have_count(1)  # a shape besides the colour
     expect(page.locator("[data-process^='web/']")).to_contain_text("well")
-    expect(page.locator(".banner")).to_contain_text("Conductor, Celery workers, Beat. ")
+    expect(page.locator(".banner")).to_contain_text("Conductor, Celery workers, Beat")
     expect(page.locator("[data-badge]")).to_contain_text("live")
 
 

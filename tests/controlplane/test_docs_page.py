@@ -44,7 +44,8 @@ def test_it_renders_without_breaking_the_policy(live_server: Any, browser: Brows
     page.goto(f"{live_server.url}/api/v1/docs")
     operations = page.locator(".opblock")
     operations.first.wait_for(timeout=60_000)
-    assert operations.count() == 23
+    described = client.get("/api/v1/schema", headers={"accept": "application/json"}).json()["paths"]
+    assert operations.count() == sum(len(methods) for methods in described.values())
     page.locator("#operations-strategies-list_strategies .opblock-summary-control").click()
     page.get_by_role("button", name="Try it out").click()
     page.get_by_role("button", name="Execute").click()
