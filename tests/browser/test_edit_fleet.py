@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site
+from tests.server.rig import until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -46,7 +47,9 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     form.get_by_label("Probe preset").select_option("")
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_role("button", name="Save")).to_be_disabled()
-    assert site.api("GET", f"/fleets/{name}")["probe"]["path"] is None
+    until(
+        lambda: site.api("GET", f"/fleets/{name}")["probe"]["path"] is None, "the preset's own path is back"
+    )
 
 
 def test_a_change_made_elsewhere_is_not_overwritten(
