@@ -36,11 +36,13 @@ function Entry({ one, policy, open, choose }) {
   const current = one.number === policy.revision;
   const words = one.number > policy.revision ? "Roll forward to this" : "Roll back to this";
   const close = () => (choose(0), button.current?.focus());
+  // Also while the button that opened it still has the focus.
+  const leave = (/** @type {KeyboardEvent} */ event) => open && event.key === "Escape" && close();
   const line = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (one.number === ASKED) line.current?.scrollIntoView({ block: "center" });
   }, []);
-  return html`<li ref=${line} data-revision=${one.number} class=${one.number === ASKED ? "asked" : ""}><span><b>${one.number}</b> · ${one.summary}<br /><span class="muted">${one.actor || "unknown"}, ${moment(new Date(one.created_at))}</span></span>
+  return html`<li ref=${line} onKeyDown=${leave} data-revision=${one.number} class=${one.number === ASKED ? "asked" : ""}><span><b>${one.number}</b> · ${one.summary}<br /><span class="muted">${one.actor || "unknown"}, ${moment(new Date(one.created_at))}</span></span>
     ${current ? html`<span class="state is-ready">in force</span>` : MAY_CHANGE && html`<button type="button" ref=${button} disabled=${policy.busy} aria-expanded=${open} title=${words} onClick=${() => choose(open ? 0 : one.number)}>Roll back to revision ${one.number}</button>`}
     ${open && !current && html`<${Preview} one=${one} policy=${policy} close=${close} />`}</li>`;
 }
@@ -50,13 +52,12 @@ function Preview({ one, policy, close }) {
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
   useEffect(() => button.current?.focus(), []);
   const lines = changes(policy, one);
-  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && close();
   const go = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     await policy.goBack(one.number);
     close();
   };
-  return html`<form class="preview stack" aria-label=${`What revision ${one.number} would change`} onSubmit=${go} onKeyDown=${leave}>
+  return html`<form class="preview stack" aria-label=${`What revision ${one.number} would change`} onSubmit=${go}>
     ${lines.length ? html`<ul class="changes">${lines.map((line) => html`<li key=${line}>${line}</li>`)}</ul>` : html`<p>Nothing would change: policy and weights are as they were then.</p>`}
     <div class="row"><button ref=${button} class="primary" disabled=${policy.busy || !lines.length} aria-busy=${policy.busy}>Roll back</button><button type="button" onClick=${close}>Cancel</button>
       <span class="muted">makes a new revision, so it can be undone</span></div>
