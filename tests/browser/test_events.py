@@ -89,6 +89,22 @@ def test_filters_stand_in_the_address_and_come_from_it(
     assert query(same) == {}
 
 
+def test_clearing_all_at_once_after_typing_clears_the_words_too(
+    open_page: Open, new_fleet: Callable[..., str]
+) -> None:
+    name = new_fleet()
+    other = new_fleet()
+    page = open_page(f"/events?fleet={name}&search=registered")
+    for typed in ("", "began"):  # nothing yet beside what the address brought; then other words
+        if typed:
+            page.get_by_label("Find event").fill(typed)
+        page.get_by_role("button", name="Clear filters").first.click()
+        page.evaluate("new Promise(done => setTimeout(done, 300))")  # longer than the wait for typing to end
+        expect(page.get_by_label("Find event")).to_have_value("")
+        expect(line(page, other)).to_be_visible()
+        assert query(page) == {}
+
+
 def test_new_events_come_by_themselves_and_leave_what_is_read_in_its_place(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:

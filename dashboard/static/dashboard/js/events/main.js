@@ -129,12 +129,19 @@ async function readFleets() {
   }
 }
 
+/** What the field says now, not what it said when the wait began: it may have been cleared since. */
+function search() {
+  clearTimeout(timer);
+  filters.set({ search: field.value.trim() });
+}
+
 searchField({
-  changed: (words) => {
+  changed: () => {
     clearTimeout(timer);
-    timer = setTimeout(() => filters.set({ search: words.trim() }), TYPED_MS);
+    timer = setTimeout(search, TYPED_MS);
   },
 });
+field.addEventListener("blur", search); // another filter is about to change, or all of them to be cleared
 addEventListener("scroll", () => {
   if (scrollY > 4 || !above) return;
   above = 0;
