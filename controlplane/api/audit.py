@@ -4,52 +4,42 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from django.db.models import Q
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, serializers
+from controlplane.api import serializers
 from controlplane.api.base import ApiView
 from controlplane.api.cursors import newest_first
-from controlplane.api.documented import SEARCH, SINCE, UNTIL, lists_newest
+from controlplane.api.documented import lists_newest
+from controlplane.api.timelines import Filter, Timeline
 from controlplane.models import AuditEntry
 
-SEARCHED = ("actor", "verb", "target", "origin")
+
+def _within(target: str) -> Q:
+    return Q(target=target) | Q(target__startswith=f"{target}/") | Q(target__startswith=f"{target}@")
+
+
+AUDIT = Timeline(
+    Filter("actor", "Only what this user did."),
+    Filter("verb", "Only this verb, as in `replicas.update`."),
+    Filter("target", "Only this thing and what is in it: `llm` is also `llm/a`.", _within),
+    Filter("origin", "`session`, `server`, or `token sy_…`."),
+    Filter("write", "Only of this transaction: an event's `write`."),
+    searched=("actor", "verb", "target", "origin"),
+)
 
 
 class AuditList(ApiView):
-    query_parameters = (
-        *("actor", "verb", "target", "origin", "write", "since", "until", "search"),
-        *("cursor", "page_size"),
-    )
+    query_parameters = AUDIT.query_parameters
 
     @lists_newest(
         "list_audit",
         "Who changed what, and from where, newest first",
         serializers.AuditEntry,
-        OpenApiParameter("actor", str, description="Only what this user did."),
-        OpenApiParameter("verb", str, description="Only this verb, as in `replicas.update`."),
-        OpenApiParameter(
-            "target", str, description="Only this thing and what is in it: `llm` is also `llm/a`."
-        ),
-        OpenApiParameter("origin", str, description="`session`, `server`, or `token sy_…`."),
-        OpenApiParameter("write", str, description="Only of this transaction: an event's `write`."),
-        SINCE,
-        UNTIL,
-        SEARCH,
+        *AUDIT.documented,
     )
     def get(self, request: Request) -> Response:
-        return newest_first(request, AuditEntry.objects.filter(_wanted(request)), represent)
-
-
-def _wanted(request: Request) -> Q:
-    wanted = filters.within(request)
-    for name in ("actor", "verb", "origin", "write"):
-        if value := filters.text(request, name):
-            wanted &= Q(**{name: value})
-    if target := filters.text(request, "target"):
-        wanted &= Q(target=target) | Q(target__startswith=f"{target}/") | Q(target__startswith=f"{target}@")
-    return wanted & filters.words(filters.text(request, "search"), SEARCHED)
+        return newest_first(request, AuditEntry.objects.filter(AUDIT.wanted(request)), represent)
 
 
 def represent(rows: Iterable[AuditEntry]) -> list[dict[str, Any]]:

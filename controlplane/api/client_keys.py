@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.acknowledgements import manifest_acknowledged
-from controlplane.api import rule_schemas, serializers
+from controlplane.api import filters, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, lists, reads
 from controlplane.models import ClientKey
@@ -61,8 +61,7 @@ class ClientKeyList(ApiView):
         if revoked not in ("no", "yes"):
             raise ParseError(f'revoked is yes or no, not "{revoked[:40]}".')
         rows = ClientKey.objects.filter(revoked_at__isnull=revoked == "no").prefetch_related("fleets")
-        if wanted := request.query_params.get("search"):
-            rows = rows.filter(name__icontains=wanted)
+        rows = rows.filter(filters.search(request, "name"))
         return self.paged(request, rows, lambda page: [represented(row) for row in page])
 
     @creates(

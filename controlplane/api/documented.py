@@ -32,7 +32,7 @@ IF_MATCH = OpenApiParameter(
     OpenApiParameter.HEADER,
     description='ETag of what was read, as in `"7"`: 412 when it is old.',
 )
-SEARCH = OpenApiParameter("search", str, description="Only rows that contain this text.")
+SEARCH = OpenApiParameter("search", str, description="Only rows that contain each of these words.")
 PAGING = (
     OpenApiParameter("page", int, description="From 1."),
     OpenApiParameter("page_size", int, description="At most 1000; 100 when not given."),

@@ -4,73 +4,51 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, serializers
+from controlplane.api import serializers
 from controlplane.api.base import ApiView
 from controlplane.api.cursors import newest_first
-from controlplane.api.documented import SEARCH, SINCE, UNTIL, lists_newest
+from controlplane.api.documented import lists_newest
+from controlplane.api.timelines import Filter, Timeline
 from controlplane.models import AuditEntry, Event
 from controlplane.services.lookup import fleet_named
 
-SEARCHED = ("text", "fleet_name", "replica_name", "actor")
 
-
-class EventList(ApiView):
-    query_parameters = (
-        *("fleet", "replica", "kind", "actor", "since", "until", "search"),
-        *("cursor", "page_size"),
-    )
-
-    @lists_newest(
-        "list_events",
-        "What happened, newest first",
-        serializers.Event,
-        OpenApiParameter("fleet", str, description="Only of this fleet; it may be gone by now."),
-        OpenApiParameter("replica", str, description="Only of the replica of this name."),
-        OpenApiParameter(
-            "kind", str, description=f"Only of these kinds, separated by commas: {', '.join(Event.Kind)}."
-        ),
-        OpenApiParameter("actor", str, description="Only what this user, `probes` or `conductor` did."),
-        SINCE,
-        UNTIL,
-        SEARCH,
-    )
-    def get(self, request: Request) -> Response:
-        audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
-        rows = Event.objects.annotate(audited=Exists(audited)).filter(_wanted(request))
-        return newest_first(request, rows, represent)
-
-
-def _wanted(request: Request) -> Q:
-    wanted = filters.within(request)
-    if fleet := filters.text(request, "fleet"):
-        wanted &= Q(fleet_name=_known_fleet(fleet))
-    if replica := filters.text(request, "replica"):
-        wanted &= Q(replica_name=replica)
-    if kinds := filters.text(request, "kind"):
-        wanted &= Q(kind__in=_kinds(kinds))
-    if actor := filters.text(request, "actor"):
-        wanted &= Q(actor=actor)
-    return wanted & filters.words(filters.text(request, "search"), SEARCHED)
-
-
-def _known_fleet(name: str) -> str:
+def _of_known_fleet(name: str) -> Q:
     """One that is there, or that was when something happened to it. Raises NotFound."""
     if not Event.objects.filter(fleet_name=name).exists():
         fleet_named(name)
-    return name
+    return Q(fleet_name=name)
 
 
-def _kinds(written: str) -> list[str]:
+def _of_kinds(written: str) -> Q:
     kinds = [kind.strip() for kind in written.split(",")]
     for kind in kinds:
         if kind not in Event.Kind.values:
             raise ParseError(f"kind is one of {', '.join(Event.Kind.values)}, not {kind!r}.")
-    return kinds
+    return Q(kind__in=kinds)
+
+
+EVENTS = Timeline(
+    Filter("fleet", "Only of this fleet; it may be gone by now.", _of_known_fleet),
+    Filter("replica", "Only of the replica of this name.", lambda name: Q(replica_name=name)),
+    Filter("kind", f"Only of these kinds, separated by commas: {', '.join(Event.Kind)}.", _of_kinds),
+    Filter("actor", "Only what this user, `probes` or `conductor` did."),
+    searched=("text", "fleet_name", "replica_name", "actor"),
+)
+
+
+class EventList(ApiView):
+    query_parameters = EVENTS.query_parameters
+
+    @lists_newest("list_events", "What happened, newest first", serializers.Event, *EVENTS.documented)
+    def get(self, request: Request) -> Response:
+        audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
+        rows = Event.objects.annotate(audited=Exists(audited)).filter(EVENTS.wanted(request))
+        return newest_first(request, rows, represent)
 
 
 def represent(rows: Iterable[Any]) -> list[dict[str, Any]]:

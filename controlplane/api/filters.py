@@ -26,6 +26,11 @@ def text(request: Request, name: str) -> str:
     return value
 
 
+def search(request: Request, *columns: str) -> Q:
+    """The rows that hold every word of the parameter ``search``; all without it. Raises ParseError."""
+    return words(text(request, "search"), columns)
+
+
 def words(wanted: str, columns: Sequence[str]) -> Q:
     """Every word occurs in some column, in upper or lower case."""
     result = Q()

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Q
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import live, represent, rule_schemas, serializers
+from controlplane.api import filters, live, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.trials import TRIAL, represented, trial_wanted
@@ -38,9 +37,7 @@ class FleetList(ApiView):
 
     @lists("list_fleets", "List fleets", serializers.Fleet, SEARCH)
     def get(self, request: Request) -> Response:
-        rows = Fleet.objects.all()
-        if wanted := request.query_params.get("search"):
-            rows = rows.filter(Q(name__icontains=wanted) | Q(aliases__icontains=wanted))
+        rows = Fleet.objects.filter(filters.search(request, "name", "aliases"))
         return self.paged(request, rows, represent.fleets)
 
     @creates(

@@ -3,7 +3,7 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import represent, rule_schemas, serializers
+from controlplane.api import filters, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.models import HardwareClass
@@ -16,9 +16,7 @@ class HardwareList(ApiView):
 
     @lists("list_hardware_classes", "Hardware classes", serializers.HardwareClass, SEARCH)
     def get(self, request: Request) -> Response:
-        rows = HardwareClass.objects.order_by("name")
-        if wanted := request.query_params.get("search"):
-            rows = rows.filter(name__icontains=wanted)
+        rows = HardwareClass.objects.filter(filters.search(request, "name")).order_by("name")
         return self.paged(request, rows, represent.hardware_classes)
 
     @creates(

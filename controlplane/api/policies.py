@@ -1,10 +1,9 @@
 """``/fleets/{fleet}/policy`` and its revisions."""
 
-from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import represent, rule_schemas, serializers
+from controlplane.api import filters, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, lists, reads
 from controlplane.api.fleets import WAIT_S
@@ -45,8 +44,7 @@ class RevisionList(ApiView):
     @lists("list_revisions", "Revisions of policy and weights, newest first", serializers.Revision, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
         rows = PolicyRevision.objects.filter(fleet=fleet_named(fleet)).order_by("-number")
-        if wanted := request.query_params.get("search"):
-            rows = rows.filter(Q(summary__icontains=wanted) | Q(actor__icontains=wanted))
+        rows = rows.filter(filters.search(request, "summary", "actor"))
         return self.paged(request, rows, represent.revisions)
 
 

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from django.db.models import Q
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import live, represent, rule_schemas, serializers
+from controlplane.api import filters, live, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.fleets import WAIT_S
@@ -57,8 +56,7 @@ class ReplicaList(ApiView):
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
-        if wanted := request.query_params.get("search"):
-            rows = rows.filter(Q(name__icontains=wanted) | Q(url__icontains=wanted))
+        rows = rows.filter(filters.search(request, "name", "url"))
         seen = live.fresh_replicas(fleet)
         return self.paged(
             request, rows, lambda page: [represent.replica(one, seen.get(one.name)) for one in page]

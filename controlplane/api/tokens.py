@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import rule_schemas, serializers
+from controlplane.api import filters, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.documented import SEARCH, creates, lists, removes
 from controlplane.models import ApiToken
@@ -35,9 +35,7 @@ class TokenList(ApiView):
 
     @lists("list_tokens", "API tokens: everybody's for staff, else one's own", serializers.Token, SEARCH)
     def get(self, request: Request) -> Response:
-        rows = tokens.seen_by(asking(request))
-        if wanted := request.query_params.get("search"):
-            rows = rows.filter(name__icontains=wanted)
+        rows = tokens.seen_by(asking(request)).filter(filters.search(request, "name"))
         return self.paged(request, rows, lambda page: [represented(row) for row in page])
 
     @creates(

@@ -6,7 +6,6 @@ of web pages are refused: with an ``Origin``, and on loopback with a Host that i
 """
 
 import hmac
-import ipaddress
 import json
 import logging
 import socket
@@ -24,6 +23,7 @@ from controlplane.listen_address import ListenAddress
 from controlplane.observability import health, metrics
 from controlplane.observability.health import Health, Liveness
 from controlplane.observability.process import this_process
+from routing.contract import web_pages
 
 REQUEST_LIMIT_S = 5.0
 
@@ -78,7 +78,9 @@ class Answer(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        refusal = self._refuse_browser()
+        refusal = web_pages.refusal(
+            self.headers.get("Origin"), self.headers.get("Host", ""), self.server.loopback
+        )
         path = urlsplit(self.path).path
         if refusal is not None:
             self._say(403, refusal)
@@ -101,13 +103,6 @@ class Answer(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "")
         return hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode())
 
-    def _refuse_browser(self) -> str | None:
-        if "Origin" in self.headers:
-            return "requests of web pages are not answered here"
-        if self.server.loopback and not is_local_name(self.headers.get("Host", "")):
-            return "the Host of a request to a loopback listener must be an IP address or localhost"
-        return None
-
     def _say_health(self, found: Health, word: str) -> None:
         status = word if found.ok else f"not {word}"
         body = json.dumps({"status": status, **found.checks}).encode() + b"\n"
@@ -127,14 +122,3 @@ class Answer(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """A probe a second is no news."""
-
-
-def is_local_name(authority: str) -> bool:
-    host = authority.rpartition("]")[0].lstrip("[") if "[" in authority else authority.partition(":")[0]
-    if host in ("", "localhost"):
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

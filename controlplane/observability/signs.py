@@ -16,6 +16,7 @@ import redis
 from controlplane.observability.process import this_process
 from controlplane.redis import client as redis_client
 from controlplane.redis import hasty_client
+from controlplane.signs_of_life import SignsOfLife
 from routing.contract.redis_keys import REPORT
 from routing.contract.version import VERSION
 
@@ -57,20 +58,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(client: "redis.Redis") -> list[Seen]:
     """All heard within FORGET_S, by name. Raises redis.RedisError."""
-    pipeline = client.pipeline(transaction=False)
-    pipeline.time()
-    pipeline.zrange(NAMES, 0, -1, withscores=True)
-    pipeline.hgetall(SIGNS)
-    (seconds, microseconds), names, signs = pipeline.execute()
-    now = seconds + microseconds / 1_000_000
     found = []
-    for name, at in names:
-        if now - at <= FORGET_S and (body := signs.get(name)):
+    for said in SignsOfLife(client, NAMES, SIGNS):
+        if said.age_s <= FORGET_S and said.body:
             try:
-                sign = msgspec.json.decode(body, type=Sign)
+                sign = msgspec.json.decode(said.body, type=Sign)
             except msgspec.MsgspecError:
                 continue  # of another version of the software
-            found.append(Seen(sign=sign, age_s=max(now - at, 0.0)))
+            found.append(Seen(sign=sign, age_s=said.age_s))
     return sorted(found, key=lambda seen: seen.sign.name)
 
 

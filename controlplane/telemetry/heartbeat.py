@@ -3,6 +3,7 @@
 import msgspec
 import redis
 
+from controlplane.signs_of_life import SignsOfLife
 from routing.contract.redis_keys import REPORT
 
 CONDUCTORS = "sy:conductors"
@@ -41,18 +42,12 @@ def send(client: "redis.Redis", beat: Beat) -> None:
 
 def read(client: "redis.Redis") -> list[ConductorLive]:
     """All conductors heard within FORGET_S, the youngest beat first. Raises redis.RedisError."""
-    pipeline = client.pipeline(transaction=False)
-    pipeline.time()
-    pipeline.zrevrange(CONDUCTORS, 0, -1, withscores=True)
-    pipeline.hgetall(STATES)
-    (seconds, microseconds), names, states = pipeline.execute()
-    now = seconds + microseconds / 1_000_000
-    found = []
-    for name, at in names:
-        if now - at <= FORGET_S and (body := states.get(name)):
-            beat = msgspec.json.decode(body, type=Beat)
-            found.append(ConductorLive(beat=beat, age_s=max(now - at, 0.0)))
-    return found
+    found = [
+        ConductorLive(beat=msgspec.json.decode(said.body, type=Beat), age_s=said.age_s)
+        for said in SignsOfLife(client, CONDUCTORS, STATES)
+        if said.age_s <= FORGET_S and said.body
+    ]
+    return found[::-1]
 
 
 def remove(client: "redis.Redis", name: str) -> None:

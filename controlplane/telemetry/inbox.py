@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import redis
 
+from controlplane.signs_of_life import SignsOfLife
 from controlplane.telemetry.merge import Heard
 from routing.contract.redis_keys import MANIFEST_ACKS, REPORTS, WORKERS, fleet_acks_key
 from routing.contract.telemetry import decode_report
@@ -27,22 +28,17 @@ class Inbox:
 
 def read(client: "redis.Redis") -> Inbox:
     """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line."""
-    pipeline = client.pipeline(transaction=False)
-    pipeline.time()
-    pipeline.zrange(WORKERS, 0, -1, withscores=True)
-    pipeline.hgetall(REPORTS)
-    (seconds, microseconds), workers, reports = pipeline.execute()
-    now = seconds + microseconds / 1_000_000
+    signs = SignsOfLife(client, WORKERS, REPORTS)
     heard, silent = [], []
-    for name, at in workers:
-        if now - at > FORGET_S:
-            silent.append(name.decode())
-        elif body := reports.get(name):
+    for said in signs:
+        if said.age_s > FORGET_S:
+            silent.append(said.name)
+        elif said.body:
             try:
-                heard.append(Heard(decode_report(body), max(now - at, 0.0)))
+                heard.append(Heard(decode_report(said.body), said.age_s))
             except msgspec.MsgspecError as error:
-                logger.warning("the report of worker %s cannot be read: %s", name.decode(), error)
-    return Inbox(int(now * 1000), heard, silent)
+                logger.warning("the report of worker %s cannot be read: %s", said.name, error)
+    return Inbox(int(signs.now * 1000), heard, silent)
 
 
 def forget(pipeline: "redis.client.Pipeline", workers: list[str], fleets: list[str]) -> None:

@@ -13,6 +13,8 @@ from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from routing.contract import web_pages
+
 log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 5.0
@@ -68,7 +70,8 @@ async def _answer(
     request = _parse(head, _is_loopback(writer))
     if request is None:
         return text(400, "not an HTTP/1.1 request")
-    refusal = _refuse_browser(request, loopback)
+    headers = request.headers
+    refusal = web_pages.refusal(headers.get("origin"), headers.get("host", ""), loopback)
     if refusal is not None:
         return text(403, refusal)
     try:
@@ -90,25 +93,6 @@ def _parse(head: bytes, peer_is_loopback: bool) -> AdminRequest | None:
             return None
         headers[name.lower()] = value.strip()
     return AdminRequest(parts[0], urlsplit(parts[1]).path, headers, peer_is_loopback)
-
-
-def _refuse_browser(request: AdminRequest, loopback: bool) -> str | None:
-    if "origin" in request.headers:
-        return "requests of web pages are not answered here"
-    if loopback and not _is_local_name(request.headers.get("host", "")):
-        return "the Host of a request to a loopback listener must be an IP address or localhost"
-    return None
-
-
-def _is_local_name(authority: str) -> bool:
-    host = authority.rpartition("]")[0].lstrip("[") if "[" in authority else authority.partition(":")[0]
-    if host in ("", "localhost"):
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_loopback(writer: asyncio.StreamWriter) -> bool:

@@ -6,6 +6,7 @@ piece by piece as it comes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from time import monotonic
 
 from routing.contract.sketch import bucket_of
@@ -22,7 +23,7 @@ _SUCCESS = Outcome.SUCCESS
 _ENDINGS = (b"\r\nConnection: close\r\n\r\n", b"\r\n\r\n")
 
 
-class Answering(ExchangeState):
+class Answering(ExchangeState, ABC):
     """An exchange from the moment that its replica answers."""
 
     __slots__ = ()
@@ -32,9 +33,9 @@ class Answering(ExchangeState):
         if self.head.minor == 1:
             self.client.write(head.block + b"\r\n\r\n")
 
+    @abstractmethod
     def another_is_asked(self, head: ResponseHead, complete: bool, now: float) -> bool:
         """Whether this answer is dropped, because the replica lacks the model and another may have it."""
-        raise NotImplementedError
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
         if head.status == 404 and self.another_is_asked(head, complete, now):

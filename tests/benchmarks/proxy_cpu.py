@@ -35,6 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from routing.contract.client_keys import new_key
+from tests.ports import free_ports
 
 ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
 BODY = '{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
@@ -52,14 +53,6 @@ REPLICAS = "server {{ {listens} location / {{ return 200 '{answer}'; }} }}"
 PROXY = """upstream replicas {{ {servers} keepalive 128; keepalive_requests 100000000; }}
   server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://replicas; proxy_http_version 1.1;
   proxy_set_header Connection ""; }} }}"""
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @contextmanager

@@ -8,8 +8,9 @@ import pytest
 
 from controlplane.models import Fleet, Replica
 from tests.controlplane.conftest import Api
+from tests.ports import free_port
 from tests.probes import servers
-from tests.probes.servers import HttpServer, says, unused_port
+from tests.probes.servers import HttpServer, says
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_registering_says_what_the_replica_answers(api: Api, llm: str, server: H
 
 
 def test_a_failed_trial_refuses_nothing(api: Api, llm: str) -> None:
-    url = f"http://127.0.0.1:{unused_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     answer = api.post("/fleets/llm/replicas", {"name": "c", "url": url})
     assert answer.status_code == 201
     assert answer.json()["trial"]["words"].startswith("connection refused: nothing listens at 127.0.0.1:")
@@ -111,7 +112,7 @@ def test_what_cannot_be_registered_is_not_dialled(api: Api, llm: str, server: Ht
 
 
 def test_a_new_fleet_says_what_its_replicas_answer(api: Api, server: HttpServer) -> None:
-    down = f"http://127.0.0.1:{unused_port()}"
+    down = f"http://127.0.0.1:{free_port()}"
     replicas = [{"name": "a", "url": server.url}, {"name": "b", "url": down}]
     fleet = {"name": "new", "protocol": "openai", "replicas": replicas}
     answer = api.post("/fleets", fleet)

@@ -42,23 +42,21 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Imported]:
     return import_
 
 
+def importing(run: Callable[..., Imported], kind: str, path: Path) -> Callable[..., Imported]:
+    def import_(text: str, *flags: str) -> Imported:
+        path.write_text(text)
+        return run(kind, path, *flags)
+
+    return import_
+
+
 @pytest.fixture
 def nginx(run: Callable[..., Imported], tmp_path: Path) -> Callable[..., Imported]:
     """``nginx("upstream …", "--protocol", "openai")``: imports that text as a file ``nginx.conf``."""
 
-    def import_(text: str, *flags: str) -> Imported:
-        path = tmp_path / "nginx.conf"
-        path.write_text(text)
-        return run("nginx", path, *flags)
-
-    return import_
+    return importing(run, "nginx", tmp_path / "nginx.conf")
 
 
 @pytest.fixture
 def litellm(run: Callable[..., Imported], tmp_path: Path) -> Callable[..., Imported]:
-    def import_(text: str, *flags: str) -> Imported:
-        path = tmp_path / "config.yaml"
-        path.write_text(text)
-        return run("litellm", path, *flags)
-
-    return import_
+    return importing(run, "litellm", tmp_path / "config.yaml")

@@ -1,7 +1,6 @@
 """Real HTTP servers that behave as model servers do: well, badly, slowly, or not at all."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Self
@@ -135,10 +134,3 @@ def slowly(seconds: float) -> Answer:
         await ready(server, head, writer)
 
     return answer
-
-
-def unused_port() -> int:
-    """A port where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

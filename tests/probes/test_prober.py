@@ -13,8 +13,9 @@ from controlplane.probes.prober import MOST_AT_ONCE, Finding, Question, probe
 from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import Protocol
+from tests.ports import free_port
 from tests.probes import servers
-from tests.probes.servers import HttpServer, says, unused_port
+from tests.probes.servers import HttpServer, says
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,7 +74,7 @@ def test_failures_in_words(
 
 
 def test_nobody_listening_is_down_at_once() -> None:
-    [finding] = ask(question(f"http://127.0.0.1:{unused_port()}"))
+    [finding] = ask(question(f"http://127.0.0.1:{free_port()}"))
     assert words(finding) == (False, "down", "connection refused")
 
 
@@ -169,7 +170,7 @@ def test_no_questions_need_no_answer() -> None:
 
 def test_a_real_llama_cpp_server_is_refused_and_then_ready(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp", reason="needs the examples' packages")
-    port = unused_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "examples.tiny_llm.server", "--replica", "quick"]
     with ExitStack() as stack:

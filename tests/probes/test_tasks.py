@@ -14,6 +14,7 @@ from controlplane.probes import keys, last, schedule, targets, tasks
 from controlplane.telemetry import answering
 from controlplane.telemetry.outages import Outages
 from tests.conftest import RedisServer
+from tests.ports import free_port
 from tests.probes import servers
 from tests.probes.servers import HttpServer
 
@@ -98,6 +99,12 @@ def test_after_a_flush_rows_stay_and_probing_resumes(
     assert last.read(redis_client)[str(replica.uid)].passed
 
 
+def answers_live_traffic(redis_client: "redis.Redis", replica: Replica) -> None:
+    pipeline = redis_client.pipeline()
+    answering.store(pipeline, {str(replica.uid): int(redis_client.time()[0] * 1000)})
+    pipeline.execute()
+
+
 def test_timeouts_do_not_take_down_a_replica_that_answers_live_traffic(
     redis_client: "redis.Redis", replica: Replica, server: HttpServer
 ) -> None:
@@ -105,9 +112,7 @@ def test_timeouts_do_not_take_down_a_replica_that_answers_live_traffic(
     one_round(redis_client)
     server.answer = servers.hang
     for _ in range(3):
-        pipeline = redis_client.pipeline()
-        answering.store(pipeline, {str(replica.uid): int(redis_client.time()[0] * 1000)})
-        pipeline.execute()
+        answers_live_traffic(redis_client, replica)
         one_round(redis_client)
     assert state(replica)[0] == "ready"
     words = last.read(redis_client)[str(replica.uid)].words
@@ -124,9 +129,7 @@ def test_error_codes_count_even_while_live_traffic_is_answered(
     one_round(redis_client)
     server.answer = servers.loading
     for _ in range(2):
-        pipeline = redis_client.pipeline()
-        answering.store(pipeline, {str(replica.uid): int(redis_client.time()[0] * 1000)})
-        pipeline.execute()
+        answers_live_traffic(redis_client, replica)
         one_round(redis_client)
     assert state(replica)[0] == "unready"
 
@@ -161,7 +164,7 @@ def test_a_result_for_an_old_url_is_not_recorded_as_the_new_ones(
 
     def moved_after_reading(uids: list[str]) -> dict[str, targets.Target]:
         found = asked(uids)
-        Replica.objects.update(url=f"http://127.0.0.1:{servers.unused_port()}")
+        Replica.objects.update(url=f"http://127.0.0.1:{free_port()}")
         return found
 
     monkeypatch.setattr(targets, "load", moved_after_reading)

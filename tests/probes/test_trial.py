@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,9 @@ from controlplane.probes import trial
 from controlplane.probes.trial import Subject, Trial
 from routing.contract.probe import Probe
 from routing.contract.table import Protocol
+from tests.ports import free_port, unaccepting_port
 from tests.probes import servers
-from tests.probes.servers import HttpServer, says, unused_port
+from tests.probes.servers import HttpServer, says
 
 
 def attempt(url: str, protocol: Protocol = "openai", model: str = "digits", **probe: object) -> Trial:
@@ -68,7 +69,7 @@ def test_answers_in_words(server: HttpServer, answer: servers.Answer, outcome: s
 
 
 def test_nothing_listens() -> None:
-    port = unused_port()
+    port = free_port()
     found = attempt(f"http://127.0.0.1:{port}")
     assert (found.outcome, found.status, found.latency_ms) == ("down", None, None)
     assert found.words.startswith(f"connection refused: nothing listens at 127.0.0.1:{port} - is the server")
@@ -81,7 +82,7 @@ def test_a_server_on_loopback_alone_is_hinted_at() -> None:
         own = outward.getsockname()[0]
     if own.startswith("127."):
         pytest.skip("this machine has no address but loopback")
-    found = attempt(f"http://{own}:{unused_port()}")
+    found = attempt(f"http://{own}:{free_port()}")
     assert "does it listen on that address and not only on 127.0.0.1?" in found.words
 
 
@@ -97,26 +98,9 @@ def test_silence_is_told_from_a_host_that_is_not_there(server: HttpServer) -> No
     found = attempt(server.url, preset="http", path="/x", timeout_s=0.3)
     assert time.monotonic() - began < 3
     assert found.words.startswith(f"connected to 127.0.0.1:{server.port}, but no answer in 0.3 s")
-    with unaccepting() as port:
+    with unaccepting_port() as port:
         found = attempt(f"http://127.0.0.1:{port}", preset="http", path="/x", timeout_s=0.3)
     assert found.words.startswith(f"no connection to 127.0.0.1:{port} in 0.3 s: nobody answers at that")
-
-
-class unaccepting(ExitStack):
-    """A port whose connections are never established: its accept queue is full."""
-
-    def __enter__(self) -> int:  # type: ignore[override]
-        super().__enter__()
-        listener = self.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        while True:
-            filler = self.enter_context(socket.socket())
-            filler.settimeout(0.05)
-            try:
-                filler.connect(listener.getsockname())
-            except TimeoutError:
-                return int(listener.getsockname()[1])
 
 
 def test_a_trial_ends_in_time(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:

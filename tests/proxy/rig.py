@@ -15,6 +15,7 @@ from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, Manifest, Match, Protocol, ReplicaSpec
 from routing.proxy import Proxy, ProxySettings
 from routing.table import Table
+from tests.ports import unaccepting_port
 
 OK = b"HTTP/1.1 200 OK\r\n"
 OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
@@ -190,19 +191,9 @@ class Replica:
 @contextlib.contextmanager
 def unreachable() -> Iterator[Replica]:
     """A replica whose connections are never established: its accept queue is full."""
-    with contextlib.ExitStack() as sockets:
-        listener = sockets.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        while True:
-            filler = sockets.enter_context(socket.socket())
-            filler.settimeout(0.05)
-            try:
-                filler.connect(listener.getsockname())
-            except TimeoutError:
-                break
+    with unaccepting_port() as port:
         replica = Replica("unreachable")
-        replica.port = listener.getsockname()[1]
+        replica.port = port
         yield replica
 
 

@@ -123,19 +123,25 @@ async def test_lost_once_is_answered_by_another(rig: Rig) -> None:
     assert all(seen.line == b"GET /x HTTP/1.1" for seen in second.requests)
 
 
+def closing_what_is_open(replica: Replica) -> Script:
+    """Closes the connection that it has when a request comes on it, and answers on any other."""
+    idle = replica.connections[0]
+
+    async def script(connection: ReplicaConnection, seen: Seen) -> None:
+        if connection is idle:
+            connection.transport.close()
+        else:
+            connection.transport.write(OK_ANSWER)
+
+    return script
+
+
 async def test_a_connection_closed_while_idle_is_no_failure(rig: Rig) -> None:
     """F13: the only replica closes its idle connections as requests come; they get a new connection."""
     (only,) = await fleet_of(rig, 1)
     client = await rig.client()
     assert (await client.ask(GET)).status == 200
-
-    async def close_used(connection: ReplicaConnection, seen: Seen) -> None:
-        if connection is only.connections[0]:
-            connection.transport.close()
-        else:
-            connection.transport.write(OK_ANSWER)
-
-    only.script = close_used
+    only.script = closing_what_is_open(only)
     assert (await client.ask(GET)).status == 200
     assert len(only.connections) == 2
 
@@ -148,14 +154,7 @@ async def test_a_connection_closed_while_idle_is_no_failure_where_the_other_repl
         assert (await client.ask(GET)).status == 200
     gone, left = replicas
     rig.fleet(*replicas, policy=policy(budget_percent=100), draining=(gone,))
-
-    async def close_used(connection: ReplicaConnection, seen: Seen) -> None:
-        if connection is left.connections[0]:
-            connection.transport.close()
-        else:
-            connection.transport.write(OK_ANSWER)
-
-    left.script = close_used
+    left.script = closing_what_is_open(left)
     answer = await client.ask(GET)
     assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [left.name.encode()])
     assert len(left.connections) == 2

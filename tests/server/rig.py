@@ -4,7 +4,6 @@ import http.client
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from routing.contract import redis_keys
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, encode
 from routing.contract.telemetry import Acknowledgement, decode_acknowledgement
+from tests.ports import free_port as free_port
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 20.0
@@ -282,10 +282,3 @@ class Publisher:
 
     def reported(self) -> list[dict[str, Any]]:
         return [json.loads(report) for report in self.client.hvals(redis_keys.REPORTS)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

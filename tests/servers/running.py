@@ -8,20 +8,21 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bootstrap.servers import installed
 from tests.server.rig import ROOT, Proxy, until
-from tests.system.stack import Answer, exchange, is_open
+from tests.system.stack import Answer, Traffic, exchange, is_open
 
 APPS = Path(__file__).parent / "apps"
 START_LIMIT_S = 60.0
 PROBE = {"period_s": 0.5, "timeout_s": 3, "rise": 1, "fall": 2}
 
 
-class ModelServer:
+class ModelServer(ABC):
     """One process group on a port of its own, which a test may stop and start again."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -40,8 +41,9 @@ class ModelServer:
     def log(self) -> str:
         return (self.folder / f"{self.name}.log").read_text(errors="replace")
 
+    @abstractmethod
     def command(self) -> list[str]:
-        raise NotImplementedError
+        """What starts it."""
 
     def start(self) -> "ModelServer":
         environment = os.environ | {"GATE": str(self.gate), "PYTHONPATH": f"{APPS}:{ROOT}"}
@@ -200,6 +202,18 @@ class Stream:
         while self.event() is not None:
             pass
         return self
+
+
+def b_answers_until_a_is_back(front: Front, traffic: Traffic, fleet: str, a: ModelServer) -> None:
+    """``a`` of the replicas a and b was stopped: that is seen, b takes all, and a its part once started."""
+    front.until_health(fleet, "a", "down")
+    since = time.monotonic()
+    traffic.wait_for(20, since)
+    assert traffic.replicas(since) == {"b"}
+    a.start()
+    front.until_health(fleet, "a", "ready")
+    since = time.monotonic()
+    until(lambda: "a" in traffic.replicas(since), "a answers again")
 
 
 def free_port() -> int:

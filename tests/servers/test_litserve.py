@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.rig import until
 from tests.servers.conftest import Servers
-from tests.servers.running import PROBE, Front, LitServe
+from tests.servers.running import PROBE, Front, LitServe, b_answers_until_a_is_back
 from tests.system.stack import Traffic
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
@@ -76,14 +76,7 @@ def test_stopped_under_load_and_started_again(front: Front, pair: tuple[LitServe
             begun.append(front.stream(CHAT, ask_for(100)))
         assert begun[-1].event() is not None
         a.stop(signal.SIGKILL)
-        front.until_health("words", "a", "down")
+        b_answers_until_a_is_back(front, traffic, "words", a)
         assert [stream.replica for stream in begun if stream.to_the_end().cut] == ["a"]
-        since = time.monotonic()
-        traffic.wait_for(10, since)
-        assert traffic.replicas(since) == {"b"}
-        a.start()
-        front.until_health("words", "a", "ready")
-        since = time.monotonic()
-        until(lambda: "a" in traffic.replicas(since), "a answers again")
     # Requests that had no answer yet were sent to b.
     assert traffic.failures() == []

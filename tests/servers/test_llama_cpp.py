@@ -10,7 +10,7 @@ import pytest
 
 from tests.server.rig import until
 from tests.servers.conftest import Servers
-from tests.servers.running import PROBE, Front, LlamaCpp, Stream
+from tests.servers.running import PROBE, Front, LlamaCpp, Stream, b_answers_until_a_is_back
 from tests.system.stack import Traffic
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
@@ -129,14 +129,7 @@ def test_killed_under_load_and_started_again(front: Front, pair: tuple[LlamaCpp,
             thread.start()
         until(lambda: {stream.replica for stream in streams} == {"a", "b"}, "streams come from both")
         a.stop(signal.SIGKILL)
-        front.until_health("tiny-llm", "a", "down")
-        since = time.monotonic()
-        traffic.wait_for(20, since)
-        assert traffic.replicas(since) == {"b"}
-        a.start()
-        front.until_health("tiny-llm", "a", "ready")
-        since = time.monotonic()
-        until(lambda: "a" in traffic.replicas(since), "a answers again")
+        b_answers_until_a_is_back(front, traffic, "tiny-llm", a)
         over.set()
     for thread in threads:
         thread.join(60)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.rig import until
 from tests.servers.conftest import Servers
-from tests.servers.running import PROBE, Front, MLServer
+from tests.servers.running import PROBE, Front, MLServer, b_answers_until_a_is_back
 from tests.system.stack import Traffic
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
@@ -173,14 +173,7 @@ def test_stopped_under_load_and_started_again(front: Front, pair: tuple[MLServer
         until(lambda: traffic.replicas() == {"a", "b"}, "both answer")
         stopped = time.monotonic()
         a.stop(signal.SIGTERM)
-        front.until_health("digits", "a", "down")
-        since = time.monotonic()
-        traffic.wait_for(20, since)
-        assert traffic.replicas(since) == {"b"}
-        a.start()
-        front.until_health("digits", "a", "ready")
-        since = time.monotonic()
-        until(lambda: "a" in traffic.replicas(since), "a answers again")
+        b_answers_until_a_is_back(front, traffic, "digits", a)
     # MLServer ends what it has begun before it goes; what was lost on the way was sent to b.
     assert traffic.failures() == []
     assert traffic.since(stopped)

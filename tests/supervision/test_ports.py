@@ -9,17 +9,13 @@ from controlplane.supervision import programs
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
 from controlplane.supervision.ports import PortUse, refuse_taken
+from tests.ports import free_port
 
 
 @pytest.fixture
 def taken() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def test_a_taken_port_is_named_with_its_use_and_flag(taken: int) -> None:

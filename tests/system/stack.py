@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from controlplane.supervision.processes import descendants
+from tests.ports import free_ports
 from tests.server.rig import ROOT, until
 
 START_LIMIT_S = 110.0
@@ -215,14 +216,6 @@ def clean_environment(data: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
     kept.pop("DJANGO_SETTINGS_MODULE", None)
     return {**kept, "SWITCHYARD_DATA_DIR": str(data), "PYTHONUNBUFFERED": "1"}
-
-
-def free_ports(number: int) -> list[int]:
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [server.getsockname()[1] for server in taken]
-    for server in taken:
-        server.close()
-    return ports
 
 
 def free_examples_port() -> int:

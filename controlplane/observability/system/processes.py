@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from controlplane.observability.signs import LIVE_S, Seen, Sign
 from controlplane.observability.system.shape import Judged, ProcessRow
 from controlplane.telemetry import durations
@@ -30,10 +32,7 @@ def _row(seen: Seen, software: str) -> ProcessRow:
     sign = seen.sign
     judged = _judge(sign, seen.age_s, software)
     return ProcessRow(
-        level=judged.level,
-        state=judged.state,
-        words=judged.words,
-        cure=judged.cure,
+        **asdict(judged),
         name=sign.name.partition("/")[2],
         role=sign.role,
         software=sign.software,
@@ -93,10 +92,7 @@ def _conductor(each: ConductorLive, sign: Sign | None) -> ProcessRow:
             cure="Give it more CPU, or look how slow the database and Redis are.",
         )
     return ProcessRow(
-        level=judged.level,
-        state=judged.state,
-        words=judged.words,
-        cure=judged.cure,
+        **asdict(judged),
         name=beat.name,
         role="conductor",
         software=sign.software if sign else "",

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import asdict
+
 from controlplane.observability.system.shape import Judged, ProxyWorker
 from controlplane.telemetry import durations
 from controlplane.telemetry.merge import Heard
@@ -27,10 +29,7 @@ def rows(
         judged = judge(report, each.age_s, behind, manifest, software)
         found.append(
             ProxyWorker(
-                level=judged.level,
-                state=judged.state,
-                words=judged.words,
-                cure=judged.cure,
+                **asdict(judged),
                 name=report.worker,
                 proxy=report.worker.rpartition("/")[0],
                 software=report.software,

@@ -1,0 +1,34 @@
+"""Ports of 127.0.0.1 for tests: free ones, and one that never answers."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+
+def free_port() -> int:
+    """A port where nobody listens."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ones."""
+    with contextlib.ExitStack() as sockets:
+        held = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in held]
+
+
+@contextlib.contextmanager
+def unaccepting_port() -> Iterator[int]:
+    """A port whose connections are never established: its accept queue is full."""
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        while True:
+            filler = sockets.enter_context(socket.socket())
+            filler.settimeout(0.05)
+            try:
+                filler.connect(listener.getsockname())
+            except TimeoutError:
+                break
+        yield listener.getsockname()[1]
