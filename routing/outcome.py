@@ -10,6 +10,8 @@ class Outcome(enum.Enum):
     """The replica answered below 400 and the answer was carried to its end."""
     FAILED = "failed"
     """The replica answered 5xx."""
+    WITHOUT_MODEL = "without_model"
+    """404 to an inference call: it lives, and does not have the model (any more)."""
     REFUSED = "refused"
     """No connection: refused, unreachable or not opened in time. No request byte was written."""
     LOST = "lost"
@@ -24,5 +26,5 @@ class Outcome(enum.Enum):
     """The client left, or a deadline that the client set has passed."""
 
 
-FAILURES = frozenset({Outcome.FAILED, Outcome.REFUSED, Outcome.LOST, Outcome.TIMEOUT})
+FAILURES = frozenset({Outcome.FAILED, Outcome.WITHOUT_MODEL, Outcome.REFUSED, Outcome.LOST, Outcome.TIMEOUT})
 """Outcomes that count against a replica. Load, cancels and the client's own errors never do."""

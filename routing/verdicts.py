@@ -17,6 +17,7 @@ from routing.replica import Replica
 
 _WORDS = {
     Outcome.FAILED: "answered with a server error",
+    Outcome.WITHOUT_MODEL: "answered 404: it does not have the model",
     Outcome.REFUSED: "found no connection",
     Outcome.LOST: "lost its connection",
     Outcome.TIMEOUT: "timed out",

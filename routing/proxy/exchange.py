@@ -190,7 +190,7 @@ class Exchange(Answering):
         if not complete:
             self._drop_upstream()
         self.upstream = self.attempt = None
-        attempt.settle(Outcome.FAILED, now)
+        attempt.settle(Outcome.WITHOUT_MODEL, now)
         pool.counters.retries += 1
         self.tried = (attempt.replica,)
         words = f"replica {attempt.replica.name} does not have the model"

@@ -1,6 +1,7 @@
 """Rules R1 to R3: what is sent again, to whom, how often, and what never is."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -237,6 +238,8 @@ async def test_a_replica_that_lacks_the_model_costs_no_error(rig: Rig, script: S
     assert pool.counters.errors == 0
     # Five in a row eject, as any failure does: long before a probe has noticed.
     assert len(without.requests) == pool.counters.retries == 5
+    (words,) = {words for row in pool.explain(time.monotonic()) for words in row.reasons}
+    assert "5 failures in a row, the last one answered 404: it does not have the model" in words
     assert [seen.body for seen in has.requests] == [b"hello"] * 12
 
 
