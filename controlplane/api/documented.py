@@ -112,8 +112,10 @@ def creates(
     return _documented(operation, summary, (201, shape), _WRITING, parameters, request)
 
 
-def changes(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
-    return _documented(operation, summary, (200, shape), _WRITING, (IF_MATCH,), request)
+def changes(
+    operation: str, summary: str, request: Any, shape: Any, *parameters: OpenApiParameter
+) -> Callable[[View], View]:
+    return _documented(operation, summary, (200, shape), _WRITING, (IF_MATCH, *parameters), request)
 
 
 def asks(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:

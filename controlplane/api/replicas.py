@@ -66,7 +66,7 @@ class ReplicaList(ApiView):
         "register_replica",
         "Register a replica, and say what it answers",
         rule_schemas.NEW_REPLICA,
-        serializers.ReplicaRegistered,
+        serializers.ReplicaChanged,
         TRIAL,
     )
     def post(self, request: Request, fleet: str) -> Response:
@@ -81,6 +81,8 @@ class ReplicaList(ApiView):
 
 
 class ReplicaDetail(ApiView):
+    write_parameters = {"PATCH": ("trial",)}
+
     @reads("get_replica", "One replica", serializers.Replica)
     def get(self, request: Request, fleet: str, replica: str) -> Response:
         row = replica_named(fleet_named(fleet), replica)
@@ -89,19 +91,21 @@ class ReplicaDetail(ApiView):
 
     @changes(
         "change_replica",
-        "Change weight, admin state or address (null: not set)",
+        "Change weight, admin state or address (null: not set); of a new address, say what it answers",
         rule_schemas.REPLICA_CHANGES,
         serializers.ReplicaChanged,
+        TRIAL,
     )
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
-        result = replicas.update(
-            fleet,
-            replica,
-            body_of(request),
-            request.user.get_username(),
-            if_version=expected_version(request),
-        )
-        return _answer(result)
+        """A new address is tried as that of a new replica is."""
+        body, version, found = body_of(request), expected_version(request), None
+        if trial_wanted(request) and "url" in body:
+            row = fleet_named(fleet)
+            if url := replicas.moved_to(row, replica, body, version):
+                found = trials.of_replica(row, url)
+        actor = request.user.get_username()
+        result = replicas.update(fleet, replica, body, actor, if_version=version)
+        return _answer(result, more={"trial": represented(found) if found else None})
 
     @deletes("remove_replica", "Remove a replica; its requests in flight finish")
     def delete(self, request: Request, fleet: str, replica: str) -> Response:

@@ -166,10 +166,6 @@ class Replica(Row):
     updated_at = serializers.DateTimeField()
 
 
-class ReplicaChanged(Replica, Outcome):
-    pass
-
-
 class Fits(Row):
     probe = serializers.DictField(help_text="As a fleet's `probe` is written.")
     words = serializers.CharField()
@@ -199,8 +195,8 @@ class FleetCreated(FleetChanged):
     trials = Trials(help_text="Of each replica by its name; empty: not tried (`?trial=no`, or more than 20).")
 
 
-class ReplicaRegistered(ReplicaChanged):
-    trial = Trial(allow_null=True, help_text="Null: not tried, as `?trial=no` says.")
+class ReplicaChanged(Replica, Outcome):
+    trial = Trial(allow_null=True, help_text="Null: not tried: `?trial=no`, or its address is what it was.")
 
 
 class Revision(Row):

@@ -93,13 +93,33 @@ def update(
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
-        given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
-        elsewhere = immutable(given, ["name"], _NAME_STAYS)
-        kept = accepted(check_replica(given, partial=True), elsewhere)
-        if kept.get("admin_state", "") is None:
-            raise Invalid([FieldError("/admin_state", "has no value: give it one, or leave it out")])
-        lines = put(write, fleet, replica, kept)
+        lines = put(write, fleet, replica, _checked_changes(name, changes))
         return ReplicaChange(replica, change_of(fleet, lines, write))
+
+
+def moved_to(
+    fleet: Fleet, name: str, changes: Mapping[str, Any], if_version: int | None = None
+) -> str | None:
+    """The normalised URL to which :func:`update` would move the replica; None: it stays where it is.
+
+    Raises as :func:`update` does before it writes.
+    """
+    replica = replica_named(fleet, name)
+    check_version(f"Replica {replica}", replica.edit_version, if_version)
+    kept = _checked_changes(name, changes)
+    _hardware(kept.get("hardware"), "")
+    url: str = kept.get("url", replica.url)
+    return None if url == replica.url else url
+
+
+def _checked_changes(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises Invalid."""
+    given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
+    elsewhere = immutable(given, ["name"], _NAME_STAYS)
+    kept = accepted(check_replica(given, partial=True), elsewhere)
+    if kept.get("admin_state", "") is None:
+        raise Invalid([FieldError("/admin_state", "has no value: give it one, or leave it out")])
+    return kept
 
 
 def put(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:

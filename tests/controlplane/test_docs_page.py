@@ -10,6 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.browser.axe import findings
+
 pytestmark = pytest.mark.browser
 
 ENABLE = "apt-get install chromium"
@@ -46,9 +48,18 @@ def test_it_renders_without_breaking_the_policy(live_server: Any, browser: Brows
     operations.first.wait_for(timeout=60_000)
     described = client.get("/api/v1/schema", headers={"accept": "application/json"}).json()["paths"]
     assert operations.count() == sum(len(methods) for methods in described.values())
+    assert findings(page) == []
     page.locator("#operations-strategies-list_strategies .opblock-summary-control").click()
     page.get_by_role("button", name="Try it out").click()
     page.get_by_role("button", name="Execute").click()
     page.get_by_text("least_expected_work").first.wait_for(timeout=60_000)
+    page.locator("#operations-client-keys-change_client_key .opblock-summary-control").click()
+    page.locator("#operations-client-keys-list_client_keys .opblock-summary-control").click()
+    page.get_by_role("button", name="Try it out").last.click()
+    page.get_by_role("combobox", name="revoked").wait_for(timeout=60_000)
+    assert findings(page) == []
+    page.locator(".scheme-container").get_by_role("button", name="Authorize").click()
+    page.get_by_role("button", name="Close", exact=True).first.wait_for(timeout=60_000)
+    assert findings(page) == []
     assert complaints == []
     context.close()

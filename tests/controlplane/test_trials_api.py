@@ -83,6 +83,35 @@ def test_registering_says_what_the_replica_answers(api: Api, llm: str, server: H
     assert answer.json()["health"]["state"] == "checking"
 
 
+def test_another_address_is_tried_as_that_of_a_new_replica(api: Api, llm: str, server: HttpServer) -> None:
+    replica = "/fleets/llm/replicas/a"
+    changed = api.patch(replica, {"url": server.url, "weight": 2})
+    assert changed.status_code == 200
+    assert (changed.json()["trial"]["outcome"], changed.json()["trial"]["url"]) == ("ready", server.url)
+    asked = len(server.requests)
+    for change in ({"url": server.url}, {"weight": 3}):
+        assert api.patch(replica, change).json()["trial"] is None
+    assert api.patch(f"{replica}?trial=no", {"url": "http://127.0.0.1:9"}).json()["trial"] is None
+    assert len(server.requests) == asked
+
+
+def test_what_is_refused_of_a_change_is_refused_before_its_address_is_tried(
+    api: Api, llm: str, server: HttpServer
+) -> None:
+    replica = "/fleets/llm/replicas/a"
+    refused = [
+        api.patch(replica, {"url": server.url, "weight": -1}),
+        api.patch(replica, {"url": server.url, "hardware": "gpu"}),
+        api.patch(replica, {"url": server.url, "name": "z"}),
+        api.patch("/fleets/llm/replicas/z", {"url": server.url}),
+        api.patch(replica, {"url": server.url}, If_Match='"99"'),
+        api.patch(f"{replica}?trial=maybe", {"url": server.url}),
+    ]
+    assert [answer.status_code for answer in refused] == [400, 400, 400, 404, 412, 400]
+    assert server.requests == []
+    assert api.get(replica).json()["url"] == "http://127.0.0.1:9101"
+
+
 def test_a_failed_trial_refuses_nothing(api: Api, llm: str) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     answer = api.post("/fleets/llm/replicas", {"name": "c", "url": url})
