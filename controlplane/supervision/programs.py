@@ -57,6 +57,11 @@ DIGITS = [
 ]
 
 
+EXAMPLE_FLEETS = frozenset(replica.fleet for replica in TINY_LLM + DIGITS)
+EXAMPLE_KEY = "example-client.key"
+"""In the data folder: the client key of the example client, while requests need one."""
+
+
 def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     """All processes for these options; raises UpError when there is no Redis to run."""
     found: list[Program] = []
@@ -70,6 +75,7 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     if options.client:
         client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
         client += ["--wait-for", f"http://127.0.0.1:{options.admin_port}/status"]
+        client += ["--key-file", str(data / EXAMPLE_KEY)]
         found.append(Program("example-client", client, Group.FRONT, stop_s=1, nice=EXAMPLES_NICE))
     return found
 

@@ -85,14 +85,19 @@ class Session:
         if self.supervisor is None or self.supervisor.poll() is not None:
             raise UpError(f"The supervisor ended unexpectedly; see {self.logs}/supervisor.log.")
 
-    def watch(self) -> None:
-        """Return never: tell about restarts until a signal or the supervisor's death ends it."""
+    def watch(self, *chores: Callable[[], None]) -> None:
+        """Return never: tell about restarts until a signal or the supervisor's death ends it.
+
+        Twice a second the chores are done, which raise nothing.
+        """
         while True:
             self.check_alive()
             assert self.supervisor is not None
             processes.reap(keep=self.supervisor.pid)
             for line in self.news.read():
                 self.say(line)
+            for chore in chores:
+                chore()
             time.sleep(0.5)
 
     def stop(self) -> bool:

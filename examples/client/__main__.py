@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--most-open", type=int, default=32, help="requests open at once at most (32)")
     parser.add_argument("--wait-for", help="status page of the proxy: begin when both fleets can answer")
     parser.add_argument("--trace", type=Path, help="an Azure LLM inference trace (CSV) to replay")
+    parser.add_argument("--key-file", type=Path, help="file of a client key, sent while the file is there")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.rate <= 0:
@@ -30,7 +31,7 @@ def main() -> None:
 
 
 async def run(options: argparse.Namespace) -> None:
-    client = Client(options.proxy, options.rate, options.most_open, options.seed)
+    client = Client(options.proxy, options.rate, options.most_open, options.seed, options.key_file)
     arrivals = replayed(options.trace) if options.trace else synthetic(random.Random(options.seed))
     task = asyncio.current_task()
     assert task is not None

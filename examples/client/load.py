@@ -9,6 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import aiohttp
 
@@ -20,12 +21,16 @@ TIMEOUT_S = 120.0
 
 
 class Client:
-    """``rate``: requests a second to both fleets together; ``most_open``: bound of open requests."""
+    """``rate``: requests a second to both fleets together; ``most_open``: bound of open requests;
+    ``key_file``: of a client key, which may come, change and go while requests are sent."""
 
-    def __init__(self, proxy_url: str, rate: float, most_open: int, seed: int) -> None:
+    def __init__(
+        self, proxy_url: str, rate: float, most_open: int, seed: int, key_file: Path | None = None
+    ) -> None:
         self.proxy_url = proxy_url.rstrip("/")
         self.stretch = 1 / (rate * MEAN_GAP_S)
         self.most_open = most_open
+        self.key_file = key_file
         self.rng = random.Random(seed)
         self.pictures = digit_pictures()
         self.counts: Counter[str] = Counter()
@@ -67,7 +72,7 @@ class Client:
 
     async def exchange(self, session: aiohttp.ClientSession, request: Prepared, due: float) -> None:
         """One request and its whole answer, counted by its outcome."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **self.credential()}
         try:
             url = self.proxy_url + request.path
             async with session.post(url, data=request.body, headers=headers) as response:
@@ -84,6 +89,15 @@ class Client:
         self.counts[outcome] += 1
         if outcome == "200":
             self.latencies_s.append(time.monotonic() - due)
+
+    def credential(self) -> dict[str, str]:
+        """The field that carries the key; read anew for each request, of which there are few."""
+        if self.key_file is None:
+            return {}
+        try:
+            return {"Authorization": f"Bearer {self.key_file.read_text().strip()}"}
+        except FileNotFoundError:
+            return {}
 
     async def report_now_and_then(self) -> None:
         while True:

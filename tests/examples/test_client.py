@@ -82,9 +82,11 @@ class Peer:
     def __init__(self) -> None:
         self.release = asyncio.Event()
         self.open = self.most_open = self.total = 0
+        self.credentials: list[str | None] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         await request.read()
+        self.credentials.append(request.headers.get("Authorization"))
         self.total += 1
         self.open += 1
         self.most_open = max(self.most_open, self.open)
@@ -115,6 +117,22 @@ async def test_it_keeps_sending_while_answers_are_late_up_to_its_bound() -> None
         peer.release.set()
         await running
     assert peer.total == 5
+    await runner.cleanup()
+
+
+async def test_it_sends_its_key_while_there_is_one(tmp_path: Path) -> None:
+    peer = Peer()
+    peer.release.set()
+    runner, url = await peer.start()
+    file = tmp_path / "key"
+    client = Client(url, rate=1 / MEAN_GAP_S, most_open=5, seed=1, key_file=file)
+    for key in ("", "sy-one", "sy-two"):
+        if key:
+            file.write_text(f"{key}\n")
+        await client.run(iter([Arrival(0.0, 10, 10)]))
+    file.unlink()
+    await client.run(iter([Arrival(0.0, 10, 10)]))
+    assert peer.credentials == [None, "Bearer sy-one", "Bearer sy-two", None]
     await runner.cleanup()
 
 

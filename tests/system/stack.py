@@ -94,10 +94,13 @@ class Stack:
         assert found, self.said
         return found[1]
 
+    @property
+    def authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Token {self.token}"}
+
     def api(self, method: str, path: str, body: object = None) -> Any:
         """What the REST API answers; anything but a success fails the test."""
-        headers = {"Authorization": f"Token {self.token}"}
-        answer = exchange(self.port, method, f"/api/v1{path}", body, headers)
+        answer = exchange(self.port, method, f"/api/v1{path}", body, self.authorization)
         assert 200 <= answer.status < 300, answer
         return answer.json
 

@@ -1,5 +1,7 @@
 """An operator's changes reach live traffic within a second and cost no request."""
 
+import re
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +10,7 @@ import pytest
 
 from tests.browser.reach import reaches_all
 from tests.server.rig import until
-from tests.system.stack import Stack, Traffic, exchange
+from tests.system.stack import Stack, Traffic, exchange, one_digit
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -69,6 +71,35 @@ def test_a_drained_replica_finishes_and_takes_nothing_new(stack: Stack) -> None:
         stack.api("PATCH", "/fleets/digits/replicas/linear", {"admin_state": "active"})
         until(lambda: traffic.seen[-1].replica == "linear", "linear is used again")
     assert traffic.failures() == []
+
+
+def test_once_keys_are_needed_the_example_client_has_one(stack: Stack) -> None:
+    """Only its requests are answered from then on; its key is listed, and its file is for this user only."""
+    made = stack.api("POST", "/client-keys", {"name": "website"})
+    file = stack.data / "example-client.key"
+    try:
+        until(file.exists, "it has a key", 30)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        until(lambda: stack.ask("/v2/models/digits/infer", one_digit()).status == 401, "a key is needed")
+        answered = requests_answered(stack)
+        until(lambda: requests_answered(stack) > answered + 3, "the client's requests are answered", 60)
+        listed = {row["name"]: row for row in stack.api("GET", "/client-keys")["results"]}
+        assert listed["example client"]["fleets"] == ["digits", "tiny-llm"]
+        assert listed["example client"]["created_by"] == "up"
+    finally:
+        revoke = [made["id"], *(row["id"] for row in stack.api("GET", "/client-keys")["results"])]
+        for key in set(revoke):
+            exchange(stack.port, "DELETE", f"/api/v1/client-keys/{key}", None, stack.authorization)
+    until(lambda: not file.exists(), "it needs none any more", 30)
+    until(lambda: stack.ask("/v2/models/digits/infer", one_digit()).status == 200, "nobody needs one")
+
+
+def requests_answered(stack: Stack) -> float:
+    exposed = exchange(stack.admin_port, "GET", "/metrics").body.decode()
+    found = re.findall(
+        r'^switchyard_answered_total\{fleet="(?:digits|tiny-llm)"[^}]*\} (\S+)$', exposed, re.M
+    )
+    return sum(float(value) for value in found)
 
 
 def test_frames_follow_the_traffic(stack: Stack) -> None:

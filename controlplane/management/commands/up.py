@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from controlplane.supervision import example_fleets, preparation
 from controlplane.supervision.errors import UpError
+from controlplane.supervision.example_key import ExampleKey
 from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
+from controlplane.supervision.programs import EXAMPLE_KEY
 from controlplane.supervision.session import Session, StopRequested, only_one_on, stop_signals
 from controlplane.supervision.welcome import welcome
 
@@ -44,7 +47,7 @@ class Command(BaseCommand):
             session.check()
             try:
                 self.start(session)
-                session.watch()
+                session.watch(*self.chores(session))
             except StopRequested:
                 self.say("\nstopping …")
             finally:
@@ -72,6 +75,11 @@ class Command(BaseCommand):
         if elsewhere := example_fleets.registered_elsewhere(options):
             flag = f"--examples-port {options.examples_port}"
             self.progress(f"registered at other addresses than {flag} gives: {', '.join(elsewhere)}")
+
+    def chores(self, session: Session) -> list[Callable[[], None]]:
+        if not session.options.client:
+            return []
+        return [ExampleKey(session.data / EXAMPLE_KEY, self.progress).keep]
 
     def stop(self, session: Session) -> None:
         started = time.monotonic()

@@ -1,0 +1,67 @@
+"""The example client's own client key, for as long as requests need one.
+
+No key is made before somebody else has made the first: it would have every request need one. Whoever revokes
+this key has the last word: another is made only after a time in which no key was in force, or when the file
+is gone.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from controlplane.models import ClientKey, Fleet
+from controlplane.services import client_keys
+from controlplane.services.errors import ServiceError
+from controlplane.supervision.programs import EXAMPLE_FLEETS
+
+NAME = "example client"
+ACTOR = "up"
+
+
+class ExampleKey:
+    """``file`` holds the key itself, readable by this user only; it is there while the client needs one."""
+
+    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+        self._file = file
+        self._say = say
+        self._told = ""
+
+    def keep(self) -> None:
+        """Call it now and then. What goes wrong is told once, and tried again by the next call."""
+        try:
+            self._keep()
+            self._told = ""
+        except (DatabaseError, ServiceError, OSError) as error:
+            words = f"the example client has no client key: {error}"
+            if words != self._told:
+                self._say(words)
+            self._told = words
+        finally:
+            connection.close()
+
+    def _keep(self) -> None:
+        in_force = ClientKey.objects.filter(revoked_at=None)
+        if not in_force.exists():
+            self._file.unlink(missing_ok=True)
+        elif not self._file.exists():
+            fleets = sorted(Fleet.objects.filter(name__in=EXAMPLE_FLEETS).values_list("name", flat=True))
+            if fleets:
+                for lost in in_force.filter(name=NAME, created_by=ACTOR):
+                    client_keys.revoke(lost.pk, ACTOR)
+                made = client_keys.create({"name": NAME, "fleets": fleets}, ACTOR)
+                self._write(made.key)
+                self._say(f'requests need a client key now: made "{NAME}" for the example client')
+
+    def _write(self, key: str) -> None:
+        """Aside, and into place: the client never reads half of it."""
+        aside = self._file.with_name(f"{self._file.name}.part")
+        with suppress(FileNotFoundError):
+            aside.unlink()
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(key + "\n")
+        aside.replace(self._file)
