@@ -34,10 +34,19 @@ def fill(folder: Path) -> Path:
     return folder
 
 
+def run_lines() -> list[str]:
+    return [arguments for keyword, arguments in instructions() if keyword == "RUN"]
+
+
 def own_commands() -> list[str]:
     """RUN lines that run our code."""
-    runs = [arguments for keyword, arguments in instructions() if keyword == "RUN"]
-    return [line for line in runs if "python -m " in line or "manage.py " in line]
+    return [line for line in run_lines() if "python -m " in line or "manage.py " in line]
+
+
+def tools(line: str) -> list[str]:
+    """The programs that a RUN line starts: of each part, the first word that sets no variable."""
+    parts = [shlex.split(part) for part in re.split(r"&&|\|\||;|\|", line)]
+    return [next(word for word in words if "=" not in word) for words in parts]
 
 
 def _copy(source: Path, target: Path, *, into: bool) -> None:

@@ -1,6 +1,8 @@
 """docker-compose.yml and the Dockerfile say only what is true, checked without Docker."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,11 @@ from django.core import management
 
 from controlplane.declared import DECLARED
 from routing.parent import options as proxy_options
+from tests.deploy.services import COMPOSE, PROJECT, clean_environment, compose_services
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
-COMPOSE = PROJECT / "docker-compose.yml"
 DOCKERFILE = (PROJECT / "deploy" / "Dockerfile").read_text()
-SERVICE_KEYS = {
-    *("image", "build", "restart", "environment", "command", "depends_on", "ports", "volumes"),
-    *("healthcheck", "stop_grace_period", "ulimits", "init", "read_only", "tmpfs", "cap_drop"),
-    *("security_opt", "networks", "logging"),
-}
+CHECK = [Path(sys.executable).parent / "check-jsonschema", "--builtin-schema", "vendor.compose-spec"]
+SECRETS = {"SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4, "POSTGRES_PASSWORD": "x"}
 CONDITIONS = {"service_healthy", "service_completed_successfully", "service_started"}
 CONTROL_PLANE = {"prepare", "web", "worker", "beat", "conductor"}
 PROXIES = {"proxy-1", "proxy-2"}
@@ -27,7 +25,7 @@ OURS = CONTROL_PLANE | PROXIES
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+    loaded: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
     return loaded
 
 
@@ -42,9 +40,16 @@ def test_all_parts_are_there(compose: dict[str, Any], services: dict[str, Any]) 
     assert {key for key in compose if not key.startswith("x-")} == {"name", "services", "networks", "volumes"}
 
 
-def test_services_use_known_keys_and_name_their_image(services: dict[str, dict[str, Any]]) -> None:
+def test_it_is_as_the_compose_specification_wants_it(tmp_path: Path) -> None:
+    done = subprocess.run([*CHECK, COMPOSE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    misspelt = tmp_path / "misspelt.yml"
+    misspelt.write_text(COMPOSE.read_text().replace("start_period", "startperiod", 1))
+    assert subprocess.run([*CHECK, misspelt], capture_output=True).returncode == 1
+
+
+def test_services_name_their_image(services: dict[str, dict[str, Any]]) -> None:
     for name, service in services.items():
-        assert set(service) <= SERVICE_KEYS, name
         assert service["image"], name
         assert ("build" in service) == (name in OURS), name
 
@@ -123,15 +128,39 @@ def test_two_proxies_differ_in_name_port_and_volume_alone(services: dict[str, di
     assert same == yaml.safe_load(yaml.safe_dump(second))
 
 
+@pytest.mark.parametrize(("token", "accepted"), [("", False), ("a-long-random-word", True)])
+def test_metrics_are_for_other_machines_only_with_a_token(tmp_path: Path, token: str, accepted: bool) -> None:
+    """Each process asks its own settings, so each is refused in the same words."""
+    variables = {**SECRETS, "METRICS_HOST": "0.0.0.0", "SWITCHYARD_METRICS_TOKEN": token}
+    given = compose_services(variables)["worker"]["environment"]
+    assert given["SWITCHYARD_METRICS_LISTEN"] == "0.0.0.0:9464"
+    environment = {**clean_environment(), **{key: value or "" for key, value in given.items()}}
+    environment |= {"SWITCHYARD_DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "controlplane.settings"}
+    command = [sys.executable, "-c", "from django.conf import settings; print(settings.METRICS_LISTEN)"]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True)
+    assert (done.returncode == 0) is accepted, done.stderr
+    assert ("SWITCHYARD_METRICS_TOKEN" in done.stderr) is not accepted
+
+
+def test_health_checks_ask_where_the_service_listens() -> None:
+    """Also where its address is another; that each check passes is seen in test_running.py."""
+    for name, service in compose_services({**SECRETS, "METRICS_HOST": "0.0.0.0"}).items():
+        asked = re.search(
+            r"http://127\.0\.0\.1:(\d+)", " ".join(service.get("healthcheck", {}).get("test", []))
+        )
+        listens = " ".join([*service.get("command", []), *map(str, service.get("environment", {}).values())])
+        if asked:
+            assert re.search(rf"0\.0\.0\.0(:| --port ){asked[1]}\b", listens), name
+        assert (asked is None) == (name in ("prepare", "postgres", "redis"))
+
+
 def test_every_setting_is_one_that_settings_read(services: dict[str, dict[str, Any]]) -> None:
     for name in OURS:
         assert set(services[name]["environment"]) <= set(DECLARED), name
 
 
-def test_the_proxys_command_line_is_one_it_accepts(
-    services: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    proxy = services["proxy-1"]
+def test_the_proxys_command_line_is_one_it_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = compose_services(SECRETS)["proxy-1"]
     monkeypatch.setenv("SWITCHYARD_REDIS_URL", proxy["environment"]["SWITCHYARD_REDIS_URL"])
     assert proxy["command"][:4] == ["python", "-u", "-m", "routing"]
     parsed = proxy_options.parse(proxy["command"][4:])

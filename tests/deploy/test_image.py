@@ -2,6 +2,12 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.deploy import image
 from tests.deploy.conftest import Image
@@ -14,11 +20,45 @@ def test_every_line_is_an_instruction_that_is_known() -> None:
     assert {each.keyword for each in found} <= image.KNOWN
 
 
+def test_the_linter_finds_nothing() -> None:
+    hadolint = Path(sys.executable).parent / "hadolint"
+    done = subprocess.run([hadolint, "--no-color", image.DOCKERFILE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+OF_THE_BASE = {"python", "pip"}
+"""What the base image adds to a slim Debian."""
+
+
+def test_run_lines_use_only_what_the_base_holds() -> None:
+    """A slim Debian holds the packages of priority "required" or "essential": dpkg says what is in which."""
+    used = {tool for line in image.run_lines() for tool in image.tools(line)}
+    assert {"useradd", "pip", "python"} <= used
+    if shutil.which("dpkg") is None:
+        pytest.skip("no dpkg here: this is seen on Debian and its kin")
+    for tool in used - OF_THE_BASE:
+        place = shutil.which(tool)
+        assert place, tool
+        package = owner(place) or owner(str(Path(place).resolve())) or owner(place.removeprefix("/usr"))
+        shown = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${Priority} ${Essential}", package], capture_output=True, text=True
+        )
+        assert "required" in shown.stdout or "yes" in shown.stdout, (tool, package, shown.stdout)
+
+
+def owner(path: str) -> str:
+    """The package that the file is of; empty: none."""
+    found = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True)
+    return found.stdout.partition(":")[0]
+
+
 def test_what_runs_is_not_root_and_cannot_write_the_code() -> None:
     found = image.instructions()
-    assert [each.arguments for each in found if each.keyword == "USER"] == ["switchyard"]
-    made = next(each.arguments for each in found if each.arguments.startswith("useradd"))
-    assert shlex.split(made)[-1] == "switchyard"
+    made = shlex.split(next(each.arguments for each in found if each.arguments.startswith("useradd")))
+    assert made[-1] == "switchyard"
+    number = made[made.index("--uid") + 1]
+    assert int(number) > 0
+    assert [each.arguments for each in found if each.keyword == "USER"] == [number]
     owned = [each.arguments for each in found if "chown" in each.arguments]
     assert [shlex.split(line)[-1] for line in owned] == ["/var/lib/switchyard"]
 

@@ -21,6 +21,7 @@ from tests.server.rig import Replica, until
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 SECRETS = {"SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4, "POSTGRES_PASSWORD": "unused-on-a-socket"}
+TOKEN = "a-long-random-word"
 CONTROL_PLANE = ("web", "worker", "beat", "conductor")
 PROXIES = ("proxy-1", "proxy-2")
 
@@ -40,7 +41,7 @@ class Installation:
                 "/var/lib/switchyard": str(image.data),
             },
         )
-        self.described = compose_services(SECRETS)
+        self.described = compose_services({**SECRETS, "SWITCHYARD_METRICS_TOKEN": TOKEN})
         self.running: dict[str, Running] = {}
 
     def start(self, name: str) -> Running:
@@ -89,6 +90,16 @@ def test_each_service_starts(installation: Installation, name: str) -> None:
 def test_its_health_check_passes(installation: Installation, name: str) -> None:
     running = installation.running[name]
     until(running.is_well, f"{name} is well:\n{running.said}", 60)
+
+
+@pytest.mark.parametrize("name", [*CONTROL_PLANE, *PROXIES])
+def test_prometheus_reads_its_metrics_and_strangers_do_not(installation: Installation, name: str) -> None:
+    """The proxy's admin listener has no token: docs/proxy.md says who may reach it."""
+    port = installation.adapter.port(name, "8081" if name in PROXIES else "9464")
+    status, said = exchange(port, "GET", "/metrics", None, {"Authorization": f"Bearer {TOKEN}"})
+    assert (status, "process_start_time_seconds" in said) == (200, True)
+    stranger, _ = exchange(port, "GET", "/metrics", None, {})
+    assert stranger == (200 if name in PROXIES else 401)
 
 
 def test_a_request_goes_through_both_proxies_with_a_client_key(installation: Installation) -> None:
