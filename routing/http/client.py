@@ -202,7 +202,7 @@ class ClientConnection(ClientLife):
                     self._keep_partial(data[position:])
                     return
         except RequestRefused as error:
-            self._refuse(error)
+            self._refuse(error, data[position : position + 64])
             return
         finally:
             self._serving = False
@@ -251,11 +251,12 @@ class ClientConnection(ClientLife):
         self._partial.add(data)
 
     def _continue_head(self, data: bytes) -> None:
-        assert self._partial is not None
+        partial = self._partial
+        assert partial is not None
         try:
-            collected = self._partial.add(data)
+            collected = partial.add(data)
         except RequestRefused as error:
-            self._refuse(error)
+            self._refuse(error, partial.beginning)
             return
         if collected is not None:
             self._partial = None

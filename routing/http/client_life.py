@@ -8,6 +8,7 @@ may still be sending it lingers, see :mod:`routing.http.lingering`.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from time import monotonic
 
@@ -18,6 +19,8 @@ from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.roles import ClientHost, Exchange
+
+_TO_HEAD = re.compile(rb"(?:\r\n)*+HEAD ")
 
 
 class ClientLife(asyncio.Protocol):
@@ -140,7 +143,8 @@ class ClientLife(asyncio.Protocol):
         if self._ending or self.transport.get_write_buffer_size():
             self.transport.abort()
         elif self._partial is not None:
-            self._refuse(RequestRefused(408, "head_timeout", "the request head was not complete in time"))
+            error = RequestRefused(408, "head_timeout", "the request head was not complete in time")
+            self._refuse(error, self._partial.beginning)
         else:
             self._linger(now, answered=False)
 
@@ -156,10 +160,10 @@ class ClientLife(asyncio.Protocol):
             self._host.writes.flush()
             self.transport.close()
 
-    def _refuse(self, error: RequestRefused) -> None:
-        """Answer a request whose head cannot be accepted."""
+    def _refuse(self, error: RequestRefused, begun: bytes) -> None:
+        """Answer a request whose head cannot be accepted. ``begun``: the head, or how it begins."""
         self._partial = None
-        self.write(self._host.refusal(error))
+        self.write(self._host.refusal(error, _TO_HEAD.match(begun) is not None))
         self._linger(monotonic(), answered=True)
 
     def _linger(self, now: float, answered: bool) -> None:

@@ -20,6 +20,11 @@ class PartialHead:
         self._limits = limits
         self._bytes = bytearray()
 
+    @property
+    def beginning(self) -> bytes:
+        """What tells the method, as far as it has come."""
+        return bytes(self._bytes[:_METHOD_AND_VERSION])
+
     def add(self, data: bytes) -> bytes | None:
         """Everything collected, once the end of the head is in it. Raises :class:`RequestRefused`."""
         collected = self._bytes

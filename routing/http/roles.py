@@ -96,6 +96,6 @@ class ClientHost(Protocol):
         """Makes the exchange for a request head."""
         ...
 
-    def refusal(self, error: RequestRefused) -> bytes:
-        """The whole answer to a head that was refused; it closes the connection."""
+    def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
+        """The whole answer to a head that was refused; it closes the connection. ``head_only``: to HEAD."""
         ...

@@ -121,13 +121,13 @@ class Proxy:
     def closed(self, client: Client) -> None:
         self._clients.discard(client)
 
-    def refusal(self, error: RequestRefused) -> bytes:
+    def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         self.rejected += 1
         if self._access_log is not None:
             line = AccessLine(time=now(), status=error.status, outcome="refused", code=error.code)
             self._access_log.add(line)
         content_type, body = error_answer("generic", error.status, error.code, error.message)
-        return answer(error.status, content_type, body, close=True)
+        return answer(error.status, content_type, body, close=True, head_only=head_only)
 
     # What exchanges need.
 

@@ -64,7 +64,7 @@ class Recorder:
     def exchange(self, client: Client, head: RequestHead) -> Exchange:
         return Recording(self, client, head)
 
-    def refusal(self, error: RequestRefused) -> bytes:
+    def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         self.refusals.append(error.status)
         return answer(error.status, "text/plain", b"", close=True)
 

@@ -1,0 +1,273 @@
+"""What the proxy did with some bytes, held against how h11 reads them.
+
+The rule for requests: whatever a client sends is refused, or reaches the replica as exactly one request that
+h11 reads as it read the client's. For responses, the same the other way round.
+"""
+
+import re
+from random import Random
+
+from routing.http.upstream import UpstreamConnection
+from tests.fuzzing.generate import pieces
+from tests.fuzzing.reader import Message, Reading, read_answer, read_requests
+from tests.fuzzing.wire import Transport, Wire
+
+MOST = 6
+"""Connections to the replica kept ready: more than there are requests or tries."""
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+HOP = frozenset(
+    b"connection keep-alive proxy-connection proxy-authorization proxy-authenticate te trailer "
+    b"transfer-encoding upgrade".split()
+)
+REQUEST_FRAMING = frozenset((b"content-length", b"host", b"expect"))
+READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica"))
+WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via")
+RESPONSE_DROPPED = HOP | {b"content-length", b"x-request-id", b"x-switchyard-replica"}
+NEVER_NOMINATED = frozenset((b"content-length", b"close", b"keep-alive"))
+
+STRICTER_THAN_THE_RFC = re.compile(r"illegal chunk header: bytearray\(b['\"][0-9A-Fa-f]+[ \\t]+;")
+"""h11 refuses whitespace before a chunk's extension, which RFC 9112 §7.1.1 tells recipients to remove."""
+
+
+def judge_requests(wire: Wire, random: Random, sent: bytes) -> str:
+    """Sends it as a client would; what is wrong with what became of it, or nothing."""
+    expected = read_requests(sent)
+    replicas = [ReadingReplica(*one) for one in wire.replicas(MOST)]
+    client, transport = wire.client()
+    for piece in pieces(random, sent):
+        if transport.ended:
+            break
+        client.data_received(piece)  # type: ignore[attr-defined]
+        wire.settle()
+        while sum(replica.answers() for replica in replicas):
+            wire.settle()
+    client.connection_lost(None)  # type: ignore[attr-defined]
+    wire.settle()
+    problems = [problem for replica in replicas if (problem := replica.closed())]
+    if problems:
+        return problems[0]
+    seen = [request for replica in replicas for request in replica.seen]
+    return _compare_requests(seen, expected) or _check_answers(transport, expected)
+
+
+class ReadingReplica:
+    """One connection of a replica that reads with h11 and answers what is complete."""
+
+    def __init__(self, upstream: UpstreamConnection, transport: Transport) -> None:
+        self._upstream = upstream
+        self._transport = transport
+        self._looked_at = 0
+        self._answered = 0
+        self.seen: list[Message] = []
+        """The last one may be incomplete."""
+
+    def answers(self) -> bool:
+        """Whether there was a request to answer."""
+        written = bytes(self._transport.written)
+        if len(written) == self._looked_at:
+            return False
+        self._looked_at = len(written)
+        self.seen = read_requests(written).messages
+        if not self.seen or not self.seen[-1].complete or len(self.seen) == self._answered:
+            return False
+        self._answered = len(self.seen)
+        self._upstream.data_received(ANSWER)
+        return True
+
+    def closed(self) -> str:
+        """The client is gone: what is wrong with what came here."""
+        reading = read_requests(bytes(self._transport.written))
+        self.seen = reading.messages
+        self._upstream.connection_lost(None)
+        if reading.refused or reading.rest:
+            return f"a replica cannot read what was forwarded: {reading.refused} {reading.rest!r}"
+        if any(not one.complete for one in self.seen) and not self._transport.aborted:
+            return "a request that was begun is neither complete nor aborted"
+        return ""
+
+
+def _compare_requests(seen: list[Message], expected: Reading) -> str:
+    if STRICTER_THAN_THE_RFC.search(expected.refused):
+        return ""
+    ours = [(message, _end_to_end_of_request(message)) for message in expected.messages]
+    at = 0
+    for message in seen:
+        got = (message.start, _arrived(message))
+        while at < len(ours) and not _same(message, got, ours[at]):
+            at += 1
+        if at == len(ours):
+            return f"h11 does not read this request in what was sent: {message}"
+        at += 1
+        problem = _check_own_fields(message)
+        if problem:
+            return problem
+    return ""
+
+
+def _same(
+    message: Message,
+    got: tuple[tuple[bytes, bytes], list[tuple[bytes, bytes]]],
+    other: tuple[Message, tuple[tuple[bytes, bytes], list[tuple[bytes, bytes]]]],
+) -> bool:
+    original, wanted = other
+    if got != wanted or (message.complete and not original.complete):
+        return False
+    return message.body == original.body if message.complete else original.body.startswith(message.body)
+
+
+def _end_to_end_of_request(message: Message) -> tuple[tuple[bytes, bytes], list[tuple[bytes, bytes]]]:
+    """Method, target and fields that must arrive, by the RFC and by what the proxy promises."""
+    method, target = message.start
+    absolute = re.match(rb"(?i:https?)://[^/?]*(.*)", target)
+    if absolute is not None:
+        target = absolute[1]
+        if not target and method == b"OPTIONS":
+            target = b"*"
+        elif not target.startswith(b"/"):
+            target = b"/" + target
+    target = re.sub(rb"^/fleets/[^/?]*/?", b"/", target)
+    dropped = HOP | REQUEST_FRAMING | set(WRITTEN_BY_PROXY) | _nominated(message)
+    kept = []
+    for name, value in message.fields:
+        if name in dropped or b"_" in name or name in READ_BY_PROXY:
+            continue
+        if name in (b"authorization", b"x-api-key") and re.search(rb"(?:^|[ \t,])sy-", value):
+            continue
+        if name == b"max-forwards" and method == b"OPTIONS":
+            continue
+        kept.append((name, value))
+    return (method, target), kept
+
+
+def _arrived(message: Message) -> list[tuple[bytes, bytes]]:
+    dropped = REQUEST_FRAMING | set(WRITTEN_BY_PROXY) | {b"transfer-encoding"}
+    if message.start[0] == b"OPTIONS":
+        dropped |= {b"max-forwards"}
+    return [one for one in message.fields if one[0] not in dropped]
+
+
+def _check_own_fields(message: Message) -> str:
+    names = [name for name, _ in message.fields]
+    for name in (*WRITTEN_BY_PROXY, b"host"):
+        if names.count(name) != 1:
+            return f"{name.decode()} stands {names.count(name)} times in what was forwarded: {message}"
+    if names.count(b"content-length") + names.count(b"transfer-encoding") > 1:
+        return f"the length of what was forwarded is given twice: {message}"
+    return ""
+
+
+def _nominated(message: Message) -> set[bytes]:
+    options = {
+        option.strip(b" \t").lower()
+        for name, value in message.fields
+        if name == b"connection"
+        for option in value.split(b",")
+    }
+    return options - NEVER_NOMINATED
+
+
+def _check_answers(transport: Transport, expected: Reading) -> str:
+    """The client can read all answers, each to its request."""
+    rest = bytes(transport.written).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+    methods = [message.start[0] for message in expected.messages]
+    # A head that h11 refuses too is answered as what it seems to be.
+    last = b"HEAD" if expected.rest.startswith(b"HEAD ") else b"GET"
+    while rest:
+        method = methods.pop(0) if methods else last
+        reading = read_answer(method, rest, transport.ended)
+        if reading.refused or not reading.messages or not reading.messages[0].complete:
+            return f"the client cannot read its answers: {reading.refused or rest!r}"
+        rest = reading.rest
+        if rest and not reading.messages[0].may_go_on:
+            return "something follows the last answer"
+    return ""
+
+
+def judge_response(wire: Wire, random: Random, sent: bytes) -> str:
+    """Answers one request with it, as a replica would; what is wrong with what became of it, or nothing."""
+    method = random.choice((b"GET", b"GET", b"POST", b"HEAD"))
+    minor = 0 if random.random() < 0.15 else 1
+    ends = random.random() < 0.5
+    upstreams = wire.replicas(MOST)
+    client, transport = wire.client()
+    length = b"Content-Length: 2\r\n\r\nhi" if method == b"POST" else b"\r\n"
+    client.data_received(  # type: ignore[attr-defined]
+        b"%b /a HTTP/1.%d\r\nHost: a.test\r\n%b" % (method, minor, length)
+    )
+    wire.settle()
+    last = None
+    for upstream, link in upstreams:
+        if not link.written:
+            break
+        last = upstream
+        for piece in pieces(random, sent):
+            if link.ended:
+                break
+            upstream.data_received(piece)
+            wire.settle()
+        if ends and not link.ended:
+            upstream.eof_received()
+            upstream.connection_lost(None)
+            link.ended = True
+            wire.settle()
+    kept = last is not None and wire.is_idle(last)
+    expected = read_answer(method, sent, ends)
+    problem = _compare_answers(transport, method, minor, expected, kept)
+    client.connection_lost(None)  # type: ignore[attr-defined]
+    for upstream, _ in upstreams:
+        upstream.connection_lost(None)
+    wire.settle()
+    return problem
+
+
+def _compare_answers(transport: Transport, method: bytes, minor: int, expected: Reading, kept: bool) -> str:
+    written = bytes(transport.written)
+    got = read_answer(method, written, transport.ended)
+    message = got.messages[0] if got.messages else None
+    if message is None:
+        if got.refused and not transport.aborted:
+            return f"the client cannot read its answer: {got.refused}"
+        return "an interim response to an HTTP/1.0 client" if minor == 0 and written else ""
+    if got.refused and not transport.aborted:
+        return f"the client cannot read its answer: {got.refused}"
+    if got.rest and not transport.aborted:
+        return f"something follows the answer: {got.rest!r}"
+    if not any(name == b"x-switchyard-replica" for name, _ in message.fields):
+        return "" if message.complete else "an error of the proxy's own is incomplete"
+    if not expected.messages:
+        return f"the client was given an answer that h11 cannot read: {expected.refused}"
+    if STRICTER_THAN_THE_RFC.search(expected.refused):
+        return ""
+    original = expected.messages[0]
+    truncated = transport.aborted or not message.complete
+    if message.start != original.start:
+        return f"status {message.start[0]!r} where h11 reads {original.start[0]!r}"
+    if not truncated and (not original.complete or message.body != original.body):
+        return f"body {message.body!r} where h11 reads {original.body!r} {expected.refused}"
+    if truncated and not original.body.startswith(message.body):
+        return "a cut body differs from what h11 reads"
+    wanted, arrived = _response_fields(original), _client_fields(message)
+    if wanted != arrived:
+        return f"fields differ: {arrived}, wanted {wanted}"
+    if minor == 1 and [status for status in original.informational if status != 100] != message.informational:
+        return f"interim responses differ: {message.informational}, {original.informational}"
+    if minor == 0 and (message.informational or any(n == b"transfer-encoding" for n, _ in message.fields)):
+        return "an HTTP/1.0 client was sent an interim response or chunks"
+    if kept and (expected.rest or not original.complete or not original.may_go_on):
+        return f"a connection is kept that must not be used again; behind the answer: {expected.rest!r}"
+    return ""
+
+
+def _response_fields(message: Message) -> list[tuple[bytes, bytes]]:
+    dropped = RESPONSE_DROPPED | _nominated(message)
+    return [one for one in message.fields if one[0] not in dropped]
+
+
+def _client_fields(message: Message) -> list[tuple[bytes, bytes]]:
+    """Less what the proxy adds: Via stands behind the replica's own, the others are ours alone."""
+    fields = [one for one in message.fields if one[0] not in RESPONSE_DROPPED]
+    fields.reverse()
+    fields.remove((b"via", b"1.1 switchyard"))
+    fields.reverse()
+    return fields
