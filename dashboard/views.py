@@ -1,6 +1,8 @@
 """The pages. The server sends their frame; what moves comes over the WebSocket and the API."""
 
 import json
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
@@ -10,64 +12,71 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from controlplane.models import Fleet
+from controlplane.models import ClientKey, Fleet
 from routing.contract.presets import PRESETS
 
 NAMES_IN_NAVIGATION = 20
 
-
-@never_cache
-@require_safe
-@login_required
-def overview(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/overview.html", _shell("overview"))
+Content = dict[str, Any]
 
 
-@never_cache
-@require_safe
-@login_required
-def fleet(request: HttpRequest, name: str) -> HttpResponse:
-    found = get_object_or_404(Fleet, name=name)
-    return render(request, "dashboard/fleet.html", {"fleet": found, **_shell("fleet")})
+def page(content: Callable[..., Content]) -> Callable[..., HttpResponse]:
+    """A page for whoever is signed in, never from a cache. Its template is called as the function is; the
+    function gets what the address holds, and answers what the template shows besides the shell."""
+
+    @never_cache
+    @require_safe
+    @login_required
+    @wraps(content)
+    def view(request: HttpRequest, **held: str) -> HttpResponse:
+        name = content.__name__
+        return render(request, f"dashboard/{name}.html", {**_shell(name), **content(**held)})
+
+    return view
 
 
-@never_cache
-@require_safe
-@login_required
-def hardware(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/hardware.html", _shell("hardware"))
+@page
+def overview() -> Content:
+    return {"keys": _keys_in_force()}
 
 
-@never_cache
-@require_safe
-@login_required
-def events(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/events.html", {"events_days": settings.EVENTS_DAYS, **_shell("events")})
+@page
+def fleet(name: str) -> Content:
+    return {"fleet": get_object_or_404(Fleet, name=name), "keys": _keys_in_force()}
 
 
-@never_cache
-@require_safe
-@login_required
-def client_keys(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/client_keys.html", _shell("client keys"))
+@page
+def hardware() -> Content:
+    return {}
 
 
-@never_cache
-@require_safe
-@login_required
-def tokens(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/tokens.html", _shell("API tokens"))
+@page
+def events() -> Content:
+    return {"events_days": settings.EVENTS_DAYS}
 
 
-@never_cache
-@require_safe
-@login_required
-def system(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/system.html", _shell("system"))
+@page
+def client_keys() -> Content:
+    return {}
 
 
-def _shell(page: str) -> dict[str, Any]:
-    """What every page shows around its content; ``page`` is the one that the navigation marks."""
+@page
+def tokens() -> Content:
+    return {}
+
+
+@page
+def system() -> Content:
+    return {}
+
+
+def _keys_in_force() -> bool:
+    """Whether there is a client key, so that requests through the proxy need one."""
+    return ClientKey.objects.filter(revoked_at=None).exists()
+
+
+def _shell(name: str) -> Content:
+    """What every page shows around its content; ``name`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
-    presets = json.dumps([[name, preset.words] for name, preset in PRESETS.items()])
-    return {"page": page, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}
+    presets = json.dumps([[preset_name, preset.words] for preset_name, preset in PRESETS.items()])
+    return {"page": name, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}

@@ -99,3 +99,21 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(
     names = [name for name, _ in reached]
     assert {"Replicas", "Drain a", "Weight of a: 1.0. Change", "Drain c"} <= set(names)
     assert all(outline != "none" for name, outline in reached if name in ("Replicas", "Drain a"))
+
+
+def test_the_header_is_as_high_as_what_is_in_it(open_page: Open, new_fleet: Callable[..., str]) -> None:
+    """Two lines in a narrower window, one again when there is room."""
+    page = open_page(f"/fleets/{new_fleet()}", viewport={"width": 1280, "height": 844})
+    expect(page.locator("tr[data-replica]")).to_have_count(3)
+    height = "() => document.querySelector('.header').offsetHeight"
+    low = page.evaluate(height)
+    page.set_viewport_size({"width": 870, "height": 844})
+    page.wait_for_function(f"low => ({height})() > low", arg=low)
+    page.set_viewport_size({"width": 1280, "height": 844})
+    page.wait_for_function(f"low => ({height})() === low", arg=low)
+
+
+def test_a_phone_reaches_what_concerns_the_account(open_page: Open) -> None:
+    page = open_page("/hardware", viewport={"width": 390, "height": 844})
+    page.get_by_role("link", name="Change password").click()
+    expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()

@@ -1,11 +1,11 @@
 """axe-core over every page, in both themes: nothing serious keeps anybody out."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import findings
 from tests.browser.conftest import Watched
 from tests.browser.measuring import Measuring
 from tests.browser.pages import Address, addresses, parameters, wait_until_drawn
@@ -13,25 +13,7 @@ from tests.browser.site import Site
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
-AXE = (Path(__file__).parent / "vendored" / "axe.min.js").read_text()
-RUN = """async () => {
-  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-  return violations.filter(({ impact }) => impact === "serious" || impact === "critical").map((one) =>
-    `${one.impact} ${one.id}: ${one.help}: ` +
-    one.nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} (${failureSummary})`).join("; "));
-}"""
 OPEN_DETAILS = "() => document.querySelectorAll('details').forEach((it) => { it.open = true; })"
-
-
-def findings(page: Page) -> list[str]:
-    """What axe calls serious or critical on the page as it stands, in either theme, in words."""
-    if not page.evaluate("() => 'axe' in window"):
-        page.evaluate(AXE)
-    found: list[str] = []
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        found += [f"{scheme}: {finding}" for finding in page.evaluate(RUN)]
-    return found
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import http.client
 import itertools
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -10,7 +11,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import LOOKER, Site
+from tests.browser.test_edit_setup import through
 from tests.server.rig import Proxy, until
+from tests.server.test_keys import ask as ask_for
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -32,20 +35,17 @@ def revoke_all(site: Site) -> None:
 
 
 def ask(port: int, key: str = "") -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"} if key else {})
-        response = connection.getresponse()
-        response.read()
-        return response.status
-    finally:
-        connection.close()
+    return ask_for(port, key, "/v1/models")
 
 
 def make(page: Page, name: str) -> str:
-    """Makes a key in the form; the key as the page shows it."""
+    """Makes the first key in the form, which says what it will do; the key as the page shows it."""
     page.get_by_role("button", name="New client key").click()
     expect(page.get_by_label("Name")).to_be_focused()
+    warning = page.get_by_role("note")
+    expect(warning).to_contain_text("closes the proxy to all who have none")
+    expect(warning).to_contain_text("Within a second of its creation every proxy answers 401")
+    expect(warning).to_contain_text("to every fleet and from every client, those that are served now too")
     page.keyboard.type(name)
     page.keyboard.press("Enter")
     return page.get_by_label("The client key", exact=True).inner_text()
@@ -65,7 +65,7 @@ def test_from_the_first_key_to_none(
     assert re.fullmatch("sy-[0-9a-f]{48}", key)
     expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
     expect(page.locator(".edit")).to_contain_text("From now on every request needs a key.")
-    expect(page.get_by_label("Which models it opens:")).to_contain_text(f"Bearer {key}")
+    expect(page.get_by_label("Which models it opens")).to_contain_text(f"export SWITCHYARD_KEY={key}")
     until(lambda: ask(port) == 401 and ask(port, key) == 200, "the proxy asks for the key", 1)
 
     page.get_by_role("button", name="I have copied it").click()
@@ -82,6 +82,8 @@ def test_from_the_first_key_to_none(
     note = page.get_by_role("form", name=f"Revoke {name}")
     expect(note).to_contain_text("is answered 401")
     expect(note).to_contain_text("It is the last key.")
+    expect(note).to_contain_text("serves whoever reaches it, without a key")
+    expect(note).to_contain_text("one that other machines reach answers 401 to everybody")
     expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
     page.keyboard.press("Escape")
     expect(note).to_have_count(0)
@@ -90,9 +92,56 @@ def test_from_the_first_key_to_none(
     expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="No client keys yet")).to_be_visible()
+    expect(page.locator(".empty [role=status]")).to_contain_text(f"{name} is revoked")
+    expect(page.locator(".empty [role=status]")).to_contain_text("from now on no request needs one")
     until(lambda: ask(port) == 200, "without a key nobody is asked for one", 1)
     page.get_by_text("Revoked keys").click()
     expect(page.locator(".changes")).to_contain_text(f"{name} · {key[:9]}")
+
+
+def test_only_the_first_key_warns_of_what_it_does(open_page: Open, no_keys: Site) -> None:
+    no_keys.api("POST", "/client-keys", {"name": "website"})
+    page = open_page("/client-keys")
+    expect(page.locator("tr[data-key]")).to_have_count(1)
+    page.get_by_role("button", name="New client key").click()
+    expect(page.get_by_label("Name")).to_be_focused()
+    expect(page.get_by_role("note")).to_have_count(0)
+
+
+def test_a_fleets_page_shows_requests_as_the_proxy_wants_them(
+    open_page: Open, no_keys: Site, proxy: Proxy, new_fleet: Callable[..., str]
+) -> None:
+    """Open while the first key is made and the last one revoked, and opened in between."""
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    request, where = page.get_by_label("A request through the proxy"), page.locator("[data-key-needed]")
+    expect(request).to_contain_text(f"/v2/models/{name}")
+    assert "Authorization" not in request.inner_text()
+    expect(where).to_have_count(0)
+
+    made = no_keys.api("POST", "/client-keys", {"name": "website"})
+    for each in (page, open_page(f"/fleets/{name}")):
+        request = each.get_by_label("A request through the proxy")
+        expect(request).to_contain_text('-H "Authorization: Bearer $SWITCHYARD_KEY"')
+        expect(each.locator("[data-key-needed]")).to_contain_text(f"a client key that opens {name}")
+        expect(each.locator("[data-key-needed] a")).to_have_attribute("href", "/client-keys")
+    port = proxy.ready().port
+    until(lambda: ask(port) == 401, "the proxy asks for a key", 5)
+    command = through(request.inner_text(), proxy)
+    assert pasted(command) == "401"
+    assert pasted(f"export SWITCHYARD_KEY={made['key']}; {command}") == "503"  # nothing has passed a probe
+
+    no_keys.api("DELETE", f"/client-keys/{made['id']}")
+    expect(where).to_have_count(0)
+    expect(page.get_by_label("A request through the proxy")).not_to_contain_text("Authorization")
+
+
+def pasted(command: str) -> str:
+    """The status with which the proxy answers this line of a terminal."""
+    line = command.replace("curl ", "curl -s -o /dev/null -w '%{http_code}' ", 1)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_key_for_one_fleet_then_for_another(

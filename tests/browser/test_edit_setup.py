@@ -1,13 +1,16 @@
 """From an empty install to the first answer on one page, never reloaded: real conductor, probes and proxy."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
 from tests.server.rig import ROOT, Proxy, Replica
@@ -61,7 +64,7 @@ def pasted(command: str) -> str:
 
 
 def test_one_command_registers_turns_green_and_another_asks(
-    open_page: Open, behind: None, proxy: Proxy, server: Replica
+    open_page: Open, empty: Site, behind: None, proxy: Proxy, server: Replica
 ) -> None:
     page = open_page("/")
     expect(page.get_by_role("heading", name="No fleets yet")).to_be_visible(timeout=STEP_LIMIT_MS)
@@ -73,27 +76,45 @@ def test_one_command_registers_turns_green_and_another_asks(
     command = page.get_by_label("Register from a terminal")
     expect(command).to_contain_text("export TOKEN=sy_")
 
+    assert findings(page) == []
+
     assert '"name":"first-model"' in pasted(command.inner_text())
     expect(page.get_by_role("heading", name="first-model is registered")).to_be_visible(timeout=STEP_LIMIT_MS)
     expect(page.locator("[data-first]")).to_contain_text("checking")
     expect(page.locator("[data-trial]")).to_contain_text("503")
+    assert findings(page) == []
 
     server.health_status = 200
     expect(page.locator("[data-first] .state")).to_have_text("ready", timeout=STEP_LIMIT_MS)
     expect(page.get_by_role("heading", name="first-model takes requests")).to_be_visible()
-    request = page.get_by_label("A request through the proxy").inner_text()
-    address = request.split()[1]
-    answer = pasted(f"curl -s -f {request.removeprefix('curl').replace(address, proxied(proxy, address))}")
-    assert answer == "first"
+    request = page.get_by_label("A request through the proxy")
+    assert "Authorization" not in request.inner_text()
+    with client_key(empty) as key:
+        expect(request).to_contain_text('-H "Authorization: Bearer $SWITCHYARD_KEY"', timeout=STEP_LIMIT_MS)
+        expect(page.locator("[data-key-needed]")).to_contain_text("a client key that opens first-model")
+        assert findings(page) == []
+        command = through(request.inner_text(), proxy).replace("curl", "curl -s -f", 1)
+        assert pasted(f"export SWITCHYARD_KEY={key}\n{command}") == "first"
     expect(page.get_by_text("The first request has come through.")).to_be_visible(timeout=STEP_LIMIT_MS)
+    assert findings(page) == []
     page.get_by_role("button", name="Go to the overview").click()
     expect(page.locator("tr[data-fleet='first-model']")).to_be_visible()
     assert page.evaluate("window.neverReloaded")
 
 
-def proxied(proxy: Proxy, address: str) -> str:
+@contextmanager
+def client_key(site: Site) -> Iterator[str]:
+    """A key that opens every fleet, in force meanwhile: other tests' proxies must not ask for one."""
+    made = site.api("POST", "/client-keys", {"name": "first steps"})
+    try:
+        yield made["key"]
+    finally:
+        site.api("DELETE", f"/client-keys/{made['id']}")
+
+
+def through(command: str, proxy: Proxy) -> str:
     """The page names the port of the settings; this proxy listens where the kernel chose."""
-    return f"http://127.0.0.1:{proxy.port}/{address.split('/', 3)[3]}"
+    return re.sub(r"(curl http://127\.0\.0\.1):\d+", rf"\1:{proxy.port}", command)
 
 
 def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
@@ -103,10 +124,12 @@ def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
     page.get_by_label("Its URL").fill(server.url)
     page.get_by_role("button", name="Try").click()
     expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
+    assert findings(page) == []
     page.get_by_label("Model name").fill("Bad Name")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("is not a valid name")
     expect(page.get_by_label("Model name")).to_be_focused()
+    assert findings(page) == []
     page.get_by_label("Replica name").fill("Also Bad")
     page.get_by_label("Model name").fill("by-form")
     page.keyboard.press("Enter")
@@ -125,3 +148,4 @@ def test_a_viewer_is_told_who_can(open_page: Open, empty: Site, measuring: Measu
     page = open_page("/", user=LOOKER)
     expect(page.get_by_text("Your account may look, not change.")).to_be_visible()
     expect(page.get_by_role("textbox", name="Its URL")).to_have_count(0)
+    assert findings(page) == []

@@ -19,11 +19,11 @@ HASHES = {key_hash(salt_bytes(SALT), KEY.encode()): [ALL_FLEETS]}
 EFFECT_S = 1.0
 
 
-def ask(port: int, key: str = "") -> int:
+def ask(port: int, key: str = "", path: str = "/") -> int:
     """The status of one request on a connection of its own, which any worker may take."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
-        connection.request("GET", "/", headers={"Authorization": f"Bearer {key}"} if key else {})
+        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
         response = connection.getresponse()
         response.read()
         return response.status

@@ -2,15 +2,18 @@
 import { curl } from "../api.js";
 import { CheckEntry, TextEntry } from "../edit/fields.js";
 import { EditPanel } from "../edit/panel.js";
-import { html } from "../html.js";
+import { html, useEffect } from "../html.js";
+import { FirstKey } from "./empty.js";
 import { fleetField, PATH } from "./model.js";
 
 /** @param {{model: import("./model.js").KeysModel}} props */
 export function KeyForm({ model }) {
-  const { draft, panels } = model;
+  const { draft, panels, reading } = model;
   const body = model.body(draft);
+  useEffect(() => void model.readFleets(), []);
   return html`<${EditPanel} title="New client key" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
     command=${curl("POST", PATH, { ...body, name: body.name || "website" })}>
+    ${reading.list?.length === 0 && html`<${FirstKey} />`}
     <${KeyFields} draft=${draft} fleets=${model.fleets} />
   <//>`;
 }

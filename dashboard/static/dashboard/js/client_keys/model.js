@@ -1,5 +1,6 @@
 /** What the page of client keys does: make, change, revoke, each with what became of it. */
 import { Draft } from "../edit/draft.js";
+import { FocusBack } from "../edit/focus_back.js";
 import { everyPage } from "../edit/reading.js";
 import { plural } from "../format.js";
 
@@ -16,11 +17,6 @@ export const PATH = "/client-keys";
 /** Field of the form that stands for a fleet. @param {string} name */
 export function fleetField(name) {
   return `fleet ${name}`;
-}
-
-/** @param {string} pointer */
-function fieldOf(pointer) {
-  return pointer.split("/")[1] ?? "";
 }
 
 /** @param {{name: string, fleets: string[] | null} | null} one null: a new key */
@@ -40,7 +36,7 @@ export class KeysModel {
     this.reading = reading;
     this.panels = panels;
     this.changed = changed;
-    this.draft = new Draft("new-client-key", initial(null), changed, fieldOf);
+    this.draft = new Draft("new-client-key", initial(null), changed);
     /** Of the row that is open. @type {Draft | null} */
     this.row = null;
     /** The key of that row, and whether it is being changed or revoked. */
@@ -55,8 +51,7 @@ export class KeysModel {
     /** Read when asked for. @type {ClientKey[] | null} */
     this.revoked = null;
     this.revokedProblem = "";
-    /** @type {Element | null} */
-    this.opener = null;
+    this.focus = new FocusBack();
   }
 
   async readFleets() {
@@ -91,14 +86,13 @@ export class KeysModel {
   forget() {
     this.made = null;
     this.changed();
-    const button = document.querySelector("button[data-panel]");
-    if (button instanceof HTMLElement) button.focus();
+    this.panels.focusFirst();
   }
 
   /** @param {ClientKey} one @param {boolean} revoking */
   open(one, revoking) {
-    this.opener = document.activeElement;
-    this.row = new Draft(`client-key-${one.id}`, initial(one), this.changed, fieldOf);
+    this.focus.remember();
+    this.row = new Draft(`client-key-${one.id}`, initial(one), this.changed);
     this.editing = one.id;
     this.revoking = revoking;
     this.done = "";
@@ -109,7 +103,7 @@ export class KeysModel {
   close() {
     this.editing = 0;
     this.changed();
-    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+    this.focus.give();
   }
 
   async save() {
@@ -130,9 +124,9 @@ export class KeysModel {
     if (this.made?.id === one.id) this.made = null;
     this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.published)}`;
     this.#show([], one.id);
+    if (!this.reading.list?.length) this.done += ". It was the last key: from now on no request needs one, except where other machines reach the proxy";
     if (this.revoked) await this.readRevoked();
-    const button = document.querySelector("button[data-panel]");
-    if (button instanceof HTMLElement) button.focus();
+    this.panels.focusFirst();
   }
 
   /** At once, and then as the server has it. @param {ClientKey[]} rows new or changed @param {number} [gone] */

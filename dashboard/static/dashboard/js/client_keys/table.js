@@ -1,5 +1,6 @@
 /** One row a client key in force: how it begins, what it opens, who made it, and what can be done. */
 import { curl } from "../api.js";
+import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
@@ -58,7 +59,8 @@ function Change({ one, model }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   useEffect(() => form.current?.querySelector("input")?.focus(), []);
   const save = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.save());
-  return html`<form ref=${form} class="edit in-row" noValidate onSubmit=${save} onKeyDown=${leaving(model)} aria-label=${`Change ${one.name}`}>
+  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+  return html`<form ref=${form} class="edit in-row" noValidate onSubmit=${save} onKeyDown=${leave} aria-label=${`Change ${one.name}`}>
     <${KeyFields} draft=${draft} fleets=${model.fleets} />
     <div class="row"><button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
     ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
@@ -68,20 +70,9 @@ function Change({ one, model }) {
 
 /** @param {{one: ClientKey, model: import("./model.js").KeysModel, last: boolean}} props */
 function Revocation({ one, model, last }) {
-  const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
-  const revoke = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.revoke(one));
-  return html`<form class="edit in-row" onSubmit=${revoke} onKeyDown=${leaving(model)} aria-label=${`Revoke ${one.name}`}>
+  const { busy, problem } = /** @type {import("../edit/draft.js").Draft} */ (model.row);
+  return html`<${Confirm} action=${`Revoke ${one.name}`} busy=${busy} problem=${problem} confirm=${() => model.revoke(one)} close=${() => model.close()} command=${curl("DELETE", `${PATH}/${one.id}`)}>
     <p>Within a second every request that carries <code>${one.prefix}…</code> is answered 401. Whatever uses the key <b>${one.name}</b> (it opens ${opens(one)}) stops working until it has another one. It cannot be brought back.</p>
-    ${last && html`<p class="is-unready"><b>It is the last key.</b> After it is revoked, a proxy on an address of this machine serves whoever reaches it, without a key. Make another key first to keep it closed.</p>`}
-    <div class="row"><button ref=${button} class="danger" disabled=${draft.busy} aria-busy=${draft.busy}>Revoke ${one.name}</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
-    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
-    <${Copyable} label="The same as a command" text=${curl("DELETE", `${PATH}/${one.id}`)} />
-  </form>`;
-}
-
-/** @param {import("./model.js").KeysModel} model */
-function leaving(model) {
-  return (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+    ${last && html`<p class="is-unready"><b>It is the last key.</b> Within a second of revoking it, a proxy on an address of its own machine serves whoever reaches it, without a key; one that other machines reach answers 401 to everybody, unless it was started with <code>--open</code>. Make another key first to keep serving those who have one.</p>`}
+  <//>`;
 }

@@ -3,8 +3,10 @@ import { curl } from "../api.js";
 import { plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { Copyable } from "../parts/copyable.js";
+import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
+import { FocusBack } from "./focus_back.js";
 import { sent, SpeedFields } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
@@ -36,8 +38,7 @@ export class ReplicaEdits {
     /** The row whose form is open, and whether it is the one that removes. */
     this.open = "";
     this.removing = false;
-    /** @type {Element | null} */
-    this.opener = null;
+    this.focus = new FocusBack();
   }
 
   /** @param {any} settings of the replica, as the API answers them */
@@ -48,7 +49,7 @@ export class ReplicaEdits {
       const draft = new Draft(`edit-${name}`, valuesOf(settings), this.changed);
       this.drafts.set(name, { draft, trial: new Trial(draft, () => ({ fleet: this.fleet })) });
     }
-    this.opener = document.activeElement;
+    this.focus.remember();
     this.open = name;
     this.removing = false;
     this.classes.read();
@@ -58,7 +59,7 @@ export class ReplicaEdits {
   close() {
     this.open = "";
     this.changed();
-    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+    this.focus.give();
   }
 
   /** @param {boolean} removing */
@@ -122,19 +123,12 @@ export function EditReplica({ edits, replica, others }) {
 /** @param {{edits: ReplicaEdits, replica: import("../frames.js").ReplicaLive, others: number}} props */
 function RemoveReplica({ edits, replica, others }) {
   const { name, in_flight } = replica;
-  const { busy } = edits.actions.of(name);
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
-  const remove = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
+  const remove = async () => {
     if (await edits.actions.remove(name)) edits.close();
   };
-  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
   const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "goes" : "go"} on` : "No eligible replica is left: requests are answered with 503";
-  return html`<form class="edit in-row" aria-label=${`Remove ${name}`} onSubmit=${remove} onKeyDown=${leave}>
+  return html`<${Confirm} action=${`Remove ${name}`} busy=${edits.actions.of(name).busy} confirm=${remove} close=${() => edits.close()} back=${() => edits.remove(false)}
+    command=${curl("DELETE", `/fleets/${edits.fleet}/replicas/${name}`)}>
     <p>Removes <b>${name}</b> from ${edits.fleet}: its ${plural(in_flight, "request")} in flight ${in_flight === 1 ? "finishes" : "finish"}, nothing new goes there. ${left}. The model server goes on running.</p>
-    <div class="row"><button ref=${button} class="danger" disabled=${busy} aria-busy=${busy}>Remove ${name}</button>
-      <button type="button" onClick=${() => edits.remove(false)}>Back</button></div>
-    <${Copyable} label="The same as a command" text=${curl("DELETE", `/fleets/${edits.fleet}/replicas/${name}`)} />
-  </form>`;
+  <//>`;
 }

@@ -1,4 +1,5 @@
 /** Which of a page's forms is open. One at a time; closing it gives the focus back to what opened it. */
+import { FocusBack } from "./focus_back.js";
 
 export class Panels {
   /** @param {() => void} changed */
@@ -6,8 +7,7 @@ export class Panels {
     this.changed = changed;
     /** The open one's name, or "". */
     this.open = "";
-    /** @type {Element | null} */
-    this.opener = null;
+    this.focus = new FocusBack();
     for (const button of buttons()) button.addEventListener("click", () => this.toggle(button.dataset.panel ?? ""));
     this.#mark();
   }
@@ -21,7 +21,7 @@ export class Panels {
   /** @param {string} name */
   show(name) {
     // From one form to another it is still the first button that is gone back to.
-    if (!this.open) this.opener = document.activeElement;
+    if (!this.open) this.focus.remember();
     this.open = name;
     this.#mark();
     this.changed();
@@ -31,7 +31,12 @@ export class Panels {
     this.open = "";
     this.#mark();
     this.changed();
-    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+    this.focus.give();
+  }
+
+  /** To the header's first button: what had the focus is gone. */
+  focusFirst() {
+    buttons()[0]?.focus();
   }
 
   #mark() {

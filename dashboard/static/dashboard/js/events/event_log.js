@@ -22,15 +22,7 @@ export class EventLog {
   /** @param {(added: number) => void} changed `added`: new ones at the top since the last call */
   constructor(changed) {
     this.changed = changed;
-    /** Newest first. @type {Event[] | null} */
-    this.list = null;
-    /** Address of the older page; null: there is none. @type {string | null} */
-    this.next = null;
-    this.problem = "";
-    /** The filters are what is wrong. */
-    this.refused = false;
-    this.olderProblem = "";
-    this.readingOlder = false;
+    this.#forget();
     /** @type {"connecting" | "live" | "stale"} */
     this.liveness = "connecting";
     this.reason = "";
@@ -51,14 +43,21 @@ export class EventLog {
   /** Other filters: everything is read anew. @param {URLSearchParams} query */
   open(query) {
     this.query = query;
+    this.#forget();
+    this.generation++;
+    this.#refresh();
+  }
+
+  #forget() {
+    /** Newest first; null: not read yet. @type {Event[] | null} */
     this.list = null;
+    /** Address of the older page; null: there is none. @type {string | null} */
     this.next = null;
     this.problem = "";
+    /** The filters are what is wrong. */
     this.refused = false;
     this.olderProblem = "";
     this.readingOlder = false;
-    this.generation++;
-    this.#refresh();
   }
 
   ageMs() {

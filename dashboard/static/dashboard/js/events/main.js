@@ -1,8 +1,9 @@
 /** The events page: the timeline of everything, narrowed by filters that the address holds. */
 import { api, curl } from "../api.js";
 import { moment, plural } from "../format.js";
-import { html, render } from "../html.js";
+import { html } from "../html.js";
 import { showBadge } from "../live/badge.js";
+import { place, show } from "../live/drawing.js";
 import { Banner } from "../parts/banner.js";
 import { Copyable } from "../parts/copyable.js";
 import { searchField } from "../parts/search.js";
@@ -15,7 +16,6 @@ import { keepingPlace, reading, walk } from "./reading_place.js";
 import { zoneWords } from "./times.js";
 
 const TYPED_MS = 250;
-const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 const field = /** @type {HTMLInputElement} */ (document.querySelector("[data-search]"));
 const log = new EventLog(changed);
 const audit = new Audit(draw);
@@ -24,7 +24,6 @@ const filters = new Filters(opened);
 let fleets = [];
 /** New ones above what is being read. */
 let above = 0;
-let skeleton = true;
 let timer = 0;
 
 function opened() {
@@ -43,10 +42,7 @@ function changed(added) {
 }
 
 function draw() {
-  if (skeleton && !log.list && !log.problem) return; // the skeleton stays
-  if (skeleton) place.replaceChildren();
-  skeleton = false;
-  render(html`<${Page} />`, place);
+  show(Page, Boolean(log.list || log.problem));
 }
 
 function Page() {

@@ -1,22 +1,13 @@
 /** Requests to this fleet and changes to it, as lines for a terminal. */
-import { curl, quoted } from "../api.js";
+import { curl } from "../api.js";
 import { html } from "../html.js";
 import { Copyable } from "../parts/copyable.js";
+import { ProxyRequest } from "../parts/proxy_request.js";
 
-/** @param {{fleet: string, protocol: string, proxyUrl: string}} props */
-export function SendRequest({ fleet, protocol, proxyUrl }) {
+/** @param {{fleet: import("../parts/proxy_request.js").Fleet, proxyUrl: string, keyed: boolean}} props */
+export function SendRequest({ fleet, proxyUrl, keyed }) {
   return html`<section class="panel" aria-labelledby="send-title"><h2 id="send-title">Send it a request</h2>
-    <${Copyable} label="A request through the proxy" text=${request(fleet, protocol, proxyUrl)} /></section>`;
-}
-
-/** @param {string} fleet @param {string} protocol @param {string} proxyUrl */
-export function request(fleet, protocol, proxyUrl) {
-  if (protocol === "openai") {
-    const body = { model: fleet, messages: [{ role: "user", content: "Hello" }], max_tokens: 16 };
-    return `curl ${proxyUrl}/v1/chat/completions \\\n  --json ${quoted(JSON.stringify(body))}`;
-  }
-  if (protocol === "open-inference") return `curl ${proxyUrl}/v2/models/${fleet}`;
-  return `curl ${proxyUrl}/fleets/${fleet}/`;
+    <${ProxyRequest} proxyUrl=${proxyUrl} fleet=${fleet} keyed=${keyed} /></section>`;
 }
 
 /** The newest action of a row, or the one that would drain the first. @param {{actions: import("./row_actions.js").RowActions, first: string}} props */

@@ -6,7 +6,9 @@ import { ReplicaEdits } from "../edit/edit_replica.js";
 import { Panels } from "../edit/panels.js";
 import { RegisterReplica, Registration } from "../edit/register_replica.js";
 import { html } from "../html.js";
-import { LivePage, place } from "../live/live_page.js";
+import { place } from "../live/drawing.js";
+import { KeysInForce } from "../live/keys_in_force.js";
+import { LivePage } from "../live/live_page.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Banner } from "../parts/banner.js";
 import { NothingMeasured } from "../parts/nothing_measured.js";
@@ -30,6 +32,7 @@ const actions = new RowActions(fleet, draw, (name) => model.settings.get(name));
 const registration = new Registration(fleet, () => [...model.settings.keys()], draw);
 const edits = new ReplicaEdits(fleet, actions, registration.classes, draw);
 const settings = new FleetSettings(fleet, draw);
+const keys = new KeysInForce(draw);
 const panels = new Panels(opened);
 
 function opened() {
@@ -55,7 +58,7 @@ function Fleet() {
       </div>
       <aside class="aside" aria-label="Policy and requests">
         <${PolicyPanel} policy=${policy} />
-        <${SendRequest} fleet=${fleet} protocol=${protocol} proxyUrl=${proxyUrl} />
+        <${SendRequest} fleet=${{ name: fleet, protocol }} proxyUrl=${proxyUrl} keyed=${keys.any} />
       </aside>
     </div>`;
 }

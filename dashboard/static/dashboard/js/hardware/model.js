@@ -1,5 +1,6 @@
 /** What the page of hardware classes does: create, change, delete, each with what became of it. */
 import { Draft, numeric } from "../edit/draft.js";
+import { FocusBack } from "../edit/focus_back.js";
 
 export const PATH = "/hardware-classes";
 
@@ -22,8 +23,7 @@ export class HardwareModel {
     this.deleting = false;
     /** What became of the last change: class → words. @type {{name: string, text: string} | null} */
     this.done = null;
-    /** @type {Element | null} */
-    this.opener = null;
+    this.focus = new FocusBack();
   }
 
   body() {
@@ -44,7 +44,7 @@ export class HardwareModel {
     if (this.editing !== one.name || !this.row) {
       this.row = new Draft(`hardware-${one.name}`, { weight: String(one.weight) }, this.changed);
     }
-    this.opener = document.activeElement;
+    this.focus.remember();
     this.editing = one.name;
     this.deleting = deleting;
     this.row.problem = "";
@@ -54,7 +54,7 @@ export class HardwareModel {
   close() {
     this.editing = "";
     this.changed();
-    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+    this.focus.give();
   }
 
   async save() {
@@ -71,6 +71,7 @@ export class HardwareModel {
     if (!(await row?.send("DELETE", `${PATH}/${editing}`))) return;
     this.editing = "";
     this.done = { name: "", text: `${editing} is deleted.` };
+    this.panels.focusFirst();
     await this.reading.read();
   }
 

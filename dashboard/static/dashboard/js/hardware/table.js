@@ -1,5 +1,6 @@
 /** One row a hardware class: weight, how many replicas use it, and what can be done. */
 import { curl } from "../api.js";
+import { Confirm } from "../edit/confirm.js";
 import { plural, weight as written } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
@@ -48,7 +49,8 @@ function Weight({ one, model }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => field.current?.select(), []);
   const save = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), model.save());
-  return html`<form class="stack" noValidate onSubmit=${save} onKeyDown=${leaving(model)}>
+  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+  return html`<form class="stack" noValidate onSubmit=${save} onKeyDown=${leave}>
     <div class="notes">
       <label>Weight <input ref=${field} id=${`${draft.id}-weight`} class="short" inputmode="decimal" value=${draft.values.weight} disabled=${draft.busy}
         aria-invalid=${Boolean(draft.errors.weight)} onInput=${(/** @type {any} */ event) => draft.set("weight", event.target.value)} /></label>
@@ -62,23 +64,10 @@ function Weight({ one, model }) {
 
 /** @param {{one: HardwareClass, model: import("./model.js").HardwareModel}} props */
 function Deletion({ one, model }) {
-  const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
-  const remove = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), model.remove());
-  return html`<form class="stack" onSubmit=${remove} onKeyDown=${leaving(model)}>
-    <div class="notes">
-      <span>${one.replicas ? html`<b>${plural(one.replicas, "replica")}</b> ${one.replicas === 1 ? "uses" : "use"} it: deleting is refused until none does.` : `Deletes the hardware class ${one.name}. No replica uses it, so no weight changes.`}</span>
-      <button ref=${button} class="danger" disabled=${draft.busy} aria-busy=${draft.busy}>Delete ${one.name}</button><button type="button" onClick=${() => model.close()}>Cancel</button>
-    </div>
-    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
-    <${Copyable} label="The same as a command" text=${curl("DELETE", `${PATH}/${one.name}`)} />
-  </form>`;
-}
-
-/** @param {import("./model.js").HardwareModel} model */
-function leaving(model) {
-  return (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+  const { busy, problem } = /** @type {import("../edit/draft.js").Draft} */ (model.row);
+  return html`<${Confirm} action=${`Delete ${one.name}`} busy=${busy} problem=${problem} confirm=${() => model.remove()} close=${() => model.close()} command=${curl("DELETE", `${PATH}/${one.name}`)}>
+    <p>${one.replicas ? html`<b>${plural(one.replicas, "replica")}</b> ${one.replicas === 1 ? "uses" : "use"} it: deleting is refused until none does.` : `Deletes the hardware class ${one.name}. No replica uses it, so no weight changes.`}</p>
+  <//>`;
 }
 
 export function NoHardware() {

@@ -2,14 +2,11 @@
 import { markersOf } from "../charts/markers.js";
 import { chosenRange } from "../charts/range.js";
 import { plural } from "../format.js";
-import { html, render } from "../html.js";
 import { searchField } from "../parts/search.js";
 import { showBadge } from "./badge.js";
+import { show } from "./drawing.js";
 import { Events } from "./events.js";
 import { Feed } from "./feed.js";
-
-/** Where the page is drawn; its data attributes are what the server says of it. */
-export const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 
 /**
  * What a page knows; `signature` changes whenever an event is to be expected.
@@ -28,7 +25,6 @@ export class LivePage {
   search = "";
   /** @type {Own | null} */
   #own = null;
-  #skeleton = true;
 
   /** @param {string} path of the WebSocket @param {string | null} fleet whose events are read; null: of all */
   constructor(path, fleet) {
@@ -52,10 +48,7 @@ export class LivePage {
   }
 
   draw() {
-    if (!this.#own || this.feed.liveness === "connecting") return; // the skeleton stays
-    if (this.#skeleton) place.replaceChildren();
-    this.#skeleton = false;
-    render(html`<${this.#own.content} />`, place);
+    if (this.#own) show(this.#own.content, this.feed.liveness !== "connecting");
   }
 
   /** What a chart of these numbers needs besides its kind. @param {import("./series.js").Series} series */

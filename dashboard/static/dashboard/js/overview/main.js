@@ -4,7 +4,9 @@ import { LATENCY, REQUESTS } from "../charts/kinds.js";
 import { CreateFleet, NewFleet } from "../edit/create_fleet.js";
 import { Panels } from "../edit/panels.js";
 import { html } from "../html.js";
-import { LivePage, place } from "../live/live_page.js";
+import { place } from "../live/drawing.js";
+import { KeysInForce } from "../live/keys_in_force.js";
+import { LivePage } from "../live/live_page.js";
 import { Banner } from "../parts/banner.js";
 import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
@@ -22,6 +24,7 @@ const { events, feed } = page;
 const model = new OverviewModel();
 const { proxyUrl = "", tokensUrl = "" } = place.dataset;
 const setup = new Setup(page.draw);
+const keys = new KeysInForce(page.draw);
 const newFleet = new NewFleet(page.draw);
 const panels = new Panels(() => {
   if (panels.open === "new") newFleet.read();
@@ -37,7 +40,7 @@ function Numbers() {
   if (!frame) {
     return html`<${NothingMeasured}>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.<//>`;
   }
-  if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} /><${Workers} frame=${frame} />`;
+  if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} keyed=${keys.any} /><${Workers} frame=${frame} />`;
   const chart = page.chart(model.series);
   return html`
     <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [])} />

@@ -2,14 +2,17 @@
 import { SelectEntry, TextEntry } from "../edit/fields.js";
 import { PROTOCOLS } from "../edit/fleet_fields.js";
 import { TrialWords } from "../edit/trial.js";
-import { request } from "../fleet/commands.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
+import { ProxyRequest } from "../parts/proxy_request.js";
 import { State } from "../parts/state.js";
 
-/** @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, proxyUrl: string, tokensUrl: string}} props */
-export function FirstSteps({ setup, frame, proxyUrl, tokensUrl }) {
+/**
+ * @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, proxyUrl: string, tokensUrl: string, keyed: boolean}} props
+ *   `keyed`: requests need a client key
+ */
+export function FirstSteps({ setup, frame, proxyUrl, tokensUrl, keyed }) {
   const registered = Boolean(setup.fleet);
   const ready = setup.ready();
   const summary = frame.fleets.find((one) => one.name === setup.fleet);
@@ -21,7 +24,7 @@ export function FirstSteps({ setup, frame, proxyUrl, tokensUrl }) {
         ${registered ? html`<p>Fleet <a href=${`/fleets/${setup.fleet}`}>${setup.fleet}</a> is there${summary ? "" : "; the next frame will show it"}.</p>` : MAY_CHANGE ? html`<${Registering} setup=${setup} tokensUrl=${tokensUrl} />` : html`<${OnlyLooking} setup=${setup} />`}
       <//>
       <${Step} number="2" title=${ready ? "Its probe passes" : "Wait for its first passed probe"} done=${ready}>${registered ? html`<${Waiting} setup=${setup} />` : html`<p class="muted" role="status"><span class="pulse" aria-hidden="true"></span>Waiting for the first replica … This page shows it as soon as it is registered.</p>`}<//>
-      <${Step} number="3" title="Send a request" done=${setup.answered(frame)}>${ready ? html`<${Send} setup=${setup} frame=${frame} summary=${summary} proxyUrl=${proxyUrl} />` : html`<p class="muted">The command stands here once a replica is ready.</p>`}<//>
+      <${Step} number="3" title="Send a request" done=${setup.answered(frame)}>${ready ? html`<${Send} setup=${setup} frame=${frame} summary=${summary} proxyUrl=${proxyUrl} keyed=${keyed} />` : html`<p class="muted">The command stands here once a replica is ready.</p>`}<//>
     </ol>
   </section>`;
 }
@@ -83,9 +86,10 @@ function Waiting({ setup }) {
       ${seen.fits && html`<span class="muted">Change the probe on <a href=${`/fleets/${fleet}`}>the fleet's page</a>: ${seen.fits.words}.</span>`}</div>`}`;
 }
 
-/** @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, summary: import("../frames.js").FleetSummary | undefined, proxyUrl: string}} props */
-function Send({ setup, frame, summary, proxyUrl }) {
-  return html`<${Copyable} label="A request through the proxy" text=${request(setup.fleet, summary?.protocol ?? setup.draft.text("protocol"), proxyUrl)} />
+/** @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, summary: import("../frames.js").FleetSummary | undefined, proxyUrl: string, keyed: boolean}} props */
+function Send({ setup, frame, summary, proxyUrl, keyed }) {
+  const fleet = { name: setup.fleet, protocol: summary?.protocol ?? setup.draft.text("protocol") };
+  return html`<${ProxyRequest} proxyUrl=${proxyUrl} fleet=${fleet} keyed=${keyed} />
     ${!frame.workers.length && html`<p class="problem">No proxy reports: is one running? <code>python -m routing</code></p>`}
     <p role="status">${setup.answered(frame) ? html`<${State} state="ready" word="answered" /> The first request has come through.` : html`<span class="muted"><span class="pulse" aria-hidden="true"></span>Waiting for the first request …</span>`}</p>`;
 }

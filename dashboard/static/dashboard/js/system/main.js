@@ -1,6 +1,7 @@
 /** The system page: what Switchyard itself is made of, and how each part is. Asks the API, so it works without Redis. */
-import { html, render } from "../html.js";
+import { html } from "../html.js";
 import { showBadge } from "../live/badge.js";
+import { show } from "../live/drawing.js";
 import { Poll } from "../live/poll.js";
 import { Banner } from "../parts/banner.js";
 import { searchField } from "../parts/search.js";
@@ -12,17 +13,11 @@ import { Proxies } from "./proxies.js";
 const EVERY_MS = 2000;
 const TITLES = { calm: "All is well", notice: "Worth knowing", warn: "Look at this", bad: "Something does not work" };
 
-const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 let search = "";
-let skeleton = true;
 const poll = new Poll("/system", EVERY_MS, draw);
 
 function draw() {
-  if (skeleton && (poll.data || poll.failures)) {
-    place.replaceChildren();
-    skeleton = false;
-  }
-  if (!skeleton) render(html`<${System} />`, place);
+  show(System, Boolean(poll.data || poll.failures));
 }
 
 function System() {

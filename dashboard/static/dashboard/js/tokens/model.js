@@ -1,5 +1,6 @@
 /** What the page of API tokens does: make and revoke, each with what became of it. */
 import { Draft } from "../edit/draft.js";
+import { FocusBack } from "../edit/focus_back.js";
 
 export const PATH = "/tokens";
 
@@ -24,8 +25,7 @@ export class TokensModel {
     /** Of a token that was just made: with the token itself. @type {Made | null} */
     this.made = null;
     this.done = "";
-    /** @type {Element | null} */
-    this.opener = null;
+    this.focus = new FocusBack();
   }
 
   async create() {
@@ -43,12 +43,12 @@ export class TokensModel {
   forget() {
     this.made = null;
     this.changed();
-    this.#focusFirst();
+    this.panels.focusFirst();
   }
 
   /** @param {Token} one */
   open(one) {
-    this.opener = document.activeElement;
+    this.focus.remember();
     this.revoking = one.id;
     this.row.reset({});
   }
@@ -56,7 +56,7 @@ export class TokensModel {
   close() {
     this.revoking = 0;
     this.changed();
-    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus();
+    this.focus.give();
   }
 
   /** @param {Token} one */
@@ -68,11 +68,6 @@ export class TokensModel {
     this.reading.list = (this.reading.list ?? []).filter((other) => other.id !== one.id);
     this.changed();
     await this.reading.read();
-    this.#focusFirst();
-  }
-
-  #focusFirst() {
-    const button = document.querySelector("button[data-panel]");
-    if (button instanceof HTMLElement) button.focus();
+    this.panels.focusFirst();
   }
 }

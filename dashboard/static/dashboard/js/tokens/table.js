@@ -1,9 +1,9 @@
 /** One row an API token: how it begins, whose it is, when it was used, and revoking it. */
 import { curl } from "../api.js";
+import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
 import { matches } from "../parts/search.js";
 import { PATH } from "./model.js";
 
@@ -54,16 +54,9 @@ function When({ at, recent = false }) {
 
 /** @param {{one: Token, model: import("./model.js").TokensModel}} props */
 function Revocation({ one, model }) {
-  const draft = model.row;
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
-  const revoke = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.revoke(one));
-  const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
+  const { busy, problem } = model.row;
   const used = one.last_used_at ? `It was last used ${moment(new Date(one.last_used_at))}.` : "It has never been used.";
-  return html`<form class="edit in-row" onSubmit=${revoke} onKeyDown=${leave} aria-label=${`Revoke ${one.name} of ${one.user}`}>
+  return html`<${Confirm} action=${`Revoke ${one.name}`} of=${` of ${one.user}`} busy=${busy} problem=${problem} confirm=${() => model.revoke(one)} close=${() => model.close()} command=${curl("DELETE", `${PATH}/${one.id}`)}>
     <p>From now on the API answers 401 to <code>${one.prefix}…</code>. Whatever uses the token <b>${one.name}</b> of ${one.user} stops working until it has another one. ${used} It cannot be brought back.</p>
-    <div class="row"><button ref=${button} class="danger" disabled=${draft.busy} aria-busy=${draft.busy}>Revoke ${one.name}</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
-    ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
-    <${Copyable} label="The same as a command" text=${curl("DELETE", `${PATH}/${one.id}`)} />
-  </form>`;
+  <//>`;
 }

@@ -1,0 +1,50 @@
+/** A page of one list that the API has: read every few seconds, searched, and added to by a form. */
+import { Panels } from "../edit/panels.js";
+import { Reading } from "../edit/reading.js";
+import { html } from "../html.js";
+import { searchField } from "../parts/search.js";
+import { show } from "./drawing.js";
+
+/**
+ * What one page has of its own. `form`: makes a new one. `table`: the rows; `empty`: says so, and what to do.
+ * `above`, `below`: around them. @typedef {{form: () => any, table: (list: any[]) => any, empty: () => any,
+ *   above?: () => any, below?: () => any}} Own
+ */
+
+export class ListPage {
+  /** What is in the search field. */
+  search = "";
+  /** @type {Own | null} */
+  #own = null;
+
+  /** @param {string} path of the list, below /api/v1 @param {string} what it lists, in words: "API tokens" */
+  constructor(path, what) {
+    this.what = what;
+    this.draw = this.draw.bind(this);
+    this.reading = new Reading(path, this.draw);
+    this.panels = new Panels(this.draw);
+  }
+
+  /** From here on the page lives. @param {Own} own */
+  start(own) {
+    this.#own = own;
+    searchField({ changed: (words) => ((this.search = words), this.draw()) });
+    this.reading.start();
+  }
+
+  draw() {
+    const { list, problem } = this.reading;
+    if (this.#own) show(this.#page, Boolean(list || problem));
+  }
+
+  /** One component for as long as the page lives: another one would be drawn from nothing. */
+  #page = () => {
+    const { list, problem } = this.reading;
+    const { form, table, empty, above, below } = /** @type {Own} */ (this.#own);
+    return html`${problem && html`<p class="panel problem" role="alert">The ${this.what} could not be read: ${problem}${list && " Shown is what was read last."} Trying again.</p>`}
+      ${above?.()}
+      ${this.panels.open === "new" && form()}
+      ${list && (list.length ? table(list) : empty())}
+      ${list && below?.()}`;
+  };
+}
