@@ -45,6 +45,7 @@ def make(page: Page, name: str) -> str:
     warning = page.get_by_role("note")
     expect(warning).to_contain_text("closes the proxy to all who have none")
     expect(warning).to_contain_text("Within a second of its creation every proxy answers 401")
+    expect(page.get_by_role("heading", name="No client keys yet")).to_have_count(0)
     expect(warning).to_contain_text("to every fleet and from every client, those that are served now too")
     page.keyboard.type(name)
     page.keyboard.press("Enter")
@@ -62,6 +63,7 @@ def test_from_the_first_key_to_none(
     assert ask(port) == 200
 
     key = make(page, name)
+    expect(page.get_by_role("heading", name=f"Client key {name} is made")).to_be_focused()
     assert re.fullmatch("sy-[0-9a-f]{48}", key)
     expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
     expect(page.locator(".edit")).to_contain_text("From now on every request needs a key.")

@@ -78,8 +78,8 @@ export class KeysModel {
     this.draft.reset();
     this.made = answer.data;
     this.done = "";
+    this.panels.close(); // first, for what is drawn next takes the focus
     this.#show([answer.data]);
-    this.panels.close();
   }
 
   /** The key itself leaves the page. */

@@ -11,7 +11,7 @@ import { byDay, dayOf, timeOfDay, utc } from "./times.js";
 export function Days({ list, audit }) {
   const now = new Date();
   return html`${byDay(list).map(({ day, when, list: events }) => html`<section class="day" key=${day} aria-label=${dayOf(when, now)}>
-    <h2><time datetime=${events[0].at.slice(0, 10)}>${dayOf(when, now)}</time> <span class="muted">${plural(events.length, "event")} read</span></h2>
+    <h2><time datetime=${events[0].at.slice(0, 10)}>${dayOf(when, now)}</time> <span class="muted">${plural(events.length, "event")} shown</span></h2>
     <ol class="panel events">${events.map((event) => html`<${Line} key=${event.id} event=${event} audit=${audit} />`)}</ol>
   </section>`)}`;
 }

@@ -40,11 +40,12 @@ export class ListPage {
   /** One component for as long as the page lives: another one would be drawn from nothing. */
   #page = () => {
     const { list, problem } = this.reading;
+    const adding = this.panels.open === "new";
     const { form, table, empty, above, below } = /** @type {Own} */ (this.#own);
     return html`${problem && html`<p class="panel problem" role="alert">The ${this.what} could not be read: ${problem}${list && " Shown is what was read last."} Trying again.</p>`}
       ${above?.()}
-      ${this.panels.open === "new" && form()}
-      ${list && (list.length ? table(list) : empty())}
+      ${adding && form()}
+      ${list && (list.length ? table(list) : !adding && empty())}
       ${list && below?.()}`;
   };
 }
