@@ -1,0 +1,99 @@
+"""What is done with each command of the pages: how it is run, or why it is not."""
+
+from tests.docs.blocks import Command, commands
+
+ENGINE = "needs a Docker engine; tests/deploy runs each service's command and health check without one"
+MACHINE = "changes the machine: users, units, services"
+CHECKOUT = "changes the checkout"
+NOT_HERE = "needs a model server that is not installed with the tests"
+
+NOT_RUN: dict[tuple[str, str], str] = {
+    ("README.md", "make up"): "tests/system starts all that it starts, without make",
+    ("README.md", "make test"): "is what runs these tests",
+    ("docs/backup.md", "docker compose"): ENGINE,
+    ("docs/production.md", "docker compose"): ENGINE,
+    ("docs/production.md", "useradd"): MACHINE,
+    ("docs/production.md", "runuser"): MACHINE,
+    ("docs/production.md", "systemctl"): f"{MACHINE}; tests/deploy runs what the units start",
+    ("docs/servers/llama-cpp.md", "llama-server"): f"{NOT_HERE}; tests/servers runs llama.cpp from a package",
+    ("docs/servers/mlserver.md", "pip install"): "the tests have MLServer from a lock of their own",
+    ("docs/servers/mlserver.md", "mlserver start"): "tests/servers runs it, with models that it makes",
+    ("docs/servers/ollama.md", "OLLAMA_HOST="): NOT_HERE,
+    ("docs/servers/ollama.md", "ollama pull"): NOT_HERE,
+    ("docs/servers/sglang.md", "python -m sglang"): NOT_HERE,
+    ("docs/servers/tgi.md", "docker run"): NOT_HERE,
+    ("docs/servers/triton.md", "docker run"): NOT_HERE,
+    ("docs/servers/vllm.md", "vllm serve"): NOT_HERE,
+    ("docs/upgrade.md", "git"): CHECKOUT,
+    ("docs/upgrade.md", "make install"): CHECKOUT,
+    ("docs/upgrade.md", "docker compose"): ENGINE,
+    ("docs/upgrade.md", "systemctl"): MACHINE,
+    ("docs/upgrade.md", ".venv/bin/python manage.py migrate controlplane"): (
+        "would take the running stack's tables back; tests/deploy/test_rollback.py takes back every migration"
+    ),
+}
+"""(page, how the command begins) → why it is not run."""
+
+FOREGROUND: dict[tuple[str, str], str] = {
+    ("README.md", ".venv/bin/python -m routing --fleets"): "listening on",
+    ("docs/proxy.md", "python -m routing --fleets"): "listening on",
+    ("docs/proxy.md", "python -m routing --redis"): "listening on",
+    ("docs/servers/scikit-learn.md", "python -m examples.digits.server"): "is trained",
+}
+"""These run until they are stopped: each is run by itself until it has said this."""
+
+ON_POSTGRES = {
+    ("docs/backup.md", "SWITCHYARD_DATABASE_URL=postgresql"),
+    ("docs/upgrade.md", "createdb"),
+    ("docs/upgrade.md", "export SWITCHYARD_DATABASE_URL=postgresql"),
+    ("docs/upgrade.md", ".venv/bin/python manage.py restore before-upgrade.backup"),
+}
+"""Run after their page's others, with a PostgreSQL of the tests."""
+
+RUN_ELSEWHERE = {"docs/api.md": "tests/controlplane/test_documents.py"}
+"""Pages whose every command another test runs."""
+
+
+def is_among(command: Command, places: set[tuple[str, str]]) -> bool:
+    return any(command.page == page and command.text.startswith(begin) for page, begin in places)
+
+
+def reason_not_run(command: Command) -> str:
+    """Empty: it is run."""
+    found = [
+        reason
+        for (page, begin), reason in NOT_RUN.items()
+        if command.page == page and command.text.startswith(begin)
+    ]
+    return found[0] if found else ""
+
+
+def run_on_postgres() -> list[Command]:
+    return [command for command in commands() if is_among(command, ON_POSTGRES)]
+
+
+def run_in_foreground() -> list[Command]:
+    return [command for command in commands() if is_among(command, set(FOREGROUND))]
+
+
+def run_in_order() -> list[Command]:
+    """All others that are run here, page by page."""
+    apart = {*run_on_postgres(), *run_in_foreground()}
+    return [
+        command
+        for command in commands()
+        if command.page not in RUN_ELSEWHERE and command not in apart and not reason_not_run(command)
+    ]
+
+
+def report() -> str:
+    """How many commands tests run, and of each other why not."""
+    every = commands()
+    left_out = [(command, reason) for command in every if (reason := reason_not_run(command))]
+    lines = [
+        f"tests run {len(every) - len(left_out)} of {len(every)} commands of README.md and docs/; not run:"
+    ]
+    for command, reason in left_out:
+        lines.append(f"  {command.page}: {command.text.splitlines()[0][:60]} … {reason}")
+    lines += [f"  (all of {page} are run by {test})" for page, test in RUN_ELSEWHERE.items()]
+    return "\n".join(lines)
