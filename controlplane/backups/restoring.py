@@ -1,4 +1,9 @@
-"""File → database, and a new epoch: proxies know later tables than the one that comes back."""
+"""File → database, and a new epoch: proxies know later tables than the one that comes back.
+
+Nothing is sent to proxies from here, because the database need not be the one that they are routed by: a
+restore into another one is how a backup is tried out. The conductor that runs on the database sends its
+table, as it sends everything that Redis lacks.
+"""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -12,7 +17,7 @@ from django.db import DatabaseError, connection, models, transaction
 from django.db.migrations.executor import MigrationExecutor
 from redis.exceptions import RedisError
 
-from controlplane import epochs, publisher
+from controlplane import epochs
 from controlplane.backups import file as backup_file
 from controlplane.backups import tables
 from controlplane.backups.file import BackupError, Head, Row
@@ -28,8 +33,6 @@ class Restored(NamedTuple):
     epoch: int
     same_key: bool
     """False: API tokens and client keys of the backup are not known under this installation's secret key."""
-    published: bool
-    """False: Redis is away; proxies get the table when the conductor reaches it."""
 
 
 def check(file: Path) -> tuple[Head, int]:
@@ -63,9 +66,9 @@ def restore(file: Path, *, replace: bool, actor: str) -> Restored:
     except (DatabaseError, ValidationError, LookupError, TypeError, ValueError) as error:
         raise BackupError(f"{file} cannot be loaded, and nothing was changed: {error}") from error
     call_command("migrate", interactive=False, verbosity=0)
-    text = f"Restored from the backup of {head.made_at[:19]} UTC; the table is sent as epoch {epoch}."
+    text = f"Restored from the backup of {head.made_at[:19]} UTC; its table is epoch {epoch}."
     events.record(Event.Kind.SYSTEM, text, actor=actor)
-    return Restored(head, rows, epoch, head.key_check == key_check(), _publish())
+    return Restored(head, rows, epoch, head.key_check == key_check())
 
 
 def _refuse_newer(file: Path, head: Head) -> None:
@@ -155,11 +158,3 @@ def _newest_in_redis() -> int:
         return epochs.newest_in_redis()
     except RedisError:
         return 0
-
-
-def _publish() -> bool:
-    try:
-        publisher.publish_all()
-    except RedisError:
-        return False
-    return True

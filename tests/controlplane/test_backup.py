@@ -20,6 +20,7 @@ from controlplane import publisher
 from controlplane.backups import tables
 from controlplane.models import Event, Fleet, PolicyRevision, Replica, TableState
 from controlplane.services import fleets, policies, replicas, tokens
+from routing.contract import redis_keys
 from routing.contract.table import Version
 from tests.controlplane.conftest import LLM
 from tests.server.rig import ROOT, Proxy, until
@@ -98,6 +99,7 @@ def test_a_running_proxy_takes_the_restored_table_though_it_knew_a_later_one(
     until(lambda: set(proxy.status()["fleets"]) == {"llm", "late"}, "the proxy knows both")
     assert set(proxy.replicas("llm")) == {"a", "b", "late"}
     restore(backup, "--replace", capture=capsys)
+    publisher.publish_all()  # as the conductor does each second
     until(lambda: set(proxy.status()["fleets"]) == {"llm"}, "the later fleet is gone")
     until(lambda: set(proxy.replicas("llm")) == {"a", "b"}, "and the later replica")
     state = TableState.objects.get()
@@ -251,6 +253,23 @@ def test_a_backup_goes_into_an_empty_database_of_either_kind_and_back(
     assert "as epoch" in said
     assert manage(last, tmp_path, "dump") == manage(sqlite, tmp_path, "dump")
     assert "llm" in manage(last, tmp_path, "dump")
+
+
+def test_trying_a_backup_out_in_another_database_leaves_live_traffic_alone(
+    backup: Path, tmp_path: Path, empty_database_url: Callable[[], str], redis_client: Any
+) -> None:
+    fleets.create({"name": "young", "protocol": "generic"}, "tests")
+
+    def in_redis() -> dict[bytes, Any]:
+        keys = [redis_keys.MANIFEST.encode(), *redis_client.keys(redis_keys.fleet_key("*"))]
+        return {key: redis_client.hgetall(key) for key in keys}
+
+    before = in_redis()
+    assert redis_keys.fleet_key("young").encode() in before
+    other = empty_database_url()
+    assert "as epoch 2." in manage(other, tmp_path, "restore", str(backup))
+    assert in_redis() == before
+    assert "young" not in manage(other, tmp_path, "dump")
 
 
 def test_an_older_schema_is_restored_as_it_was_and_then_migrated(

@@ -14,7 +14,8 @@ from controlplane.backups.restoring import check, restore
 class Command(BaseCommand):
     requires_system_checks: list[str] = []  # the database may be as empty as on the first day
     help = (
-        "Loads a backup into an empty database, and has proxies take its table. --replace empties it first."
+        "Loads a backup into an empty database; --replace empties it first. Proxies take its table when the "
+        "conductor runs on that database."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -40,8 +41,9 @@ class Command(BaseCommand):
                 "The backup was made under another secret key: its API tokens and client keys are not known "
                 "here. Set SWITCHYARD_SECRET_KEY to the old one, or make new ones. Passwords work."
             )
-        if not done.published:
-            self.stdout.write("Redis is away: the conductor sends the table when it is back.")
+        self.stdout.write(
+            "Proxies take its table from the conductor that runs on this database, within a second."
+        )
 
     def check_file(self, file: Path) -> None:
         try:
