@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import findings
 from tests.browser.site import LOOKER, Site
 from tests.browser.test_edit_setup import through
 from tests.server.rig import Proxy, until
@@ -66,6 +67,7 @@ def test_from_the_first_key_to_none(
     expect(page.get_by_role("heading", name=f"Client key {name} is made")).to_be_focused()
     assert re.fullmatch("sy-[0-9a-f]{48}", key)
     expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
+    assert findings(page) == []
     expect(page.locator(".edit")).to_contain_text("From now on every request needs a key.")
     expect(page.get_by_label("Which models it opens")).to_contain_text(f"export SWITCHYARD_KEY={key}")
     until(lambda: ask(port) == 401 and ask(port, key) == 200, "the proxy asks for the key", 1)
@@ -83,6 +85,7 @@ def test_from_the_first_key_to_none(
     page.get_by_role("button", name=f"Revoke {name}").click()
     note = page.get_by_role("form", name=f"Revoke {name}")
     expect(note).to_contain_text("is answered 401")
+    assert findings(page) == []
     expect(note).to_contain_text("It is the last key.")
     expect(note).to_contain_text("serves whoever reaches it, without a key")
     expect(note).to_contain_text("one that other machines reach answers 401 to everybody")
@@ -95,6 +98,7 @@ def test_from_the_first_key_to_none(
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="No client keys yet")).to_be_visible()
     expect(page.locator(".empty [role=status]")).to_contain_text(f"{name} is revoked")
+    assert findings(page) == []
     expect(page.locator(".empty [role=status]")).to_contain_text("from now on no request needs one")
     until(lambda: ask(port) == 200, "without a key nobody is asked for one", 1)
     page.get_by_text("Revoked keys").click()

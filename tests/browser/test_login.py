@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import findings
 from tests.browser.conftest import Watched, sign_in
 from tests.browser.site import ADMIN, NEWCOMER, Site
 
@@ -41,11 +42,13 @@ def test_a_one_time_password_must_be_replaced_first(watched: Watched, site: Site
     page = watched.page()
     sign_in(page, NEWCOMER, site.one_time_password)
     expect(page).to_have_url(re.compile("/password$"))
+    assert findings(page) == []
     page.get_by_label("Present password").fill(site.one_time_password)
     page.get_by_label("New password", exact=True).fill("short")
     page.get_by_label("New password again").fill("short")
     page.get_by_role("button", name="Change password").click()
     expect(page.get_by_role("alert").first).to_contain_text("too short")
+    assert findings(page) == []
 
     chosen = "a password of my own 1"
     page.get_by_label("Present password").fill(site.one_time_password)

@@ -126,9 +126,10 @@ function RemoveReplica({ edits, replica, others }) {
   const remove = async () => {
     if (await edits.actions.remove(name)) edits.close();
   };
+  const flying = in_flight ? `its ${plural(in_flight, "request")} in flight ${in_flight === 1 ? "finishes" : "finish"}` : "no request is in flight there";
   const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "goes" : "go"} on` : "No eligible replica is left: requests are answered with 503";
   return html`<${Confirm} action=${`Remove ${name}`} busy=${edits.actions.of(name).busy} confirm=${remove} close=${() => edits.close()} back=${() => edits.remove(false)}
     command=${curl("DELETE", `/fleets/${edits.fleet}/replicas/${name}`)}>
-    <p>Removes <b>${name}</b> from ${edits.fleet}: its ${plural(in_flight, "request")} in flight ${in_flight === 1 ? "finishes" : "finish"}, nothing new goes there. ${left}. The model server goes on running.</p>
+    <p>Removes <b>${name}</b> from ${edits.fleet}: ${flying}, nothing new goes there. ${left}. The model server goes on running.</p>
   <//>`;
 }
