@@ -90,6 +90,8 @@ class Pool:
         self.name = snapshot.name
         self.protocol: str = snapshot.protocol
         self.served_model = snapshot.served_model
+        self.renames = snapshot.protocol == "openai" and bool(snapshot.served_model or snapshot.aliases)
+        """Whether a request's body may call the model by a name that the replicas do not know."""
         self.policy: Policy = snapshot.policy
         self.version = Version(snapshot.epoch, snapshot.version)
         self.strategy = strategy

@@ -57,8 +57,8 @@ class Exchange(Answering):
             else:
                 pool = search.by_head(self, planned, body, complete)
                 if pool is None:
-                    search.collect(self, len(body))
-                else:
+                    pool = search.collect(self, len(body))
+                if pool is not None:
                     self.take(pool, self.started)
         except Unroutable as error:
             ends.refuse(self, error)
@@ -74,10 +74,12 @@ class Exchange(Answering):
         upload.add(piece, complete)
         if self.pool is None:
             try:
-                search.collect(self, len(piece))
+                pool = search.collect(self, len(piece))
                 if complete:
+                    pool = search.collected(self)
+                if pool is not None:
                     # Time that the client took to send it is not the replica's.
-                    self.take(search.collected(self), monotonic())
+                    self.take(pool, monotonic())
             except Unroutable as error:
                 ends.refuse(self, error)
         elif upload.held > HELD_BYTES and not complete:

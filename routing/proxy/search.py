@@ -1,4 +1,5 @@
-"""Collecting a body, within bounds, until it is complete: to find the fleet in it, or what it costs.
+"""Collecting a body, within bounds, until it is complete: to find the fleet in it, to put its model's name
+right, or to know what it costs.
 
 What was collected is what is sent, and sent again where a request may be repeated.
 """
@@ -31,12 +32,24 @@ def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
 
 def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) -> Pool | None:
     """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
-    that, and is waited for. Raises :class:`Unroutable`."""
+    that, or names the model, and is waited for. Raises :class:`Unroutable`."""
     pool = find_planned(exchange.proxy.table, plan)
-    if not complete and is_worth_collecting(pool.protocol, exchange.head):
+    if not complete and (
+        is_worth_collecting(pool.protocol, exchange.head)
+        or (pool.renames and _may_name_a_model(exchange.head, body))
+    ):
         return None
-    _, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, body, complete)
+    model, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, body, complete)
+    # Any other name than the fleet's own stays: the caller means a model that the replicas know besides.
+    if model and model != (pool.served_model or pool.name) and exchange.proxy.table.resolve(model) is pool:
+        exchange.body_bytes = openai.with_model(body, pool.served_model or pool.name)
     return pool
+
+
+def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
+    """Whether the body, of which so much is here, may be an object in JSON: only there is it put right."""
+    has_body = head.chunked or head.content_length > 0
+    return head.method == b"POST" and has_body and body[:1] in (b"", b"{")
 
 
 def by_body(exchange: ExchangeState) -> Pool:
@@ -50,15 +63,34 @@ def by_body(exchange: ExchangeState) -> Pool:
     return pool
 
 
-def collect(exchange: ExchangeState, size: int) -> None:
-    """``size`` more bytes lie in the exchange's upload. Raises :class:`Unroutable` when that is too much."""
-    upload, proxy = exchange.upload, exchange.proxy
+def collect(exchange: ExchangeState, size: int) -> Pool | None:
+    """``size`` more bytes lie in the exchange's upload. ``None``: the rest is waited for. The fleet that the
+    head names: what is here and the rest stream through as they are. Raises :class:`Unroutable` when the body
+    alone names the fleet and is too large to be searched."""
+    upload, proxy, plan = exchange.upload, exchange.proxy, exchange.head.note
     assert upload is not None
+    assert isinstance(plan, Plan)
     if max(upload.held, exchange.head.content_length) > proxy.settings.peek_bytes:
-        raise too_large_to_search(proxy.settings.peek_bytes)
+        if plan.kind == IN_BODY:
+            raise too_large_to_search(proxy.settings.peek_bytes)
+        return _as_it_is(exchange, plan)
     if not proxy.peek(size):
         raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
     upload.searched += size
+    if plan.kind == IN_BODY or upload.complete or upload.held != size or not size:
+        return None
+    # The first bytes of the body have just come.
+    pool = by_head(exchange, plan, upload.first, False)
+    if pool is not None:
+        end(exchange)
+    return pool
+
+
+def _as_it_is(exchange: ExchangeState, plan: Plan) -> Pool:
+    end(exchange)
+    pool = find_planned(exchange.proxy.table, plan)
+    _, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, b"", False)
+    return pool
 
 
 def collected(exchange: ExchangeState) -> Pool:

@@ -27,6 +27,11 @@ class Upload:
         self.held += len(piece)
         self.complete = complete
 
+    @property
+    def first(self) -> bytes:
+        """The piece that the body begins with; empty while nothing has come."""
+        return next(filter(None, self._pieces), b"")
+
     def take(self) -> bytes:
         """Everything collected."""
         body = b"".join(self._pieces)

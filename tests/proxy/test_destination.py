@@ -117,6 +117,93 @@ async def test_path_names_the_fleet(rig: Rig) -> None:
     assert some.digits.requests[1].line == b"GET /?a=/b HTTP/1.1"
 
 
+async def test_the_model_in_the_body_is_put_right_where_the_head_names_the_fleet(rig: Rig) -> None:
+    """However it is named: servers that check the model answer 404 to the fleet's name."""
+    some = await fleets(rig)
+    host = Match(host="big.test")
+    big = {"protocol": "openai", "served_model": "org/Big-8B", "aliases": ("huge",), "match": (host,)}
+    rig.fleet(some.big, name="big", default=False, **big)  # type: ignore[arg-type]
+    client = await rig.client()
+    for model in ("big", "huge"):
+        body = json.dumps({"model": model, "n": 1}).encode()
+        for ask in (
+            request(b"POST /fleets/big/v1/chat/completions", body),
+            request(b"POST /fleets/huge/v1/completions", body),
+            request(b"POST /v1/embeddings", body, b"X-Switchyard-Fleet: big\r\n"),
+            to(b"big.test", b"POST /api/chat", body),
+        ):
+            assert said_by(await client.ask(ask)) == b"b1"
+            assert some.big.requests[-1].body == b'{"model":"org/Big-8B","n":1}'
+            assert some.big.requests[-1].get(b"content-length") == [b"28"]
+    # An alias is no name of the replicas either; the default fleet takes what names none.
+    for line, name in ((b"POST /fleets/chat/v1/completions", b"chat"), (b"POST /api/chat", b"small model")):
+        assert said_by(await client.ask(request(line, b'{"model":"%b"}' % name))) == b"t1"
+    assert [seen.body for seen in some.tiny.requests] == [b'{"model":"tiny"}'] * 2
+
+
+async def test_what_is_not_the_fleets_own_name_stays_as_it_came(rig: Rig) -> None:
+    some = await fleets(rig)
+    client = await rig.client()
+    for body in (
+        b'{"model": "org/Big-8B"}',
+        b'{"model": "an-adapter"}',
+        b'{"model": "tiny"}',
+        b'{"n" : 1}',
+        b'{"model": 5}',
+        b'{"model": "big"',
+        b'[{"model": "big"}]',
+    ):
+        assert said_by(await client.ask(request(b"POST /fleets/big/v1/completions", body))) == b"b1"
+        assert some.big.requests[-1].body == body
+    assert said_by(await client.ask(request(b"PUT /fleets/big/v1/x", b'{"model": "org/Big-8B"}'))) == b"b1"
+
+
+async def test_the_model_in_a_large_body_is_put_right(rig: Rig) -> None:
+    """Too large to wait for, were it not for its name; with its length, in chunks, and in pieces."""
+    some = await fleets(rig)
+    client = await rig.client()
+    body = b'{"model": "big", "x": "%b"}' % (b"y" * 100_000)
+    expected = b'{"model":"org/Big-8B","x":"%b"}' % (b"y" * 100_000)
+    plain = request(b"POST /fleets/big/v1/completions", body)
+    head, _, whole = chunked(body).partition(b"\r\n\r\n")
+    in_chunks = head.replace(b"/v1", b"/fleets/big/v1") + b"\r\n\r\n" + whole
+    for ask in (plain, in_chunks):
+        cut = ask.index(b"\r\n\r\n") + 4
+        for first in (cut, cut + 1, cut + 90_000, len(ask)):
+            client.send(ask[:first])
+            if first < len(ask):
+                await until(lambda: not rig.proxy.idle())
+                if first > cut + 1:
+                    await until(lambda: rig.proxy.searched_bytes > 80_000)
+                client.send(ask[first:])
+            assert said_by(await client.answer()) == b"b1"
+            seen = some.big.requests[-1]
+            assert seen.body == expected
+            assert seen.get(b"content-length") == [b"%d" % len(expected)]
+            assert seen.get(b"transfer-encoding") == []
+    assert len(some.big.requests) == 8
+
+
+async def test_a_body_too_large_to_wait_for_streams_through_as_it_is(start_rig: StartRig) -> None:
+    """Where the head names the fleet; the replica has the beginning while the end is unsent."""
+    rig = await start_rig(ProxySettings(peek_bytes=1000))
+    some = await fleets(rig)
+    body = b'{"model": "big", "x": "%b"}' % (b"y" * 100_000)
+    fields = (b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
+    for number, field in enumerate(fields, 1):
+        client, wanted = await rig.client(), 90_000 * number
+        client.send(b"POST /fleets/big/v1/completions HTTP/1.1\r\nHost: a.test\r\n" + field + b"\r\n\r\n")
+        if b"chunked" in field:
+            client.send(b"%x\r\n" % len(body))
+        client.send(body[:500])
+        client.send(body[500:-1])
+        await until(lambda wanted=wanted: sum(len(one.received) for one in some.big.connections) > wanted)
+        client.send(body[-1:] + (b"\r\n0\r\n\r\n" if b"chunked" in field else b""))
+        assert said_by(await client.answer()) == b"b1"
+        assert some.big.requests[-1].body == body
+    assert rig.proxy.searched_bytes == 0
+
+
 async def test_v2_path_names_the_fleet(rig: Rig) -> None:
     some = await fleets(rig)
     client = await rig.client()
