@@ -5,7 +5,6 @@ here, at import, before pytest-django does.
 """
 
 import atexit
-import ctypes
 import itertools
 import os
 import shutil
@@ -18,10 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
+from tests import keeper, postgres
 
 if os.environ.get("DJANGO_SETTINGS_MODULE"):
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: these tests choose their own settings.")
+
+keeper.start()
 
 # A short path: a Unix socket's is limited to 107 bytes.
 TEST_DIR = Path(tempfile.mkdtemp(prefix="sy-", dir="/tmp" if os.path.isdir("/tmp") else None))
@@ -134,7 +135,8 @@ class RedisServer:
             *("--unixsocketperm", "700", "--save", "", "--appendonly", "no", "--databases", "16"),
             *("--dir", str(self.socket.parent), "--daemonize", "no", "--loglevel", "warning"),
         ]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+        end = keeper.ends_with_its_parent(signal.SIGKILL)
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=end)
         self._wait()
 
     def stop(self) -> None:
@@ -155,11 +157,6 @@ class RedisServer:
                     if time.monotonic() > until:
                         raise
                     time.sleep(0.01)
-
-
-def _die_with_parent() -> None:
-    """A killed test run leaves no server behind (Linux: PR_SET_PDEATHSIG is 1)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

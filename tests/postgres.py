@@ -1,6 +1,5 @@
 """A real PostgreSQL for tests: a server of its own in a folder of its own, on a Unix socket."""
 
-import ctypes
 import os
 import pwd
 import shutil
@@ -10,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from tests import keeper
 
 INSTALL = "apt-get install postgresql"
 ABSENT = f"There is no PostgreSQL here: {INSTALL} enables these tests"
@@ -64,7 +65,7 @@ class PostgresServer:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_end_with_parent,
+                preexec_fn=keeper.ends_with_its_parent(signal.SIGQUIT),  # an immediate stop
                 **options,
             )
         self._wait(limit_s)
@@ -101,8 +102,3 @@ class PostgresServer:
 def _unprivileged() -> pwd.struct_passwd:
     known = {user.pw_name: user for user in pwd.getpwall()}
     return next(known[name] for name in UNPRIVILEGED if name in known)
-
-
-def _end_with_parent() -> None:
-    """A killed test run leaves no server behind (PR_SET_PDEATHSIG is 1). SIGQUIT: an immediate stop."""
-    ctypes.CDLL(None).prctl(1, signal.SIGQUIT)

@@ -2,16 +2,15 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from controlplane.services import tokens
+from tests import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,8 +19,8 @@ def blocks(document: str) -> list[str]:
     return re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / document).read_text(), re.DOTALL)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here: apt-get install curl")
 def test_every_curl_of_the_api_page_works_when_pasted(live_server: Any, operator: User) -> None:
+    needs.program("curl")
     call_command("apply", str(ROOT / "examples" / "fleets.yaml"), verbosity=0)
     first, *rest = blocks("api.md")
     assert "createtoken" in first

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from controlplane.probes.prober import MOST_AT_ONCE, Finding, Question, probe
 from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import Protocol
+from tests import needs
 from tests.ports import free_port
 from tests.probes import servers
 from tests.probes.servers import HttpServer, says
@@ -169,7 +171,7 @@ def test_no_questions_need_no_answer() -> None:
 
 
 def test_a_real_llama_cpp_server_is_refused_and_then_ready(tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp", reason="needs the examples' packages")
+    needs.need(find_spec("xllamacpp"), "no xllamacpp here; this enables the test: make install")
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "examples.tiny_llm.server", "--replica", "quick"]

@@ -15,6 +15,7 @@ from controlplane.probes import trial
 from controlplane.probes.trial import Subject, Trial
 from routing.contract.probe import Probe
 from routing.contract.table import Protocol
+from tests import needs
 from tests.ports import free_port, unaccepting_port
 from tests.probes import servers
 from tests.probes.servers import HttpServer, says
@@ -68,6 +69,29 @@ def test_answers_in_words(server: HttpServer, answer: servers.Answer, outcome: s
     assert found.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("knows", "outcome", "first"), [("/v1/health", "unready", "200 OK"), ("/v1/models", "unready", "404 at")]
+)
+def test_an_address_that_ends_in_v1_doubles_it(
+    server: HttpServer, knows: str, outcome: str, first: str
+) -> None:
+    """A llama.cpp server answers /v1/health, so its probes pass, and each request would be a 404."""
+    server.answer = by_path({knows: (200, b"")})
+    found = attempt(f"{server.url}/v1", preset="llama.cpp")
+    assert found.outcome == outcome
+    assert found.words.startswith(first)
+    assert "404 at /v1/v1/models: leave /v1 out of the address, because" in found.words
+    assert found.words.endswith(f"({server.url})")
+
+
+def test_an_address_that_ends_in_v1_for_a_reason_is_left_alone(server: HttpServer) -> None:
+    server.answer = by_path({"/v1/health": (200, b""), "/v1/v1/models": (200, b"")})
+    assert attempt(f"{server.url}/v1", preset="llama.cpp").words.endswith(": ready")
+    server.answer = by_path({"/v1/health": (200, b"")})
+    generic = attempt(f"{server.url}/v1", "generic", preset="http", path="/health")
+    assert generic.words.endswith(": ready")
+
+
 def test_nothing_listens() -> None:
     port = free_port()
     found = attempt(f"http://127.0.0.1:{port}")
@@ -77,12 +101,7 @@ def test_nothing_listens() -> None:
 
 
 def test_a_server_on_loopback_alone_is_hinted_at() -> None:
-    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as outward:
-        outward.connect(("192.0.2.1", 9))  # sends nothing; the kernel picks our own address
-        own = outward.getsockname()[0]
-    if own.startswith("127."):
-        pytest.skip("this machine has no address but loopback")
-    found = attempt(f"http://{own}:{free_port()}")
+    found = attempt(f"http://{needs.own_address()}:{free_port()}")
     assert "does it listen on that address and not only on 127.0.0.1?" in found.words
 
 

@@ -1,12 +1,12 @@
 """The servers of this folder, started at the same time when the first test wants one."""
 
-import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 
 from bootstrap.servers import COMMAND, installed
+from tests import needs
 from tests.servers.running import LitServe, LlamaCpp, MLServer, ModelServer
 
 MISSING = f"the real model servers are not installed: {COMMAND}"
@@ -25,10 +25,7 @@ class Servers(NamedTuple):
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    if installed() is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
+    needs.need(installed(), MISSING)
     folder = tmp_path_factory.mktemp("servers")
     started = Servers(
         (LlamaCpp("llama-a", folder), LlamaCpp("llama-b", folder)),
