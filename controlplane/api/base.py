@@ -42,6 +42,16 @@ class ApiView(APIView):
         known = self.query_parameters if method in SAFE_METHODS else self.write_parameters.get(method, ())
         _refuse_unknown(request.query_params, known)
 
+    def perform_authentication(self, request: Request) -> None:
+        """Every request counts towards its limit, also one that is refused for want of a login."""
+        try:
+            super().perform_authentication(request)
+        finally:
+            super().check_throttles(request)
+
+    def check_throttles(self, request: Request) -> None:
+        """The framework asks after permissions, which strangers never have: it has been done before."""
+
     def paged(
         self, request: Request, rows: QuerySet[Any], represent: Callable[[Iterable[Any]], list[Any]]
     ) -> Response:

@@ -1,13 +1,17 @@
 """The conductor's last frames, read from Redis as they lie there."""
 
 import time
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 import orjson
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from controlplane import redis
+from controlplane.models import Replica
+from controlplane.probes import last
 from controlplane.telemetry.frames import OVERVIEW_KEY, FleetFrame, FleetSummary, ReplicaLive, fleet_key
 
 FRESH_S = 5.0
@@ -63,6 +67,29 @@ def fresh_summary(fleet_name: str) -> FleetSummary | None:
     """What was seen of a fleet within the last FRESH_S seconds; None when nothing was."""
     frame = _fresh_frame(fleet_name)
     return frame.summary if frame else None
+
+
+def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
+    """Replica's uid → what its last probe saw, of those that are ``checking``; empty while Redis is away.
+
+    Rows are written for transitions only, so what keeps a replica from its first pass is in Redis alone.
+    """
+    since = {
+        str(row.uid): health.since
+        for row in rows
+        if (health := getattr(row, "health", None)) is not None and health.state == "checking"
+    }
+    try:
+        probes = last.read_of(redis.client(), list(since))
+    except RedisError:
+        return {}
+    now = timezone.now()
+    return {
+        uid: probe.answer
+        for uid, probe in probes.items()
+        # An older one asked the address that it had before.
+        if not probe.passed and probe.age_s <= (now - since[uid]).total_seconds()
+    }
 
 
 def _fresh_frame(fleet_name: str) -> FleetFrame | None:

@@ -43,7 +43,7 @@ def _answer(result: ReplicaChange, status: int = 200, more: Mapping[str, Any] | 
     fleet = result.change.fleet
     # Read after the wait, so that what is left in flight is as new as can be.
     row = replica_named(fleet, result.replica.name)
-    seen = live.fresh_replicas(fleet.name).get(row.name)
+    seen = live.fresh_replicas(fleet.name)
     data = {**represent.replica(row, seen), **outcome, **(more or {})}
     return versioned(data, row.edit_version, status)
 
@@ -58,9 +58,7 @@ class ReplicaList(ApiView):
         rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
         rows = rows.filter(filters.search(request, "name", "url"))
         seen = live.fresh_replicas(fleet)
-        return self.paged(
-            request, rows, lambda page: [represent.replica(one, seen.get(one.name)) for one in page]
-        )
+        return self.paged(request, rows, lambda page: represent.replicas(page, seen))
 
     @creates(
         "register_replica",
@@ -86,8 +84,7 @@ class ReplicaDetail(ApiView):
     @reads("get_replica", "One replica", serializers.Replica)
     def get(self, request: Request, fleet: str, replica: str) -> Response:
         row = replica_named(fleet_named(fleet), replica)
-        seen = live.fresh_replicas(fleet).get(replica)
-        return versioned(represent.replica(row, seen), row.edit_version)
+        return versioned(represent.replica(row, live.fresh_replicas(fleet)), row.edit_version)
 
     @changes(
         "change_replica",

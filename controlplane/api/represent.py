@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Count
 
 from controlplane import publisher
-from controlplane.api.live import Seen
+from controlplane.api.live import Seen, checking_reasons
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.services import settings_values
 from controlplane.services.changes import Change
@@ -84,10 +84,22 @@ def revisions(rows: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
     ]
 
 
-def replica(row: Replica, seen: Seen | None) -> dict[str, Any]:
+def replicas(rows: Iterable[Replica], seen: Mapping[str, Seen]) -> list[dict[str, Any]]:
+    """``seen``: by replica's name. At most one question to Redis for all of them."""
+    rows = list(rows)
+    reasons = checking_reasons(rows)
+    return [_replica(row, seen.get(row.name), reasons.get(str(row.uid))) for row in rows]
+
+
+def replica(row: Replica, seen: Mapping[str, Seen]) -> dict[str, Any]:
+    return replicas([row], seen)[0]
+
+
+def _replica(row: Replica, seen: Seen | None, checking_reason: str | None) -> dict[str, Any]:
     health = getattr(row, "health", None)
+    reason = checking_reason or (health.reason if health else "not probed yet")
     live = seen.live if seen else None
-    eligible, why = eligibility(row, live)
+    eligible, why = _eligibility(row, live, reason)
     return {
         "name": row.name,
         "uid": str(row.uid),
@@ -99,7 +111,7 @@ def replica(row: Replica, seen: Seen | None) -> dict[str, Any]:
         "admin_state": row.admin_state,
         "health": {
             "state": health.state if health else "checking",
-            "reason": health.reason if health else "not probed yet",
+            "reason": reason,
             "has_passed": health.has_passed if health else False,
             "since": health.since if health else row.created_at,
         },
@@ -113,14 +125,16 @@ def replica(row: Replica, seen: Seen | None) -> dict[str, Any]:
     }
 
 
-def eligibility(row: Replica, live: ReplicaLive | None) -> tuple[bool, str]:
-    """Whether admin state, health and ejection all allow it, and which of them does not."""
+def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[bool, str]:
+    """Whether admin state, health and ejection all allow it, and which of them does not. ``reason``: of its
+    health."""
     health = getattr(row, "health", None)
+    state = health.state if health else "checking"
     reasons = []
     if row.admin_state != Replica.AdminState.ACTIVE:
         reasons.append(f"admin state is {row.admin_state}")
-    if health is None or health.state != "ready":
-        reasons.append(f"health is {health.state}: {health.reason}" if health else "health is checking")
+    if state != "ready":
+        reasons.append(f"health is {state}: {reason}")
     if live is not None and live.ejected:
         reasons.append(f"ejected: {live.why}" if live.state == "ejected" else "ejected by live traffic")
     eligible = not reasons

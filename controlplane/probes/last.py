@@ -3,6 +3,8 @@
 Kept in Redis only. Gone after a flush, until the replica has been probed again.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 import redis
 import redis.asyncio
@@ -44,6 +46,18 @@ def read(client: "redis.Redis") -> dict[str, LastProbe]:
     pipeline.hgetall(keys.LAST)
     now, stored = pipeline.execute()
     return decode(now, stored)
+
+
+def read_of(client: "redis.Redis", uids: Sequence[str]) -> dict[str, LastProbe]:
+    """Last results of these replicas, by uid. Raises redis.RedisError."""
+    if not uids:
+        return {}
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.hmget(keys.LAST, list(uids))
+    now, stored = pipeline.execute()
+    found = {uid.encode(): text for uid, text in zip(uids, stored, strict=True) if text is not None}
+    return decode(now, found)
 
 
 async def aread(client: "redis.asyncio.Redis") -> dict[str, LastProbe]:

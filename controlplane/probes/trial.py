@@ -27,6 +27,7 @@ LIMIT_S = 5.0
 FIRST_S = 3.5
 """The question itself, also where the probe's own time limit is longer: a person waits."""
 TLS_S = 1.0
+V1_S = 1.0
 V2_READY = "/v2/health/ready"
 OLLAMA = "/api/version"
 
@@ -91,6 +92,7 @@ async def _concluded(
 ) -> Trial:
     verdict = _judged(checks, "readiness", reply)
     more = _More()
+    ends = time.monotonic() + left_s
     if not verdict.passed:
         try:
             async with asyncio.timeout(left_s):
@@ -102,11 +104,16 @@ async def _concluded(
     request = checks.requests["readiness"]
     refused = isinstance(reply.cause, prober.ForbiddenAddress)
     live = more.liveness is not None and more.liveness.passed
+    words = trial_words.sentence(
+        subject.url, subject.model, request, reply, verdict, fits=more.fits, tls=more.tls, live=live
+    )
+    outcome: Outcome = "refused" if refused else verdict.hint
+    if await _doubles_v1(session, subject, reply, max(ends - time.monotonic(), 0.1)):
+        words = f"{words}; {trial_words.doubled_v1(subject.url)}"
+        outcome = "unready" if outcome == "ready" else outcome
     return Trial(
-        outcome="refused" if refused else verdict.hint,
-        words=trial_words.sentence(
-            subject.url, subject.model, request, reply, verdict, fits=more.fits, tls=more.tls, live=live
-        ),
+        outcome=outcome,
+        words=words,
         url=subject.url,
         asked=f"{request.method} {request.path}",
         preset=checks.probe.preset,
@@ -195,6 +202,16 @@ async def _speaks_tls(session: aiohttp.ClientSession, url: str) -> bool:
         return "ALERT" in str(getattr(error.os_error, "reason", ""))
     except (OSError, TimeoutError, aiohttp.ClientError):
         return False
+
+
+async def _doubles_v1(session: aiohttp.ClientSession, subject: Subject, reply: Reply, left_s: float) -> bool:
+    """Whether the address ends in the ``/v1`` that OpenAI clients' paths begin with, and the server does not
+    know the path that comes of both. Its probes may pass all the same."""
+    prefix = parse_base_url(subject.url).path_prefix
+    if subject.protocol != "openai" or not prefix.endswith("/v1") or reply.status is None:
+        return False
+    models = await _ask(session, subject.url, _get(f"{prefix}/v1/models"), min(left_s, V1_S))
+    return models.status == 404
 
 
 # --- Which other probe would pass ---

@@ -86,6 +86,15 @@ def sentence(
     return f"{words}; what fits it is {fits.words}" if fits else words
 
 
+def doubled_v1(url: str) -> str:
+    """What to do about an address that ends in ``/v1``."""
+    base = parse_base_url(url)
+    return (
+        f"404 at {base.path_prefix}/v1/models: leave /v1 out of the address, because the paths that clients "
+        f"ask for begin with it (http://{base.authority}{base.path_prefix.removesuffix('/v1')})"
+    )
+
+
 def _no_answer(url: str, place: str, reply: Reply, verdict: Verdict) -> str:
     cause, host = reply.cause, parse_base_url(url).host
     if isinstance(cause, ForbiddenAddress):

@@ -34,6 +34,7 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
     """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
     with writing(actor) as write:
         kept = creatable(settings)
+        taken = _take_default(write, kept["name"]) if kept.get("default") else []
         fleet = _insert(write, kept)
         for index, replica in enumerate(kept.get("replicas", [])):
             replicas.insert(write, fleet, replica, at=f"/replicas/{index}")
@@ -42,7 +43,7 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
         write.event(Event.Kind.ADMIN, f"{actor} created fleet {fleet.name}", fleet=fleet)
         number = len(kept.get("replicas", []))
         line = f"created with {number} {'replica' if number == 1 else 'replicas'}"
-        return change_of(fleet, [line], write)
+        return change_of(fleet, [line, *taken], write)
 
 
 def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,8 +61,6 @@ def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
-    if kept.get("default"):
-        _take_default(write, kept["name"])
     fleet = Fleet.objects.create(
         name=kept["name"],
         protocol=kept["protocol"],
@@ -113,15 +112,17 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     fields = {name: value for name, value in given.items() if value != getattr(fleet, name)}
     if not fields:
         return []
-    before = {name: getattr(fleet, name) for name in fields}
-    lines = settings_values.differences(before, fields)
+    said = {name: value for name, value in kept.items() if _COLUMNS.get(name, name) in fields}
+    before = {name: getattr(fleet, _COLUMNS.get(name, name)) for name in said}
+    after = {name: fields[_COLUMNS.get(name, name)] for name in said}
+    lines = settings_values.differences(before, after)
     _check_names(kept, fleet)
     if fields.get("is_default"):
-        _take_default(write, fleet.name)
+        lines += _take_default(write, fleet.name)
     write.save_fleet(fleet, **fields)
     if {"aliases", "match", "is_default"} & fields.keys():
         write.manifest_changed()
-    write.audit("fleets.update", fleet.name, before, fields)
+    write.audit("fleets.update", fleet.name, before, after)
     text = f"{write.actor} changed fleet {fleet.name}: {'; '.join(lines)}"
     write.event(Event.Kind.ADMIN, text, fleet=fleet)
     return lines
@@ -151,18 +152,26 @@ def described(fleet: Fleet) -> dict[str, Any]:
         "aliases": fleet.aliases,
         "match": fleet.match,
         "served_model": fleet.served_model,
-        "is_default": fleet.is_default,
+        "default": fleet.is_default,
         "policy": fleet.policy,
         "probe": fleet.probe,
         "weights": revisions.weights_of(fleet),
     }
 
 
-def _take_default(write: Writing, name: str) -> None:
-    """At most one fleet is the default: the one that was, no longer is."""
+def _take_default(write: Writing, name: str) -> list[str]:
+    """At most one fleet is the default: the one that was, no longer is, and what it lost is said there too.
+
+    Returns what changed.
+    """
+    lines = []
     for former in Fleet.objects.filter(is_default=True).exclude(name=name):
         Fleet.objects.filter(pk=former.pk).update(is_default=False, edit_version=F("edit_version") + 1)
-        write.audit("fleets.update", former.name, {"is_default": True}, {"is_default": False})
+        write.audit("fleets.update", former.name, {"default": True}, {"default": False})
+        text = f"{write.actor} made {name} the default fleet in place of {former.name}"
+        write.event(Event.Kind.ADMIN, text, fleet=former)
+        lines.append(f"default: taken from fleet {former.name}, requests that name no fleet go to {name}")
+    return lines
 
 
 def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str
 
 def shown(value: Any) -> str:
     """A value as a summary writes it."""
-    if value is None:
+    if value is None or value == "":
         return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, list):
         return ", ".join(map(shown, value)) or "none"
     if isinstance(value, Mapping):

@@ -107,3 +107,15 @@ def test_too_many_requests_are_slowed(api: Api, monkeypatch: pytest.MonkeyPatch)
     answer = api.get("/strategies")
     assert int(answer["Retry-After"]) > 0
     assert answer["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("token", [None, "sy_bogus"])
+def test_strangers_are_slowed_too(
+    token: str | None, redis_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from controlplane.api import throttling
+
+    monkeypatch.setattr(throttling, "ANONYMOUS", 3)
+    monkeypatch.setattr(throttling, "WINDOW_S", 100_000)
+    stranger = Api(token)
+    assert [stranger.get("/fleets").status_code for _ in range(5)] == [401, 401, 401, 429, 429]

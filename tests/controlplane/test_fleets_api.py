@@ -155,6 +155,24 @@ def test_only_one_fleet_is_the_default(api: Api, make_fleet: Callable[..., str],
     assert api.get("/fleets/one").json()["default"] is False
 
 
+def test_a_fleet_that_loses_the_default_is_told(
+    api: Api, make_fleet: Callable[..., str], redis_client: Any
+) -> None:
+    make_fleet("one", default=True)
+    made = api.post("/fleets", {"name": "two", "protocol": "openai", "default": True}).json()
+    taken = "default: taken from fleet one, requests that name no fleet go to two"
+    assert made["changed"] == ["created with 0 replicas", taken]
+    texts = Event.objects.filter(fleet__name="one").values_list("text", flat=True)
+    assert "anna made two the default fleet in place of one" in texts
+    audit = AuditEntry.objects.get(verb="fleets.update", target="one")
+    assert (audit.before, audit.after) == ({"default": True}, {"default": False})
+    back = api.patch("/fleets/one", {"default": True}).json()
+    assert back["changed"] == [
+        "default: false → true",
+        "default: taken from fleet two, requests that name no fleet go to one",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "pointer", "words"),
     [

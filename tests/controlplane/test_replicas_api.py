@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
+from controlplane.probes import keys, schedule, targets, tasks
 from controlplane.services import health
 from controlplane.telemetry.frames import FleetFrame, FleetSummary, Point, ReplicaLive, fleet_key
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
 from tests.controlplane.conftest import Api
+from tests.ports import free_port
 
 
 def published(redis_client: Any, name: str) -> Any:
@@ -183,6 +185,27 @@ def test_ejection_is_named_beside_the_other_facts(api: Api, llm: str, redis_clie
     body = api.get("/fleets/llm/replicas/a").json()
     assert body["ejected"] is True
     assert body["why"] == "health is checking: not probed yet; ejected: 5 failures in a row"
+
+
+def test_a_replica_that_is_checking_says_what_its_last_probe_saw(
+    api: Api, make_fleet: Callable[..., str], redis_client: Any
+) -> None:
+    def reason() -> str:
+        body = api.get("/fleets/late/replicas/a").json()
+        assert body["health"]["state"] == "checking"
+        assert body["why"] == f"health is checking: {body['health']['reason']}"
+        assert api.get("/fleets/late/replicas").json()["results"][0]["health"] == body["health"]
+        return str(body["health"]["reason"])
+
+    url = f"http://127.0.0.1:{free_port()}"
+    make_fleet("late", replicas=[{"name": "a", "url": url}])
+    assert reason() == "not probed yet"
+    schedule.reconcile(redis_client, targets.timings(), tasks.rng)
+    schedule.make_due(redis_client, [uid.decode() for uid in redis_client.zrange(keys.DUE, 0, -1)])
+    tasks.probe_batch([tuple(claim) for claim in schedule.claim(redis_client)])
+    assert reason() == "connection refused"
+    api.patch("/fleets/late/replicas/a?trial=no", {"url": "http://127.0.0.1:1"})
+    assert reason() == "not probed yet: it has a new URL"
 
 
 def test_another_url_is_another_instance(api: Api, llm: str, redis_client: Any) -> None:
