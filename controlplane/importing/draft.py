@@ -42,7 +42,7 @@ class Note(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {shown(self.what)}: {self.why}"
+        return f"{self.place}: {shown(self.what)}: {concealed(self.why)}"
 
 
 @dataclass
@@ -118,6 +118,15 @@ def slug(text: str) -> str:
 
 
 def shown(text: str, most: int = _SHOWN) -> str:
-    """On one line, cut when it is long, without control characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """On one line, cut when it is long, without control characters and secrets in addresses."""
+    line = concealed(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+_CREDENTIALS = re.compile(r"(?<=://)[^\s\"]*@|[^\s/\"'@]*:(?!//)[^\s\"'@]*@")
+_QUERY = re.compile(r"\?[\w.~%\[\]-]+=[^\s\"]*")
+
+
+def concealed(text: str) -> str:
+    """With "…" in place of the user name and password in addresses, and of queries, which may hold keys."""
+    return _QUERY.sub("?…", _CREDENTIALS.sub("…@", text))

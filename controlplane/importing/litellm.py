@@ -37,6 +37,7 @@ def read(path: Path) -> Draft:
         fleet = _fleet(name, model_name, members, draft)
         settings.apply(fleet, members)
         draft.fleets.append(fleet)
+    settings.unused()
     settings.aliases(dict(zip(groups, draft.fleets, strict=True)))
     for key in content:
         if key not in _SECTIONS:

@@ -18,6 +18,14 @@ _SELF_HOSTED = {
 _OWN_PROTOCOL = frozenset({"ollama", "ollama_chat", "huggingface", "infinity"})
 """LiteLLM speaks to these in another protocol of theirs."""
 
+_OTHER_PROTOCOL = {
+    *("aleph_alpha", "anthropic", "anthropic_text", "azure", "azure_text", "bedrock", "bedrock_converse"),
+    *("clarifai", "cloudflare", "cohere", "cohere_chat", "custom", "gemini", "nlp_cloud", "oobabooga"),
+    *("palm", "petals", "predibase", "replicate", "sagemaker", "sagemaker_chat", "snowflake", "triton"),
+    *("vertex_ai", "watsonx", "watsonx_text"),
+}
+"""LiteLLM translates for these: what stands behind api_base does not speak the OpenAI protocol."""
+
 _MOST_WEIGHT = 1000.0
 _LIMITS = "there are no rate limits"
 _REASONS = {
@@ -78,21 +86,23 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
     if "*" in model_name or "*" in model:
         draft.lose(place, what, "a fleet serves one model: write one for each")
         return None
-    provider, slash, rest = model.partition("/")
-    served = rest if slash and provider in _SELF_HOSTED else model
+    provider, served, known = _provider(model, parameters.get("custom_llm_provider"))
     base = parameters.get("api_base", parameters.get("base_url"))
     if not isinstance(base, str):
-        draft.lose(
-            place, what, f"no api_base: {provider if slash else model} is a service, not a replica of yours"
-        )
+        draft.lose(place, what, f"no api_base: {provider or model} is a service, not a replica of yours")
         return None
     if base.startswith("os.environ/"):
         draft.lose(place, what, f"api_base is in the environment ({base}): write the address in the file")
+        return None
+    if base.startswith("http://") and provider in _OTHER_PROTOCOL:
+        draft.lose(place, what, _TRITON if provider == "triton" else _TRANSLATED)
         return None
     url = draft.url(place, what, base.rstrip("/").removesuffix("/v1"))
     if url is None:
         return None
     _tell_path(base, place, what, provider, draft)
+    if not known:
+        draft.change(place, what, f"asked in the OpenAI protocol, for the model {served} as it is written")
     info = entry.get("model_info")
     wanted = info.get("id") if isinstance(info, Mapping) else None
     one = Deployment(
@@ -111,6 +121,22 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
         if key != "id":
             draft.lose(at(f"{pointer}/model_info/{key}"), f"{model_name}: {key}", "models are not described")
     return one
+
+
+def _provider(model: str, given: Any) -> tuple[str, str, bool]:
+    """Provider (empty when none is named), the model's name at the server, and whether both are certain."""
+    before, slash, rest = model.partition("/")
+    if isinstance(given, str):
+        return given, rest if slash and before == given else model, True
+    if slash and before in _SELF_HOSTED:
+        return before, rest, True
+    return (before, model, False) if slash else ("", model, True)
+
+
+_TRANSLATED = "LiteLLM translates for its server, which does not speak the OpenAI protocol"
+_TRITON = (
+    f"{_TRANSLATED}: register it by hand, in a fleet of protocol open-inference (docs/servers/triton.md)"
+)
 
 
 def _tell_path(base: str, place: Place, what: str, provider: str, draft: Draft) -> None:

@@ -52,14 +52,16 @@ class Settings:
     def __init__(self, content: Mapping[str, Any], at: At, draft: Draft) -> None:
         self._draft = draft
         self._kept: dict[str, _Value] = {}
+        self._limiting: set[str] = set()
+        """Keys of time limits that became a fleet's."""
         for section in ("litellm_settings", "router_settings", "general_settings"):
             for one in _values(content.get(section), section, at):
                 if one.key in _APPLIED and section != "general_settings":
+                    if earlier := self._kept.get(one.key):
+                        draft.lose(earlier.place, _shown(earlier), f"router_settings has {one.key} too")
                     self._kept[one.key] = one
                 else:
-                    # Texts may be secrets: only numbers are shown.
-                    said = f"{one.key} {one.value}" if type(one.value) in (int, float) else one.key
-                    draft.lose(one.place, said, _REASONS.get(one.key, "there is no counterpart"))
+                    draft.lose(one.place, _shown(one), _REASONS.get(one.key, "there is no counterpart"))
 
     def apply(self, fleet: FleetDraft, members: list[Deployment]) -> None:
         """Put what holds for every fleet into one."""
@@ -72,6 +74,15 @@ class Settings:
         elif retries is not None:
             why = "retries are a share of all requests (policy.retries), not so many for each"
             self._draft.change(retries.place, f"num_retries {retries.value}", why)
+
+    def unused(self) -> None:
+        """Note the time limits that no fleet got. Once all fleets have been given theirs."""
+        for key in ("timeout", "request_timeout", "stream_timeout"):
+            given = self._kept.get(key)
+            if given is not None and key not in self._limiting:
+                by = "router_settings.timeout" if key == "request_timeout" and "timeout" in self._kept else ""
+                why = f"{by or 'the entries of model_list'} said otherwise for every fleet"
+                self._draft.lose(given.place, _shown(given), why)
 
     def aliases(self, fleets: Mapping[str, FleetDraft]) -> None:
         """``model_group_alias``: other names of fleets."""
@@ -120,16 +131,19 @@ class Settings:
             replica["weight"] = Said(weight, f"share by {by}, as simple-shuffle draws, {one.place}")
 
     def _timeouts(self, fleet: FleetDraft, members: list[Deployment]) -> None:
-        total = [one.timeout for one in members if one.timeout]
-        general = self._kept.get("timeout") or self._kept.get("request_timeout")
-        if not total and general is not None:
-            total = [(general.place, general.value)]
-        stream = [one.stream_timeout for one in members if one.stream_timeout]
-        general = self._kept.get("stream_timeout")
-        if not stream and general is not None:
-            stream = [(general.place, general.value)]
-        self._limit(fleet, "total_s", "timeout", total)
-        self._limit(fleet, "first_byte_s", "stream_timeout", stream)
+        carried = [one for one in members if one.name]
+        total = [one.timeout or self._general("timeout", "request_timeout") for one in carried]
+        stream = [one.stream_timeout or self._general("stream_timeout") for one in carried]
+        self._limit(fleet, "total_s", "timeout", [one for one in total if one])
+        self._limit(fleet, "first_byte_s", "stream_timeout", [one for one in stream if one])
+
+    def _general(self, *keys: str) -> tuple[Place, Any] | None:
+        """What holds where an entry says nothing: the first key that is set."""
+        key = next((key for key in keys if key in self._kept), "")
+        if not key:
+            return None
+        self._limiting.add(key)
+        return self._kept[key].place, self._kept[key].value
 
     def _limit(self, fleet: FleetDraft, field: str, what: str, given: list[tuple[Place, Any]]) -> None:
         rule: Any = TIMEOUTS.fields[field]
@@ -172,6 +186,11 @@ _APPLIED = {
     *("routing_strategy", "num_retries", "timeout", "request_timeout", "stream_timeout"),
     *("allowed_fails", "cooldown_time", "model_group_alias"),
 }
+
+
+def _shown(one: _Value) -> str:
+    """Texts may be secrets: only numbers are shown."""
+    return f"{one.key} {one.value}" if type(one.value) in (int, float) else one.key
 
 
 def _values(section: Any, name: str, at: At) -> Iterator[_Value]:

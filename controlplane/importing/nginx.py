@@ -5,6 +5,8 @@ and path lead to which of them, and with what time limits; inside them, settings
 until an inner one says otherwise. Everything else is noted as not carried over, with its line.
 """
 
+import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +15,11 @@ from controlplane.importing import nginx_file, nginx_upstream
 from controlplane.importing.draft import Draft, FleetDraft, Names, Place
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_routes import Route, settle
-from controlplane.importing.nginx_words import is_boilerplate, reason, without_secrets
+from controlplane.importing.nginx_words import NO_HTTP, is_boilerplate, reason, without_secrets
 
 _INHERITED = ("proxy_connect_timeout", "proxy_read_timeout", "proxy_next_upstream")
 _Settings = Mapping[str, Directive]
+_PATH_AS_IT_CAME = re.compile(r"(?<=[^/$])(\$request_uri|\$uri\$is_args\$args)\Z")
 
 
 class _Scope(NamedTuple):
@@ -48,6 +51,8 @@ class _Reading:
         self._fleets: dict[tuple[str, str], FleetDraft] = {}
         """By upstream and by the path that is put before every request's path."""
         self._routes: dict[tuple[str, str], list[Route]] = {}
+        self._not_http: dict[str, Directive] = {}
+        """By upstream, what says that its servers do not speak plain HTTP."""
         self._names = Names()
         self._boilerplate: list[Directive] = []
 
@@ -65,7 +70,12 @@ class _Reading:
             elif one.name not in ("upstream", *_INHERITED) and one not in tree:
                 self._lose(one)
         for name, block in self._upstreams.items():
-            if all(upstream != name for upstream, _ in self._routes):
+            if any(upstream == name for upstream, _ in self._routes):
+                continue
+            if other := self._not_http.get(name):
+                why = f"{other} ({other.place}) says that its servers do not speak plain HTTP"
+                self._draft.lose(block.place, f"upstream {name}", why)
+            else:
                 self._route(Route(name, "", (), None, {}, block.place))
         self._tell_boilerplate()
         settle(self._fleets, self._routes, self._protocol, self._draft)
@@ -103,6 +113,8 @@ class _Reading:
                     "replicas are always probed; set the fleet's probe (docs/fleet-file.md)",
                 )
             elif one.name not in ("server_name", *_INHERITED):
+                if one.name in NO_HTTP and one.args:
+                    self._not_http.setdefault(_target(one.args[0]), one)
                 self._lose(one)
 
     def _prefix(self, location: Directive) -> str | None:
@@ -115,16 +127,23 @@ class _Reading:
         return None
 
     def _proxy_pass(self, one: Directive, scope: _Scope) -> None:
-        scheme, separator, rest = one.args[0].partition("://")
-        if "$" in one.args[0] or not separator:
+        scheme, separator, rest = _PATH_AS_IT_CAME.sub("", one.args[0]).partition("://")
+        target, slash, path = rest.partition("/")
+        if "$" in scheme + target or not separator:
             self._draft.lose(one.place, str(one), "the address is not known before the request comes")
         elif scheme.lower() != "http":
+            self._not_http.setdefault(target, one)
             self._draft.lose(one.place, str(one), f"{scheme} to replicas is not supported yet")
+        elif "$" in path:
+            why = "the path is put together from variables; here it is passed on as it came"
+            self._draft.lose(one.place, str(one), why)
         else:
-            target, slash, path = rest.partition("/")
             base, prefix = self._paths(slash + path, scope.prefix, one)
             if target not in self._upstreams:
                 self._upstreams[target] = nginx_upstream.direct(target, one.place)
+                if _may_be_upstream(target):
+                    why = f"no upstream {target} stands in what was read: taken as the host {target}, port 80"
+                    self._draft.change(one.place, str(one), why)
             self._route(Route(target, base, scope.hosts, prefix, scope.settings, one.place))
 
     def _paths(self, path: str, prefix: str | None, one: Directive) -> tuple[str, str | None]:
@@ -177,6 +196,19 @@ def _http(tree: Sequence[Directive]) -> list[Directive]:
     """What stands in ``http`` blocks, or on the top level of a file that is included in one."""
     inside = [one for block in tree if block.name == "http" for one in block.block or ()]
     return inside + [one for one in tree if one.name in ("server", "upstream", *_INHERITED)]
+
+
+def _target(address: str) -> str:
+    return address.rpartition("://")[2].partition("/")[0]
+
+
+def _may_be_upstream(target: str) -> bool:
+    """Whether it could be the name of an upstream in another file, and not only a host."""
+    try:
+        ipaddress.ip_address(target)
+    except ValueError:
+        return not set(":@?") & set(target) and target != "localhost"
+    return False
 
 
 def _settings(block: Iterable[Directive]) -> dict[str, Directive]:

@@ -25,16 +25,15 @@ def seconds(text: str) -> float | None:
 
 def fill(fleet: FleetDraft, block: Directive, base: str, draft: Draft) -> None:
     """Put an upstream's servers and method into a fleet. ``base``: path before every request's path."""
-    names, servers = Names(), []
-    method: Directive | None = None
+    names, servers, methods = Names(), [], []
     for one in block.block or ():
         if one.name == "server":
             servers.append(one)
         elif one.name in _METHODS:
-            method = one
+            methods.append(one)
         else:
             draft.lose(one.place, str(one), reason(one.name))
-    _strategy(fleet, method, block, draft)
+    _strategy(fleet, methods, draft)
     for server in servers:
         replica = _replica(server, base, names, draft)
         if replica is not None:
@@ -43,13 +42,31 @@ def fill(fleet: FleetDraft, block: Directive, base: str, draft: Draft) -> None:
     _slow_start(fleet, servers, draft)
 
 
-_METHODS = ("least_conn", "random", "ip_hash", "hash", "least_time", "sticky")
+_AFFINITY = ("ip_hash", "hash", "sticky")
+_METHODS = ("least_conn", "random", "least_time", *_AFFINITY)
 
 
-def _strategy(fleet: FleetDraft, method: Directive | None, block: Directive, draft: Draft) -> None:
-    if method is None:
+def _strategy(fleet: FleetDraft, methods: list[Directive], draft: Draft) -> None:
+    """``sticky`` stands beside a method; of several methods nginx takes the last."""
+    if not methods:
         fleet.policy()["strategy"] = Said("round_robin", "nginx's own way")
         return
+    chosen = [one for one in methods if one.name != "sticky"][-1:]
+    by_load = [one for one in chosen if one.name not in _AFFINITY]
+    instead = f"{by_load[0]} places each request" if by_load else _BY_DEFAULT
+    for one in methods:
+        if one in by_load:
+            _by_load(fleet, one, draft)
+        elif one.name == "sticky" or one in chosen:
+            draft.lose(one.place, str(one), f"{AFFINITY}; {instead}")
+        else:
+            draft.lose(one.place, str(one), f"{chosen[0]} follows, and nginx takes the last")
+
+
+_BY_DEFAULT = "each request is placed by load, with the default strategy"
+
+
+def _by_load(fleet: FleetDraft, method: Directive, draft: Draft) -> None:
     said = str(method)
     where = f"{said}, {method.place}"
     if method.name == "least_conn":
@@ -61,10 +78,8 @@ def _strategy(fleet: FleetDraft, method: Directive | None, block: Directive, dra
         fleet.policy()["strategy"] = Said("power_of_two", where)
         if len(method.args) > 1 and method.args[1] != "least_conn":
             draft.change(method.place, said, "the two are compared by requests in flight")
-    elif method.name == "random":
-        fleet.policy()["strategy"] = Said("random", where)
     else:
-        draft.lose(method.place, said, AFFINITY)
+        fleet.policy()["strategy"] = Said("random", where)
 
 
 def _replica(server: Directive, base: str, names: Names, draft: Draft) -> Fields | None:
@@ -72,13 +87,16 @@ def _replica(server: Directive, base: str, names: Names, draft: Draft) -> Fields
     if address.startswith("unix:"):
         draft.lose(server.place, str(server), "replicas are reached by host and port, not by Unix sockets")
         return None
-    url = draft.url(server.place, str(server), f"http://{address}{base}")
+    said = str(server) if "@" not in address else f"server …@{address.rpartition('@')[2]}"
+    url = draft.url(server.place, said, f"http://{address}{base}")
     if url is None:
         return None
     replica: Fields = {
         "name": names.take(url.removeprefix("http://").replace(":", "-"), f"r{server.place.line}"),
         "url": Said(url, f"server {address}, {server.place}"),
     }
+    if url.partition("://")[2].partition("/")[0].endswith(":443"):
+        draft.change(server.place, str(server), "port 443 is asked in plain HTTP: https is not supported yet")
     for parameter in parameters:
         key, _, value = parameter.partition("=")
         _parameter(replica, key, value, server, draft)
@@ -121,19 +139,21 @@ def _number(replica: Fields, key: str, value: str, server: Directive, draft: Dra
 
 def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None:
     """``max_fails`` and ``fail_timeout`` are a fleet's in Switchyard: carried where the servers agree."""
-    said = {(_of(server, "max_fails"), _of(server, "fail_timeout")) for server in servers}
-    if said <= {("", "")}:
+    counted = _in_use(servers)
+    rules = {_rule(server) for server in counted}
+    for server in servers:
+        if _fails(server) and _rule(server) not in rules:
+            what = f"{server.args[0]} {_fails(server)}"
+            draft.lose(server.place, what, "ejection is one rule for a whole fleet, here of those in use")
+    telling = [server for server in counted if _fails(server)]
+    if not telling:
         return
-    place = next(server.place for server in servers if _of(server, "max_fails") + _of(server, "fail_timeout"))
-    fails, timeout = next(iter(said))
-    what = " ".join(
-        f"{key}={value}" for key, value in (("max_fails", fails), ("fail_timeout", timeout)) if value
-    )
-    if len(said) > 1:
+    place, what = telling[0].place, _fails(telling[0])
+    if len(rules) > 1:
         draft.lose(place, "max_fails, fail_timeout", "servers differ; ejection is one rule for a whole fleet")
         return
-    count = int(fails) if fails.isdecimal() else _MAX_FAILS
-    base_s = seconds(timeout) if timeout else _FAIL_TIMEOUT_S
+    count, base_s = _rule(telling[0])
+    timeout = _of(telling[0], "fail_timeout")
     ejection = fleet.policy().setdefault("ejection", {})
     if not count:
         ejection["max_ejected_percent"] = Said(0, f"{what}: nobody is taken out, {place}")
@@ -148,13 +168,31 @@ def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None
     )
 
 
+def _in_use(servers: list[Directive]) -> list[Directive]:
+    """Those that take requests from the start; all, where none does."""
+    return [one for one in servers if not {"down", "backup"} & set(one.args[1:])] or servers
+
+
+def _fails(server: Directive) -> str:
+    """What a server says about failures, in nginx's words; empty when nothing."""
+    return " ".join(arg for arg in server.args[1:] if arg.startswith(("max_fails=", "fail_timeout=")))
+
+
+def _rule(server: Directive) -> tuple[int, float | None]:
+    """Failures until a server is taken out, and for how many seconds; None when that is no time."""
+    fails, timeout = _of(server, "max_fails"), _of(server, "fail_timeout")
+    count = int(fails) if fails.isdecimal() else _MAX_FAILS
+    return count, seconds(timeout) if timeout else _FAIL_TIMEOUT_S
+
+
 def _slow_start(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None:
-    said = {_of(server, "slow_start") for server in servers}
-    if said <= {""}:
+    telling = [server for server in servers if _of(server, "slow_start")]
+    if not telling:
         return
-    server = next(server for server in servers if _of(server, "slow_start"))
+    server = telling[0]
     text = _of(server, "slow_start")
     value = seconds(text)
+    said = {_of(one, "slow_start") for one in {*_in_use(servers), *telling}}
     if len(said) > 1 or value is None or value > 3600:
         draft.lose(server.place, f"slow_start={text}", "one time for a whole fleet, at most 3600 s")
     else:

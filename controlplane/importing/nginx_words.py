@@ -50,7 +50,10 @@ _GROUPS: Mapping[str, str] = {
 }
 _REASONS = {name: why for names, why in _GROUPS.items() for name in names.split()}
 
-AFFINITY = "clients do not stay at one replica; each request is placed by load, with the default strategy"
+AFFINITY = "clients do not stay at one replica"
+"""Followed by how a request is placed instead."""
+NO_HTTP = ("grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass")
+"""Ways to an upstream that say that its servers speak something else."""
 
 
 def reason(name: str) -> str:

@@ -71,6 +71,67 @@ def test_secrets_are_never_shown(run):
     assert "secret" not in result.out + result.told
 
 
+def test_secrets_in_an_address_are_not_shown(litellm):
+    for address in ("http://me:s3cret@10.0.0.1/v1", "me:s3cret@10.0.0.1/v1", "http://10.0.0.1/v1?key=s3cret"):
+        result = litellm(ONE.format("").replace("http://10.0.0.1:8000/v1", address))
+        assert result.status == 1
+        assert "tiny on openai/tiny: " in result.told
+        assert "s3cret" not in result.told
+
+
+def test_a_server_that_litellm_translates_for_is_no_fleet(litellm):
+    other = ONE.format("").replace("openai/tiny", "triton/tiny").replace("/v1", "/triton/embeddings")
+    result = litellm(ONE.format("") + other.replace("model_list:\n", "").replace("tiny", "other"))
+    assert list(result.fleets) == ["tiny"]
+    assert "in a fleet of protocol open-inference" in result.note("other on triton/other")
+
+
+@pytest.mark.parametrize(
+    ("model", "served", "told"),
+    [
+        ("meta/llama", "meta/llama", True),
+        ("llama", "llama", False),
+        ("openai/meta/llama, custom_llm_provider: openai", "meta/llama", False),
+        ("meta/llama, custom_llm_provider: hosted_vllm", "meta/llama", False),
+    ],
+)
+def test_the_model_that_the_server_is_asked_for(litellm, model, served, told):
+    result = litellm(ONE.format("").replace("openai/tiny", model))
+    assert result.fleets["tiny"].served_model == served
+    assert ("asked in the OpenAI protocol, for the model" in result.told) == told
+
+
+TWO = (
+    ONE
+    + """  - model_name: tiny
+    litellm_params: {{model: openai/tiny, api_base: "http://10.0.0.2:8000/v1"{}}}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("entries", "settings", "total_s", "lost"),
+    [
+        (("", ""), "router_settings: {timeout: 30}", 30, {"request_timeout 60": "router_settings.timeout"}),
+        ((", timeout: 9", ", timeout: 9"), "", 9, {"request_timeout 60": "the entries of model_list"}),
+        ((", timeout: 9", ""), "", 60, {}),
+    ],
+)
+def test_no_time_limit_vanishes(litellm, entries, settings, total_s, lost):
+    result = litellm(TWO.format(*entries) + "litellm_settings: {request_timeout: 60}\n" + settings)
+    assert result.fleets["tiny"].policy.timeouts.total_s == total_s
+    assert ("Not carried over" in result.told) == bool(lost)
+    for what, why in lost.items():
+        assert f"{why} said otherwise for every fleet" in result.note(what)
+
+
+def test_of_a_key_in_two_sections_the_routers_holds(litellm):
+    settings = "litellm_settings: {num_retries: 3}\nrouter_settings: {num_retries: 0}\n"
+    result = litellm(ONE.format("") + settings)
+    assert result.fleets["tiny"].policy.retries.budget_percent == 0
+    assert "router_settings has num_retries too" in result.note("num_retries 3")
+
+
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [

@@ -53,7 +53,7 @@ def test_comments_say_where_a_value_came_from(run):
     [
         ("models.conf line 8", "ip_hash: clients do not stay at one replica"),
         ("models.conf line 29", "location ~ ^/chat/(.*)$: requests are matched by the beginning"),
-        ("models.conf line 30", "proxy_pass http://sticky_chat/$1: the address is not known"),
+        ("models.conf line 30", "proxy_pass http://sticky_chat/$1: the path is put together from variables"),
         ("models.conf line 33", "location = /health: requests are matched by the beginning"),
         ("models.conf line 49", "proxy_pass http://10.0.3.1:5000/: nginx puts / in place of /forecast/"),
         ("models.conf line 50", "limit_req zone=one: there are no rate limits"),
@@ -113,6 +113,96 @@ def test_methods_become_strategies(nginx, said, strategy, note):
 
 
 @pytest.mark.parametrize(
+    ("said", "strategy", "notes"),
+    [
+        (
+            "hash $request_uri; sticky cookie s;",
+            "least_expected_work",
+            {
+                "hash $request_uri": "with the default strategy",
+                "sticky cookie s": "with the default strategy",
+            },
+        ),
+        ("least_conn; sticky cookie s;", "least_connections", {"sticky cookie s": "least_conn places"}),
+        ("ip_hash; random;", "random", {"ip_hash": "random follows, and nginx takes the last"}),
+    ],
+)
+def test_each_of_several_methods_is_carried_or_listed(nginx, said, strategy, notes):
+    result = nginx(UPSTREAM.format(said))
+    assert result.fleets["models"].policy.strategy == strategy
+    for method, words in notes.items():
+        assert words in result.note(f"line 1: {method}: ")
+
+
+@pytest.mark.parametrize("way", ["proxy_pass https://back", "proxy_pass https://back/v1/", "grpc_pass back"])
+def test_an_upstream_that_does_not_speak_http_is_no_fleet(nginx, way):
+    result = nginx(
+        f"upstream back {{ server m.example:443; }} upstream plain {{ server 10.0.0.1:80; }}\n"
+        f"server {{ location /a {{ {way}; }} location /b {{ proxy_pass http://plain; }} }}"
+    )
+    assert list(result.fleets) == ["plain"]
+    assert f"{way} (" in result.note("upstream back: ")
+
+
+def test_an_upstream_that_is_reached_in_http_too_stays(nginx):
+    ways = "location /a { proxy_pass https://models; } location /b { proxy_pass http://models; }"
+    assert list(nginx(UPSTREAM.format("") + f"server {{ {ways} }}").fleets) == ["models"]
+
+
+def test_port_443_in_plain_http_is_told(nginx):
+    assert "asked in plain HTTP" in nginx("upstream m { server 10.0.0.1:443; }").note("10.0.0.1:443")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("http://llama", True),
+        ("http://models.internal/", True),
+        ("http://llama:8000", False),
+        ("http://10.0.0.1", False),
+        ("http://localhost", False),
+    ],
+)
+def test_a_name_that_may_be_an_upstream_elsewhere_is_told(nginx, address, told):
+    result = nginx(f"server {{ location / {{ proxy_pass {address}; }} }}")
+    assert len(result.fleets) == 1
+    assert ("stands in what was read: taken as the host" in result.told) == told
+
+
+@pytest.mark.parametrize("path", ["$request_uri", "$uri$is_args$args"])
+def test_a_path_that_stays_as_it_came_may_be_written_out(nginx, path):
+    ways = f"server {{ location /v1/ {{ proxy_pass http://models{path}; }} }}"
+    result = nginx(UPSTREAM.format("") + ways)
+    assert result.fleets["models"].match == [Match(path_prefix="/v1")]
+    assert "Not carried over" not in result.told
+
+
+@pytest.mark.parametrize("address", ["http://$backend", "http://models$suffix", "$where"])
+def test_an_address_made_of_variables_is_not_known(nginx, address):
+    result = nginx(UPSTREAM.format("") + f"server {{ location / {{ proxy_pass {address}; }} }}")
+    assert "the address is not known before the request comes" in result.note(f"proxy_pass {address}")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "server { location / { proxy_pass http://me:s3cret@10.0.0.1/; } }",
+        "server { location /a { proxy_pass http://s3cret@10.0.0.1/; } }",
+        "server { location / { proxy_pass https://me:s3cret@10.0.0.1/; } }",
+        "server { location /a { proxy_pass http://10.0.0.1/?key=s3cret; } }",
+        "server { location / { proxy_pass http://10.0.0.1/x?a=b&key=s3cret$uri; } }",
+        "upstream b { server me:s3cret@10.0.0.1:80; }",
+        "upstream b { server s3cret@10.0.0.1:80; }",
+    ],
+)
+def test_what_an_address_holds_of_secrets_is_not_shown(nginx, secret):
+    result = nginx(UPSTREAM.format("") + secret)
+    assert "Not carried over" in result.told
+    assert "10.0.0.1" in result.told.partition("Not carried over")[2]
+    assert "s3cret" not in result.out + result.told
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [("90", 90), ("90s", 90), ("1m30s", 90), ("500ms", 0.5), ("1h", 3600), ("2d", 172800)],
 )
@@ -168,6 +258,18 @@ def test_servers_that_differ_in_max_fails(nginx):
     result = nginx("upstream m { server 10.0.0.1:80 max_fails=1; server 10.0.0.2:80 max_fails=9; }")
     assert result.fleets["m"].policy.ejection.consecutive_failures == 5
     assert "servers differ" in result.note("max_fails")
+
+
+def test_servers_in_reserve_do_not_make_servers_differ(nginx):
+    result = nginx(
+        "upstream m { server 10.0.0.1:80 max_fails=3 slow_start=30s; server 10.0.0.2:80 max_fails=3 "
+        "fail_timeout=10s slow_start=30s; server 10.0.0.3:80 backup; server 10.0.0.4:80 down max_fails=9; }"
+    )
+    policy = result.fleets["m"].policy
+    assert (policy.ejection.consecutive_failures, policy.ejection.base_s) == (3, 10)
+    assert policy.slow_start_s == 30
+    assert "servers differ" not in result.told
+    assert "here of those in use" in result.note("10.0.0.4:80 max_fails=9")
 
 
 def test_max_fails_0_takes_nobody_out(nginx):
