@@ -3,7 +3,8 @@
 Lint and types come first because they are quick; pytest comes last, so that its closing line is the
 last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
 Arguments go to pytest; ``--lint-only`` leaves the tests out. Without arguments the tests that touch a
-database run on a PostgreSQL of their own first; then all of them run, on SQLite.
+database run on a PostgreSQL of their own first; then all of them run, on SQLite, those that watch a browser
+or start everything last.
 """
 
 import os
@@ -25,17 +26,23 @@ LINT: dict[str, list[str]] = {
     "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
 }
 UNWANTED = {"DJANGO_SETTINGS_MODULE", "SWITCHYARD_REDIS_URL", "SWITCHYARD_DATABASE_URL"}
-PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-ON_POSTGRES = [*PYTEST, "-m", "database and not browser and not system"]
+PYTEST = [sys.executable, "-m", "pytest"]
+IN_TWO = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""Two processes, and tests of one file in one of them."""
+ON_POSTGRES = [*PYTEST, *IN_TWO, "-m", "database and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
+TESTS: dict[str, list[str]] = {
+    "tests on PostgreSQL": ON_POSTGRES,
+    "tests": [*PYTEST, *IN_TWO, "-m", "not browser and not system"],
+    # One at a time: each starts a dozen processes, or waits for what a page draws.
+    "browser and system tests": [*PYTEST, "-p", "no:xdist", "-m", "browser or system"],
+}
 
 
 def main(arguments: list[str]) -> int:
     steps = dict(LINT)
     if "--lint-only" not in arguments:
-        if not arguments:
-            steps["tests on PostgreSQL"] = ON_POSTGRES
-        steps["tests"] = [*PYTEST, *arguments]
+        steps |= {"tests": [*PYTEST, *IN_TWO, *arguments]} if arguments else TESTS
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="switchyard-checks-") as data:
         failed = [name for name, command in steps.items() if not passes(name, command, data)]

@@ -49,7 +49,14 @@ os.environ.update(
 )
 
 import django  # noqa: E402
+import hypothesis  # noqa: E402
 import redis  # noqa: E402
+
+# How long an example takes says nothing on a machine that is busy.
+hypothesis.settings.register_profile(
+    "without_time_limits", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("without_time_limits")
 
 # Now, and not when pytest-django gets to it: the folders' own conftest files import models.
 django.setup()

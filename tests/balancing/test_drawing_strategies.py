@@ -33,7 +33,7 @@ class Weighted:
     some.integers(1, 16),
     some.integers(0, 2**32),
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_what_is_drawn_together_differs(weights, count, seed):
     candidates = [Weighted(weight) for weight in weights]
     drawn = WeightedDraw().distinct(candidates, count, Random(seed))

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 import redis
 import redis.asyncio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.probes import keys, last, schedule
@@ -167,7 +167,6 @@ async def test_last_results_can_be_read_on_an_event_loop(redis_client: "redis.Re
     assert {uid: result.answer for uid, result in results.items()} == {"a": "no"}
 
 
-@settings(deadline=None)
 @given(st.floats(0.5, 600), st.booleans(), st.floats(0, 20), st.integers(0, 2**32))
 def test_jitter_stays_within_a_fifth_of_the_period(
     period_s: float, never_passed: bool, took_s: float, seed: int

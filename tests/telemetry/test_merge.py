@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.frames import WINDOW_S
@@ -167,7 +167,6 @@ def test_fleets_and_replicas_that_nobody_reports_any_more_are_forgotten() -> Non
     assert (state.fleets, state.replicas) == ({}, {})
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.booleans(), st.booleans()), min_size=1, max_size=30),
 )
@@ -201,7 +200,6 @@ def test_whatever_is_lost_or_restarted_every_request_is_counted_once(
     assert counted == delivered + told
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-5, 100.0), min_size=1, max_size=200), st.integers(1, 5), st.integers(0, 99))
 def test_however_latencies_are_split_over_workers_the_percentile_is_that_of_all(
     latencies: list[float], workers: int, seed: int
