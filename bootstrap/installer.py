@@ -39,7 +39,10 @@ def install(python: Path, pip: Path, locks: list[Path], log: Path, again: bool =
     """
     total = sum(len(PINNED.findall(lock.read_text())) for lock in locks)
     started = time.monotonic()
-    print(f"installing {total} locked packages into {python.parent.parent}", flush=True)
+    print(
+        f"installing {total} locked package{'' if total == 1 else 's'} into {python.parent.parent}",
+        flush=True,
+    )
     status, output = run_pip(pip_command(python, pip, locks, again), Progress(total), log)
     if status != 0:
         raise BootstrapError(reason(output, log))

@@ -19,7 +19,7 @@ class Progress:
             self._line(f"  {percent:3d} %  {name}")
         elif percent // 10 > self.shown_tenth:
             self.shown_tenth = percent // 10
-            self._line(f"  {percent:3d} %  {self.count} of {self.total} packages, now {name}")
+            self._line(f"  {percent:3d} %  {self.count} of the {self.total} for this machine, now {name}")
 
     def unpacking(self) -> None:
         self._line("   99 %  unpacking")

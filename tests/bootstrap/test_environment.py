@@ -60,12 +60,22 @@ def test_what_the_lock_names_is_installed_once(place: Place, capfd: pytest.Captu
     said = capfd.readouterr().out
     command = [place.venv / "bin" / "switchyard", "--help"]
     assert "import" in subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
-    assert "installing 1 locked packages" in said
+    assert "installing 1 locked package into" in said
     assert "installed in" in said
     place.mark()
     place.ensure()
     assert place.was_left_alone()
     assert capfd.readouterr().out == ""
+
+
+def test_packages_for_other_machines_are_not_counted(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    here = (place.locks / "lock.txt").read_text()
+    other = here.replace("alpha==1.0", 'gamma==1.0 ; sys_platform == "win32"')
+    place.lock(here + other)
+    place.ensure()
+    said = capfd.readouterr().out
+    assert "installing 2 locked packages into" in said
+    assert "1 of the 1 for this machine, now alpha" in said
 
 
 def test_test_tools_come_on_top_and_leave_the_rest_alone(place: Place) -> None:

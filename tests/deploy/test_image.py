@@ -85,5 +85,5 @@ def test_our_commands_work_on_nothing_but_what_was_copied(built_image: Image) ->
 
 def test_what_must_stay_out_of_the_image_stays_out() -> None:
     ignored = (PROJECT / ".dockerignore").read_text().split()
-    assert {".git", ".venv", "var", ".env", "**/__pycache__"} <= set(ignored)
-    assert ".env" in (PROJECT / ".gitignore").read_text().split()
+    assert {".git", ".venv", "var", ".env", "*.backup", "**/__pycache__"} <= set(ignored)
+    assert {".env", "*.backup"} <= set((PROJECT / ".gitignore").read_text().split())
