@@ -92,8 +92,10 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     in_flight: int
     eligible: bool
+    asked: bool
+    """Whether it receives requests: it is eligible, or too few others are."""
     reasons: list[str]
-    """Why not, in plain words."""
+    """Why it is not eligible, and why it is asked nevertheless, in plain words."""
 
 
 class Explanation(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):

@@ -99,6 +99,7 @@ class Pool:
         self.speed.keep_answer_times(strategy.memory)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._verdicts.policy = snapshot.policy
+        self._verdicts.fleet = snapshot.name
         self._members.take(pairs)
         self._nobody()
 
@@ -224,10 +225,9 @@ class Pool:
     # --- telling ---------------------------------------------------------------------------------
 
     def explain(self, now: float) -> list[Explanation]:
-        """For each replica: eligible, or why not, in plain words."""
+        """For each replica: eligible, or why not, and whether it is asked, in plain words."""
         self.refresh(now)
-        found = self._sorted
-        return [explanation(replica, found.panic, found.last_resort, now) for replica in self.replicas]
+        return [explanation(replica, self._sorted, now) for replica in self.replicas]
 
     def report(self, now: float, refused: str = "") -> FleetCounters:
         """Everything counted since the worker started. Not a copy: encode it before the next request."""

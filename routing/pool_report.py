@@ -3,7 +3,7 @@
 import msgspec
 
 from routing.contract.telemetry import ReplicaCounters
-from routing.policies.eligibility import obstacles
+from routing.policies.eligibility import Eligibility, nevertheless, obstacles
 from routing.replica import Replica
 
 
@@ -13,13 +13,23 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     name: str
     eligible: bool
+    """Whether admin state, health and ejection all allow it."""
+    asked: bool
+    """Whether it receives requests: it is eligible, or too few others are."""
     reasons: list[str]
-    """Why not, in plain words; empty when it is eligible."""
+    """Why it is not eligible, and why it is asked nevertheless, in plain words; empty when it is eligible."""
 
 
-def explanation(replica: Replica, panic: bool, last_resort: bool, now: float) -> Explanation:
-    reasons = obstacles(replica, panic, last_resort, now)
-    return Explanation(uid=replica.uid, name=replica.name, eligible=not reasons, reasons=reasons)
+def explanation(replica: Replica, found: Eligibility, now: float) -> Explanation:
+    reasons = obstacles(replica, now)
+    despite = nevertheless(replica, found) if reasons else ""
+    return Explanation(
+        uid=replica.uid,
+        name=replica.name,
+        eligible=not reasons,
+        asked=not reasons or bool(despite),
+        reasons=[*reasons, despite] if despite else reasons,
+    )
 
 
 def replica_counters(replica: Replica, now: float) -> ReplicaCounters:

@@ -4,6 +4,7 @@ The rules are in :mod:`routing.policies.ejection`; here they meet the pool's rep
 the shared counts, the other workers of the host.
 """
 
+import logging
 from collections.abc import Callable
 from random import Random
 
@@ -14,6 +15,8 @@ from routing.outcome import FAILURES, Outcome
 from routing.policies import answer_time, ejection, eligibility, host_view, learned_speed, success_rate
 from routing.policies.fleet_speed import FleetSpeed
 from routing.replica import Replica
+
+log = logging.getLogger(__name__)
 
 _WORDS = {
     Outcome.FAILED: "answered with a server error",
@@ -41,6 +44,8 @@ class Verdicts:
         self._sees_peers = sees_peers
         self._changed = changed
         self.policy = Policy()
+        self.fleet = ""
+        """The pool's name, for the log."""
 
     # --- attempts that ended ---------------------------------------------------------------------
 
@@ -128,9 +133,13 @@ class Verdicts:
         if not again and self._sees_peers and self._ejected_on_host(now) > limit:
             ejection.undo(state)
             host_view.show_ejection(replica)
+        else:
+            said = (replica.name, self.fleet, state.lasted_s, state.reason)
+            log.info("replica %s of fleet %s is ejected for %.0f s: %s", *said)
         self._changed(now)
 
     def _let_back(self, replica: Replica, now: float) -> None:
+        log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
         ejection.lift(replica.ejection, now)
         # What it was learned to cost while it failed is no longer true.
         learned_speed.forget(replica.speed)

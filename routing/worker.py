@@ -54,6 +54,9 @@ log = logging.getLogger(__name__)
 FIRST_TABLE_LIMIT_S = 2.0
 """Connections are not accepted before there is a table, but no longer than this: a caller that is
 told in words that there is none is better off than one that waits."""
+ON_THE_PAGE = "make one on the page “Client keys”"
+IN_THE_FILE = "name one under client_keys in the fleet file"
+"""Where a client key comes from, with and without a control plane."""
 IDLE_CHECK_EVERY_S = 0.02
 LEAVE_LIMIT_S = 0.5
 PR_SET_PDEATHSIG = 1
@@ -86,7 +89,7 @@ class Worker:
         logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
         access_log = self._log_access(start)
         if start.keys_required:
-            self._proxy.require_keys()
+            self._proxy.require_keys(IN_THE_FILE if start.redis_url is None else ON_THE_PAGE)
         tasks = self._begin(start)
         orphaned = loop.create_task(self._orphaned.wait())
         life = loop.create_task(self._serve())
@@ -234,6 +237,7 @@ def _states(pool: Pool) -> list[ReplicaState]:
             url=replica.spec.url,
             in_flight=replica.in_flight,
             eligible=said.eligible,
+            asked=said.asked,
             reasons=said.reasons,
         )
         for said, replica in zip(explanations, pool.replicas, strict=True)

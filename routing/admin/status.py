@@ -43,7 +43,7 @@ def _worker_row(worker: WorkerView, manifest: str | None) -> dict[str, Any]:
 def replica_rows(
     fleet: str, snapshot: FleetSnapshot, answers: Answers, drains: Sequence[Drained], now: float
 ) -> list[dict[str, Any]]:
-    """One row a replica: in how many workers it is eligible, and why not in the others."""
+    """One row a replica: in how many workers it is eligible, why not in the others, and how many ask it."""
     expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
     rows = []
     for spec in snapshot.replicas:
@@ -60,6 +60,7 @@ def replica_rows(
                 "health": spec.health,
                 "eligible": bool(seen) and all(state.eligible for state in seen),
                 "eligible_in_workers": sum(state.eligible for state in seen),
+                "asked_in_workers": sum(state.asked for state in seen),
                 "reasons": list(dict.fromkeys(reasons)),
                 "in_flight": sum(state.in_flight for state in seen),
             }

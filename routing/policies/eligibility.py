@@ -1,7 +1,8 @@
 """Who may receive a request: admin state × health × ejection, three facts that are never folded into one.
 
-A replica is eligible when all three allow it. :func:`sort_out` says so for a whole pool, and
-:func:`obstacles` says for one replica, in plain words, which of them does not.
+A replica is eligible when all three allow it; :func:`obstacles` says, in plain words, which of them does not.
+:func:`sort_out` says for a whole pool who is asked: those that are eligible and, where these are too few,
+others that are better than an error (:func:`nevertheless`).
 """
 
 from collections import Counter
@@ -17,6 +18,7 @@ class Eligibility:
     """A pool sorted out at one moment."""
 
     eligible: list[Replica] = field(default_factory=list)
+    """Those that are asked, in panic and as a last resort with others among them."""
     probation: list[Replica] = field(default_factory=list)
     """Their ejection is over; each waits for its one probe request."""
     panic: bool = False
@@ -57,20 +59,31 @@ def available(replicas: Iterable[Replica]) -> int:
     return sum(1 for replica in everyone if _intended(replica) and _healthy(replica, panic))
 
 
-def obstacles(replica: Replica, panic: bool, last_resort: bool, now: float) -> list[str]:
-    """Why a replica receives nothing new, one entry a reason; empty: it is eligible."""
+def obstacles(replica: Replica, now: float) -> list[str]:
+    """Why a replica is to receive nothing new, one entry a reason; empty: it is eligible."""
     spec, ejection, found = replica.spec, replica.ejection, []
     if spec.admin_state != "active":
         found.append(f"{spec.admin_state}, as an operator wants it")
     if spec.weight <= 0:
         found.append("weight 0")
-    if not _healthy(replica, panic):
+    if spec.health != "ready":
         found.append(_HEALTH_WORDS[spec.health])
-    if ejection.until and not last_resort:
+    if ejection.until:
         left = ejection.until - now
         when = f"for another {left:.0f} s" if left > 0 else "until its probe request is answered"
         found.append(f"ejected {when}: {ejection.reason}")
     return found
+
+
+def nevertheless(replica: Replica, found: Eligibility) -> str:
+    """Why a replica that is not eligible is asked all the same; empty: it is not, or it is eligible."""
+    if not any(other is replica for other in found.eligible):
+        return ""
+    if replica.ejection.until:
+        return "asked nevertheless: all others are out as well"
+    if replica.spec.health != "ready":
+        return "asked nevertheless: of the replicas that ever passed a probe, fewer than half are ready"
+    return ""
 
 
 def summary(fleet: str, replicas: Sequence[Replica]) -> str:

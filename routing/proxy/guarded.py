@@ -52,8 +52,8 @@ class GuardedExchange(Exchange):
     def _refusal(self) -> Unroutable:
         if not self.proxy.keys:
             words = (
-                "this proxy can be reached from other machines and no client key exists yet: make one on the "
-                f"page “Client keys”, then {_HOW}; or start the proxy with --open"
+                "this proxy can be reached from other machines and no client key exists yet: "
+                f"{self.proxy.where_keys_are_made}, then {_HOW}; or start the proxy with --open"
             )
             return Unroutable(401, "client_key_missing", words)
         if self.head.key is None:

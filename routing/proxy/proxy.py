@@ -49,6 +49,7 @@ class Proxy:
         self.exchange: Callable[[Client, RequestHead], Exchange]
         """Made for each request head; part of what client connections need."""
         self._keys_required = False
+        self.where_keys_are_made = ""
         self._access_log: AccessLog | None = None
         self._follow_keys()
         table.on_manifest = self._follow_manifest
@@ -74,9 +75,11 @@ class Proxy:
         """A protocol for one new client connection."""
         return ClientConnection(self)
 
-    def require_keys(self) -> None:
-        """From now on no request is served without a client key, even while none exists."""
+    def require_keys(self, where_they_are_made: str) -> None:
+        """From now on no request is served without a client key, even while none exists; the words tell
+        whoever asks how to come by one."""
         self._keys_required = True
+        self.where_keys_are_made = where_they_are_made
         self._follow_keys()
 
     def _follow_manifest(self) -> None:

@@ -86,6 +86,7 @@ class Prober:
         began = time.monotonic()
         state: Health = "checking"
         counters, has_passed = health.Counters(), False
+        said = ""
         while True:
             started = time.monotonic()
             verdict = await probe(checks, target.url, has_passed)
@@ -102,6 +103,10 @@ class Prober:
             if step.changed:
                 words = (target.replica, target.fleet, state, step.state, step.reason)
                 log.info("replica %s of fleet %s: %s → %s: %s", *words)
+            elif state != "ready" and not verdict.passed and step.reason != said:
+                # What keeps it out, once each time that this is something else.
+                log.info("replica %s of fleet %s is %s: %s", target.replica, target.fleet, state, step.reason)
+            said = step.reason
             state, counters, has_passed = step.state, step.counters, step.has_passed
             if self.finding(target.uid) != (state, has_passed):
                 self._findings[target.uid] = Finding(state, has_passed)

@@ -126,8 +126,8 @@ def test_what_keeps_a_replica_out_is_said(make_pool, send, changes, words):
     pool = make_pool([changes, {}])
     assert {send(pool, 1.0 + i * 0.01) for i in range(50)} == {"r1"}
     out, fine = pool.explain(2.0)
-    assert (out.eligible, out.reasons) == (False, [words])
-    assert (fine.eligible, fine.reasons) == (True, [])
+    assert (out.eligible, out.asked, out.reasons) == (False, False, [words])
+    assert (fine.eligible, fine.asked, fine.reasons) == (True, True, [])
 
 
 def test_every_reason_is_given_not_only_the_first(make_pool):
@@ -160,6 +160,12 @@ def test_panic_ignores_health_of_those_that_passed_once(make_pool, send):
         ]
     )
     assert {send(pool, 1.0 + i * 0.01) for i in range(100)} == {"r0", "r1", "r2"}
+    rows = pool.explain(3.0)
+    assert [row.eligible for row in rows] == [True, *[False] * 5]
+    assert [row.asked for row in rows] == [True, True, True, False, False, False]
+    despite = "asked nevertheless: of the replicas that ever passed a probe, fewer than half are ready"
+    assert rows[1].reasons == ["down: probes do not reach it", despite]
+    assert rows[3].reasons == ["checking: no probe has passed yet"]
 
 
 def test_half_of_a_pool_is_no_panic(make_pool, send):
@@ -217,15 +223,20 @@ def test_the_first_table_is_not_ramped(make_pool):
 
 
 @pytest.mark.parametrize("outcome", sorted(FAILURES, key=str))
-def test_five_failures_in_a_row_eject(make_pool, send, fail, outcome):
+def test_five_failures_in_a_row_eject(make_pool, send, fail, outcome, caplog):
+    caplog.set_level("INFO", logger="routing.verdicts")
     pool = make_pool(3, strategy="round_robin")
     fail(pool, "r0", 4, 1.0, outcome)
     assert pool.replicas[0].ejection.until == 0
+    assert caplog.messages == []
     fail(pool, "r0", 1, 1.0, outcome)
     assert "r0" not in {send(pool, 1.5) for _ in range(50)}
     out = pool.explain(1.5)[0]
     assert out.reasons[0].startswith("ejected for another ")
     assert "5 failures in a row, the last one" in out.reasons[0]
+    [line] = caplog.messages
+    assert line.startswith("replica r0 of fleet digits is ejected for ")
+    assert " s: 5 failures in a row, the last one " in line
     assert pool.report(1.5).replicas[0].ejections == 1
 
 
@@ -246,7 +257,8 @@ def test_load_cancels_and_client_errors_never_eject(make_pool, fail, outcome):
     assert pool.replicas[0].ejection.count == 0
 
 
-def test_probation_lets_exactly_one_request_decide(make_pool, send, fail):
+def test_probation_lets_exactly_one_request_decide(make_pool, send, fail, caplog):
+    caplog.set_level("INFO", logger="routing.verdicts")
     pool = make_pool(3, strategy="round_robin")
     fail(pool, "r0", 5, 1.0)
     ends = pool.replicas[0].ejection.until
@@ -258,6 +270,7 @@ def test_probation_lets_exactly_one_request_decide(make_pool, send, fail):
     probe.settle(Outcome.SUCCESS, ends + 0.2)
     assert "r0" in {send(pool, ends + 0.3) for _ in range(3)}
     assert pool.explain(ends + 0.3)[0].eligible
+    assert caplog.messages[1:] == ["replica r0 of fleet digits is no longer ejected: it has answered"]
 
 
 def test_a_failed_probe_doubles_and_the_cap_holds(make_pool, fail):
@@ -314,6 +327,10 @@ def test_an_ejected_replica_is_better_than_none(make_pool, make_snapshot, send, 
     pool = make_pool(3, strategy="round_robin")
     fail(pool, "r0", 5, 1.0)
     pool.replace(make_snapshot([{}, {"admin_state": "draining"}, {"admin_state": "draining"}], version=2))
+    row = pool.explain(1.4)[0]
+    assert (row.eligible, row.asked) == (False, True)
+    assert row.reasons[0].startswith("ejected for another ")
+    assert row.reasons[1] == "asked nevertheless: all others are out as well"
     assert send(pool, 1.5) == "r0"
     assert pool.explain(1.6)[0].eligible
 

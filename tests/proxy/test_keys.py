@@ -276,10 +276,10 @@ async def test_a_revoked_key_ends_with_the_next_request(rig: Rig, replica: Repli
 
 
 async def test_keys_may_be_required_before_there_is_one(rig: Rig, replica: Replica, client: Client) -> None:
-    rig.proxy.require_keys()
+    rig.proxy.require_keys("ask the keeper for one")
     refused = await client.ask(get(bearer()))
     assert refused.status == 401
-    assert "no client key exists yet" in said(refused)
+    assert "no client key exists yet: ask the keeper for one, then send it as" in said(refused)
     assert "--open" in said(refused)
     let_in(rig, {KEY: [ALL_FLEETS]})
     assert (await client.ask(get())).status == 401

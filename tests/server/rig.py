@@ -43,6 +43,7 @@ class Replica:
     def __init__(self, name: str) -> None:
         self.name = name
         self.served = 0
+        self.probed = 0
         self.health_status = 200
         self.release = threading.Event()
         self.streaming = threading.Event()
@@ -75,6 +76,7 @@ class Replica:
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         if handler.path == "/health":
+            self.probed += 1
             self._send(handler, self.health_status, b"{}")
         elif handler.path.endswith("/stream"):
             self.served += 1

@@ -21,12 +21,16 @@ EFFECT_S = 1.0
 
 def ask(port: int, key: str = "", path: str = "/") -> int:
     """The status of one request on a connection of its own, which any worker may take."""
+    return asked(port, key, path)[0]
+
+
+def asked(port: int, key: str = "", path: str = "/") -> tuple[int, str]:
+    """Status and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
         response = connection.getresponse()
-        response.read()
-        return response.status
+        return response.status, response.read().decode()
     finally:
         connection.close()
 
@@ -81,11 +85,22 @@ def test_an_address_for_everybody_serves_nobody_until_a_key_exists(
     running = proxy("--redis", redis_url, "--workers", "1", listen="0.0.0.0:0").ready()
     port = public_port(running)
     assert "reachable from outside: requests need a client key" in running.log
-    assert ask(port) == 401
+    status, said = asked(port)
+    assert (status, "make one on the page “Client keys”, then" in said) == (401, True)
     assert replicas[0].served + replicas[1].served == 0
     publisher.manifest(2, key_salt=SALT, key_hashes=HASHES)
     until(lambda: ask(port, KEY) == 200, "the key is known", EFFECT_S)
     assert ask(port) == 401
+
+
+def test_without_a_control_plane_the_file_is_where_keys_are_made(
+    proxy: Callable[..., Proxy], replicas: list[Replica], tmp_path: Path
+) -> None:
+    file = fleet_file(tmp_path / "fleets.yaml", replicas)
+    running = proxy("--fleets", str(file), "--workers", "1", listen="0.0.0.0:0").ready()
+    status, said = asked(public_port(running))
+    assert status == 401
+    assert "no client key exists yet: name one under client_keys in the fleet file, then" in said
 
 
 def test_open_serves_other_machines_while_no_key_exists(

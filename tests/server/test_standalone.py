@@ -93,6 +93,11 @@ def test_the_built_in_prober_decides_who_is_ready(
     running = proxy("--fleets", str(file), "--workers", "1", "--probe").ready()
     until(lambda: running.replicas("echo")["a"]["eligible"], "the first pass makes a replica ready")
     assert running.replicas("echo")["b"]["health"] == "checking"
+    # What its probes see is said once, however many see it.
+    seen = "replica b of fleet echo is checking: 503 Service Unavailable"
+    until(lambda: running.log.count(seen) == 1, "the log says what keeps b out")
+    until(lambda: b.probed >= 3, "b is probed again")
+    assert running.log.count(seen) == 1
     assert {running.get() for _ in range(4)} == {(200, "a")}
 
     b.health_status = 200
@@ -102,4 +107,12 @@ def test_the_built_in_prober_decides_who_is_ready(
     row = running.replicas("echo")["a"]
     assert not row["eligible"]
     assert row["reasons"] == ["unready: its readiness probe fails"]
+    assert row["asked_in_workers"] == 0
     assert {running.get() for _ in range(4)} == {(200, "b")}
+
+    b.health_status = 503
+    until(lambda: running.replicas("echo")["b"]["health"] == "unready", "b has failed twice")
+    row = running.replicas("echo")["b"]
+    assert (row["eligible"], row["eligible_in_workers"], row["asked_in_workers"]) == (False, 0, 1)
+    assert row["reasons"][1].startswith("asked nevertheless: ")
+    assert {running.get() for _ in range(4)} == {(200, "a"), (200, "b")}
