@@ -6,4 +6,9 @@ class ControlPlaneConfig(AppConfig):
     verbose_name = "Switchyard control plane"
 
     def ready(self) -> None:
-        from controlplane import checks  # noqa: F401  (registers them)
+        from controlplane import (
+            checks,  # noqa: F401  (registers them)
+            private_database,
+        )
+
+        private_database.connect()

@@ -9,11 +9,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from routing.contract.version import VERSION
+
 COMMANDS = {
     "up": "start everything on this machine; Ctrl-C stops it",
     "import": "write a fleet file from an nginx or LiteLLM configuration (docs/import.md)",
     "apply": "make the fleets be as a fleet file says",
     "dump": "print the fleet file that describes what is there",
+    "backup": "write all that the database holds into one file (docs/backup.md)",
+    "restore": "load such a file into a database",
+    "ensure_admin": "make the first administrator, when there is none",
     "createtoken": "make an API token and print it once",
     "changepassword": "set a user's password",
     "createsuperuser": "make another administrator",
@@ -21,6 +26,8 @@ COMMANDS = {
     "check": "look for mistakes in the settings",
     "conductor": "run the process that merges telemetry and keeps Redis in step",
     "proxy": "run the data plane alone (docs/proxy.md)",
+    "settings_page": "print every setting, as docs/settings.md has them",
+    "version": "print the version of Switchyard",
 }
 
 
@@ -31,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_usage())
         return 0 if given else 2
     command, *rest = given
+    if command in ("version", "--version"):
+        print(f"switchyard {VERSION}")
+        return 0
     if command == "import":
         from controlplane.importing.command import main as import_
 
@@ -54,11 +64,19 @@ def django(argv: list[str]) -> None:
         prepare(argv[2:])
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db.utils import Error as DatabaseError
 
     try:
         execute_from_command_line(argv)
     except ImproperlyConfigured as error:
         sys.exit(f"Settings: {error}")
+    except DatabaseError:
+        from controlplane import database_errors
+
+        words = None if "--traceback" in argv else database_errors.sentence()
+        if words is None:
+            raise
+        sys.exit(words)
 
 
 def _usage() -> str:

@@ -7,6 +7,7 @@ name are removed. Replicas of a fleet in the file are exactly those that the fil
 from typing import Any
 
 import msgspec
+from django.db import transaction
 
 from controlplane.models import Fleet, HardwareClass, Replica
 from controlplane.services import fleets, hardware, policies, replicas, revisions, settings_values
@@ -14,7 +15,7 @@ from controlplane.services.checking import refuse
 from controlplane.services.writing import Writing, writing
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
-from routing.contract.fleet_file import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
+from routing.contract.fleet_file import Elsewhere, FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
 from routing.contract.table import Match
 
 _KEYS_ELSEWHERE = (
@@ -23,10 +24,25 @@ _KEYS_ELSEWHERE = (
 )
 
 
-def apply(file: FleetFile, actor: str, *, prune: bool = False) -> list[str]:
+def elsewhere(*, prune: bool = False) -> Elsewhere:
+    """What a file must not collide with. With ``prune`` no fleet stays that it does not name."""
+    fleets = [] if prune else list(Fleet.objects.values_list("name", "aliases", "match"))
+    matches: dict[Match, str] = {}
+    for name, _, match in fleets:
+        matches |= dict.fromkeys(msgspec.convert(match, list[Match]), name)
+    return Elsewhere(
+        hardware=set(HardwareClass.objects.values_list("name", flat=True)),
+        aliases={name: aliases for name, aliases, _ in fleets},
+        matches=matches,
+        refused={"client_keys": _KEYS_ELSEWHERE},
+    )
+
+
+def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = False) -> list[str]:
     """What changed, one line each; empty when everything was as the file says.
 
-    Applying twice changes nothing. Raises Invalid and Conflict; then nothing is written.
+    Applying twice changes nothing. Raises Invalid and Conflict; then nothing is written. ``dry_run``: all of
+    it is done and taken back, so that what would change is told as exactly; nothing is sent to proxies.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
     with writing(actor) as write:
@@ -38,6 +54,8 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False) -> list[str]:
             lines += _fleet(write, fleet_entry)
         if prune:
             lines += _prune_hardware(write, file)
+        if dry_run:
+            transaction.set_rollback(True)  # with it goes what would be sent on commit
         return lines
 
 

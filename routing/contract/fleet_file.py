@@ -5,7 +5,6 @@ carries line, column, the field's path and the cure, and all errors are reported
 reference for people is ``docs/fleet-file.md``.
 """
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +19,11 @@ from routing.contract.fleet_file_structs import (
     HardwareEntry,
     ReplicaEntry,
 )
-from routing.contract.fleet_file_whole import problems_of_the_whole
+from routing.contract.fleet_file_whole import Elsewhere, problems_of_the_whole
 from routing.contract.policy_rules import StrategyRules
 
 __all__ = [
+    "Elsewhere",
     "FleetEntry",
     "FleetFile",
     "FleetFileError",
@@ -33,6 +33,7 @@ __all__ = [
     "StrategyRules",
     "dump",
     "load",
+    "loadb",
     "loads",
 ]
 
@@ -65,18 +66,31 @@ class FleetFileError(ValueError):
         super().__init__("\n".join(shown))
 
 
+NOTHING_ELSEWHERE = Elsewhere()
+
+
 def load(
-    path: str | Path, *, strategies: StrategyRules | None = None, hardware: Collection[str] = ()
+    path: str | Path, *, strategies: StrategyRules | None = None, elsewhere: Elsewhere = NOTHING_ELSEWHERE
 ) -> FleetFile:
     """Read a fleet file from disk; see :func:`loads`. Raises OSError when it cannot be read."""
-    data = Path(path).read_bytes()
+    return loadb(Path(path).read_bytes(), str(path), strategies=strategies, elsewhere=elsewhere)
+
+
+def loadb(
+    data: bytes,
+    source: str,
+    *,
+    strategies: StrategyRules | None = None,
+    elsewhere: Elsewhere = NOTHING_ELSEWHERE,
+) -> FleetFile:
+    """As :func:`loads`, of the bytes of a file."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        raise FleetFileError(str(path), [Problem(line, column, "", "not UTF-8: save it as UTF-8")]) from None
-    return loads(text, str(path), strategies=strategies, hardware=hardware)
+        raise FleetFileError(source, [Problem(line, column, "", "not UTF-8: save it as UTF-8")]) from None
+    return loads(text, source, strategies=strategies, elsewhere=elsewhere)
 
 
 def loads(
@@ -84,17 +98,17 @@ def loads(
     source: str = "fleet file",
     *,
     strategies: StrategyRules | None = None,
-    hardware: Collection[str] = (),
+    elsewhere: Elsewhere = NOTHING_ELSEWHERE,
 ) -> FleetFile:
     """Read a fleet file.
 
     ``source`` names it in messages. ``strategies`` lets strategies and their parameters be checked.
-    ``hardware`` names classes that exist elsewhere (in the control plane) besides those in the file.
+    ``elsewhere``: what exists in the control plane besides what the file names.
     Raises :class:`FleetFileError` with every problem.
     """
     document = fleet_file_yaml.read(text)
     problems = [Problem(*flaw.place, path_of(flaw.pointer), flaw.message) for flaw in document.flaws]
-    settings, wrong = ({}, []) if document.unreadable else _check(document.content, strategies, hardware)
+    settings, wrong = ({}, []) if document.unreadable else _check(document.content, strategies, elsewhere)
     for pointer, message, at_key in wrong:
         place = document.place_of(pointer, at_key=at_key)
         problems.append(Problem(*place, path_of(pointer), message))
@@ -112,10 +126,10 @@ def dump(file: FleetFile) -> str:
 
 
 def _check(
-    content: Any, strategies: StrategyRules | None, hardware: Collection[str]
+    content: Any, strategies: StrategyRules | None, elsewhere: Elsewhere
 ) -> tuple[dict[str, Any], Problems]:
     """Settings that are valid, and what is wrong with the rest."""
     problems: Problems = []
     settings = FILE.read(content, "", problems)
-    problems += problems_of_the_whole(content, strategies, hardware)
+    problems += problems_of_the_whole(content, strategies, elsewhere)
     return (settings if isinstance(settings, dict) else {}), problems

@@ -6,7 +6,7 @@ fields; whatever is not of the right type is passed over here, being reported th
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,22 +19,53 @@ _Part = tuple[str, Mapping[str, Any]]
 """(JSON pointer, group of fields)."""
 
 
-def problems_of_the_whole(
-    content: Any, strategies: StrategyRules | None, hardware: Collection[str]
-) -> Problems:
-    """Every problem between parts. ``hardware``: classes that exist besides those in the file."""
+class Elsewhere(NamedTuple):
+    """What exists besides the file, in the control plane that it is to be applied to."""
+
+    hardware: Collection[str] = ()
+    """Classes of hardware."""
+    aliases: Mapping[str, Collection[str]] = {}
+    """Fleet → its aliases. Fleets that the file names are passed over: they become what it says."""
+    matches: Mapping[Match, str] = {}
+    """Match → the fleet that it leads to; likewise."""
+    refused: Mapping[str, str] = {}
+    """Top-level field that has no place there → why. Empty lists pass."""
+
+    def taken_names(self, in_file: Collection[str]) -> dict[str, str]:
+        """Name or alias → whose it is: ``an alias of fleet x``."""
+        taken: dict[str, str] = {}
+        for fleet, aliases in self.aliases.items():
+            if fleet not in in_file:
+                taken[fleet] = f"the name of fleet {fleet}"
+                taken |= dict.fromkeys(aliases, f"an alias of fleet {fleet}")
+        return taken
+
+    def taken_matches(self, in_file: Collection[str]) -> dict[Match, str]:
+        """Match → the fleet that it leads to."""
+        return {match: fleet for match, fleet in self.matches.items() if fleet not in in_file}
+
+
+def problems_of_the_whole(content: Any, strategies: StrategyRules | None, elsewhere: Elsewhere) -> Problems:
+    """Every problem between parts, and between them and what is ``elsewhere``."""
     file: _Part = ("", content if isinstance(content, Mapping) else {})
     classes = list(_parts(file, "hardware"))
     fleets = list(_parts(file, "fleets"))
-    known = {*hardware, *(_texts(classes, "name"))}
-    problems: Problems = []
+    known = {*elsewhere.hardware, *(_texts(classes, "name"))}
+    problems: Problems = [
+        FieldProblem(f"/{key}", why, at_key=True)
+        for key, why in elsewhere.refused.items()
+        if file[1].get(key)
+    ]
     _unique_names(classes, problems)
     keys = list(_parts(file, "client_keys"))
     _unique_names(fleets, problems)
     _unique_names(keys, problems)
     _known_fleets(keys, set(_texts(fleets, "name")), problems)
-    _unique_aliases(fleets, problems)
-    _unique_matches(fleets, problems)
+    in_file = set(_texts(fleets, "name"))
+    taken = elsewhere.taken_names(in_file)
+    _free_names(fleets, taken, problems)
+    _unique_aliases(fleets, taken, problems)
+    _unique_matches(fleets, elsewhere.taken_matches(in_file), problems)
     _one_default(fleets, problems)
     for fleet in fleets:
         replicas = list(_parts(fleet, "replicas"))
@@ -68,8 +99,16 @@ def _unique_names(parts: list[_Part], problems: Problems) -> None:
             problems.append(FieldProblem(f"{pointer}/name", message))
 
 
-def _unique_aliases(fleets: list[_Part], problems: Problems) -> None:
-    taken = {name: f"the name of fleet {name}" for name in _texts(fleets, "name")}
+def _free_names(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
+    for pointer, fields in fleets:
+        name = fields.get("name")
+        if isinstance(name, str) and name in elsewhere:
+            message = f'the name "{name}" is already {elsewhere[name]}: choose another'
+            problems.append(FieldProblem(f"{pointer}/name", message))
+
+
+def _unique_aliases(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
+    taken = {**elsewhere, **{name: f"the name of fleet {name}" for name in _texts(fleets, "name")}}
     for pointer, fields in fleets:
         aliases = fields.get("aliases")
         for index, alias in enumerate(aliases if isinstance(aliases, list) else []):
@@ -82,8 +121,8 @@ def _unique_aliases(fleets: list[_Part], problems: Problems) -> None:
                 taken[alias] = f"an alias of fleet {fields.get('name')}"
 
 
-def _unique_matches(fleets: list[_Part], problems: Problems) -> None:
-    first: dict[Match, str] = {}
+def _unique_matches(fleets: list[_Part], elsewhere: Mapping[Match, str], problems: Problems) -> None:
+    first: dict[Match, str] = {**elsewhere}
     for fleet in fleets:
         name = str(fleet[1].get("name"))
         for pointer, fields in _parts(fleet, "match"):

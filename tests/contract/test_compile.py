@@ -3,7 +3,7 @@
 import pytest
 
 from routing.contract.compile import compile_file, replica_uid
-from routing.contract.fleet_file import loads
+from routing.contract.fleet_file import Elsewhere, loads
 from routing.contract.policy import Policy
 from routing.contract.table import (
     FleetSnapshot,
@@ -88,4 +88,4 @@ def test_the_table_survives_the_wire() -> None:
 def test_a_class_that_the_file_does_not_define_is_the_callers_mistake() -> None:
     text = "fleets: [{name: a, protocol: openai, replicas: [{name: r, url: 'http://h', hardware: gpu}]}]"
     with pytest.raises(KeyError, match="gpu"):
-        compile_file(loads(text, hardware={"gpu"}))
+        compile_file(loads(text, elsewhere=Elsewhere(hardware={"gpu"})))

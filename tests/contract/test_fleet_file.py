@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.contract.defaults import with_defaults, without_defaults
-from routing.contract.fleet_file import FleetEntry, FleetFile, HardwareEntry, ReplicaEntry, dump, load, loads
+from routing.contract.fleet_file import (
+    Elsewhere,
+    FleetEntry,
+    FleetFile,
+    HardwareEntry,
+    ReplicaEntry,
+    dump,
+    load,
+    loads,
+)
 from routing.contract.policy import Ejection, Policy, ReplaySafe, Retries, Timeouts
 from routing.contract.probe import Probe
 from routing.contract.table import AdminState, Protocol
@@ -119,7 +128,7 @@ def test_numbers_as_yaml_1_2_writes_them(text: str, number: float) -> None:
 
 def test_classes_known_elsewhere_may_be_named() -> None:
     text = "fleets: [{name: a, protocol: openai, replicas: [{name: r, url: 'http://h', hardware: gpu}]}]"
-    assert loads(text, hardware={"gpu"}).fleets[0].replicas[0].hardware == "gpu"
+    assert loads(text, elsewhere=Elsewhere(hardware={"gpu"})).fleets[0].replicas[0].hardware == "gpu"
 
 
 def test_a_file_on_disk_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

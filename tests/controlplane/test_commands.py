@@ -195,6 +195,54 @@ def test_a_file_that_does_not_fit_what_is_there_changes_nothing(apply: Any, make
     assert list(Fleet.objects.values_list("name", flat=True)) == ["other"]
 
 
+def test_conflicts_with_what_is_there_have_their_line_beside_all_else(apply: Any, make_fleet: Any) -> None:
+    make_fleet("other", aliases=["chat", "digits"], match=[{"host": "one.test"}])
+    text = FILE.replace("    served_model: mnist", "    served_model: mnist\n    match: [{host: One.test}]")
+    text = text.replace("period_s", "priod_s") + "client_keys:\n  - {name: web, key: 'env:WEB'}\n"
+    with pytest.raises(CommandError) as refusal:
+        apply(text)
+    said = [line.partition("fleets.yaml: ")[2] for line in str(refusal.value).splitlines()]
+    lines = text.splitlines()
+
+    def line_of(part: str) -> int:
+        return next(number for number, line in enumerate(lines, 1) if part in line)
+
+    cut = [re.sub(r"line (\d+), column \d+", r"\1", line).partition(": choose")[0] for line in said]
+    alias, probe, name, match, keys = map(
+        line_of, ("aliases: [chat]", "priod_s", "name: digits", "One.test", "client_keys")
+    )
+    assert cut == [
+        f'{alias}: fleets[0].aliases[0]: the alias "chat" is already an alias of fleet other',
+        f'{probe}: fleets[0].probe.priod_s: unknown field "priod_s"; did you mean "period_s"?',
+        f'{name}: fleets[1].name: the name "digits" is already an alias of fleet other',
+        f"{match}: fleets[1].match[0]: host one.test leads to fleet other already: "
+        "fleet digits needs another host or path",
+        f"{keys}: client_keys: client keys are made on the page “Client keys” or at /api/v1/client-keys: "
+        "a fleet file's are for a proxy that runs from the file alone; take them out",
+    ]
+    assert list(Fleet.objects.values_list("name", flat=True)) == ["other"]
+
+
+def test_names_that_go_away_with_prune_are_free(apply: Any, make_fleet: Any) -> None:
+    make_fleet("other", aliases=["chat"], match=[{"host": "one.test"}])
+    assert "fleet other: deleted" in apply(FILE, prune=True)
+    assert Fleet.objects.get(name="llm").aliases == ["chat"]
+
+
+def test_a_dry_run_says_what_would_change_and_changes_nothing(apply: Any, redis_client: Any) -> None:
+    apply(FILE)
+    before = list(Fleet.objects.values()), Event.objects.count(), redis_client.hgetall(redis_keys.MANIFEST)
+    text = FILE.replace("aliases: [chat]", "aliases: [talk]")
+    wanted = ["fleet llm: aliases: chat → none", "fleet llm: aliases: none → talk"]
+    assert apply(text, dry_run=True) == [*wanted, "Nothing was written: this was a dry run."]
+    assert before == (
+        *(list(Fleet.objects.values()), Event.objects.count()),
+        redis_client.hgetall(redis_keys.MANIFEST),
+    )
+    assert apply(text) == wanted
+    assert apply(text, dry_run=True) == ["Nothing to change."]
+
+
 def test_a_missing_file_is_one_sentence() -> None:
     with pytest.raises(CommandError, match=r"nowhere\.yaml: No such file"):
         run("apply", "/tmp/nowhere.yaml")

@@ -1,44 +1,60 @@
-"""``manage.py apply FILE``: makes the fleets be as a fleet file says."""
+"""``switchyard apply FILE``: makes the fleets be as a fleet file says."""
 
-import os
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
-from controlplane.models import HardwareClass
+from controlplane.management.base import SwitchyardCommand
 from controlplane.services import fleet_files
 from controlplane.services.checking import STRATEGIES
 from controlplane.services.errors import ServiceError
-from routing.contract.fleet_file import FleetFileError, load
+from routing.contract.fleet_file import FleetFile, FleetFileError, loadb
+
+STANDARD_INPUT = "-"
 
 
-class Command(BaseCommand):
-    help = "Applies a fleet file and prints what changed. Applying it again changes nothing."
+class Command(SwitchyardCommand):
+    help = (
+        "Applies a fleet file and prints what changed. Applying it again changes nothing. A fleet's replicas "
+        "are afterwards those that the file lists, and settings that it leaves out go back to their defaults."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="a fleet file (docs/fleet-file.md)")
+        parser.add_argument("file", help="a fleet file (docs/fleet-file.md); - reads standard input")
         parser.add_argument(
             "--prune",
             action="store_true",
             help="also remove fleets and hardware classes that it does not name",
         )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only print what would change; nothing is written"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        actor = os.environ.get("USER") or "manage.py apply"
-        hardware = set(HardwareClass.objects.values_list("name", flat=True))
+        source = "standard input" if options["file"] == STANDARD_INPUT else options["file"]
         try:
-            file = load(options["file"], strategies=STRATEGIES, hardware=hardware)
-            lines = fleet_files.apply(file, actor=actor, prune=options["prune"])
+            file = self.read(options["file"], source, options["prune"])
+            lines = fleet_files.apply(
+                file, actor=self.actor, prune=options["prune"], dry_run=options["dry_run"]
+            )
         except OSError as error:
-            raise CommandError(f"{options['file']}: {error.strerror}") from error
+            raise CommandError(f"{source}: {error.strerror}") from error
         except FleetFileError as error:
             raise CommandError(str(error)) from error
-        except ServiceError as error:
+        except ServiceError as error:  # somebody else wrote since the file was checked
             places = [field.words for field in error.errors] or [error.detail]
-            raise CommandError("\n".join(f"{options['file']}: {place}" for place in places)) from error
+            raise CommandError("\n".join(f"{source}: {place}" for place in places)) from error
         for line in lines:
             self.stdout.write(line)
         if not lines:
             self.stdout.write("Nothing to change.")
+        elif options["dry_run"]:
+            self.stdout.write("Nothing was written: this was a dry run.")
+
+    def read(self, file: str, source: str, prune: bool) -> FleetFile:
+        """Raises OSError, and FleetFileError with all that is wrong in it and with what exists beside it."""
+        data = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        return loadb(data, source, strategies=STRATEGIES, elsewhere=fleet_files.elsewhere(prune=prune))

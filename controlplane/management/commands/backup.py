@@ -4,13 +4,14 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from controlplane.backups.file import BackupError
 from controlplane.backups.saving import save
+from controlplane.management.base import SwitchyardCommand
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     help = (
         "Writes the database into one file that SQLite and PostgreSQL can both restore, while everything "
         "runs. Sessions are left out. The secret key is not in it: keep that apart."

@@ -8,9 +8,8 @@ import os
 import socket
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from controlplane import redis
+from controlplane.management.base import SwitchyardCommand
 from controlplane.observability import listener, signs
 from controlplane.observability.process import this_process
 from controlplane.telemetry.conductor import Conductor
@@ -19,7 +18,7 @@ from controlplane.telemetry.running import run
 logger = logging.getLogger(__name__)
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     requires_system_checks: list[str] = []  # a conductor serves no pages
     help = "Merges telemetry once a second, sends it to open pages, and keeps Redis as the database says."
 

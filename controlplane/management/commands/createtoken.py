@@ -4,12 +4,13 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from controlplane.management.base import SwitchyardCommand
 from controlplane.services import tokens
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     help = "Makes an API token and prints it. It cannot be shown again: only a keyed hash is kept."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -22,5 +23,5 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {options['user']}.")
         if not options["name"].strip() or len(options["name"]) > 100:
             raise CommandError("A token's name has 1 to 100 characters.")
-        _, token = tokens.create(user, options["name"].strip(), "manage.py")
+        _, token = tokens.create(user, options["name"].strip(), self.program)
         self.stdout.write(token)

@@ -3,13 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from controlplane.management.base import SwitchyardCommand
 from controlplane.services import fleet_files
 from routing.contract.fleet_file import dump
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     help = "Prints a fleet file that describes every fleet, replica and hardware class."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

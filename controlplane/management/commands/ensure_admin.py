@@ -4,12 +4,11 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from controlplane.management.base import SwitchyardCommand
 from controlplane.services import accounts
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     help = "Makes an administrator with a one-time password, when there is none yet, and prints it once."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -17,7 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help='print {"name": …, "password": … or null}')
 
     def handle(self, *args: Any, **options: Any) -> None:
-        password = accounts.ensure_administrator(options["name"], "manage.py")
+        password = accounts.ensure_administrator(options["name"], self.program)
         if options["json"]:
             self.stdout.write(
                 json.dumps({"name": options["name"] if password else None, "password": password})

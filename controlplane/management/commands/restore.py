@@ -1,17 +1,17 @@
 """``manage.py restore FILE``: the database as a backup holds it, in an epoch that proxies accept."""
 
-import os
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from controlplane.backups.file import BackupError
 from controlplane.backups.restoring import check, restore
+from controlplane.management.base import SwitchyardCommand
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     requires_system_checks: list[str] = []  # the database may be as empty as on the first day
     help = (
         "Loads a backup into an empty database; --replace empties it first. Proxies take its table when the "
@@ -30,9 +30,8 @@ class Command(BaseCommand):
         if options["check"]:
             self.check_file(options["file"])
             return
-        actor = os.environ.get("USER") or "manage.py restore"
         try:
-            done = restore(options["file"], replace=options["replace"], actor=actor)
+            done = restore(options["file"], replace=options["replace"], actor=self.actor)
         except BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored {done.rows} rows of {done.head.made_at[:19]} UTC as epoch {done.epoch}.")

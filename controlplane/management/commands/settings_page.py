@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from controlplane.declared import page
+from controlplane.management.base import SwitchyardCommand
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     requires_system_checks: list[str] = []  # it only prints
     help = "Prints docs/settings.md: every setting with its values, default, meaning and an example."
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from controlplane.management.base import SwitchyardCommand
 from controlplane.supervision import example_fleets, preparation
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.example_key import ExampleKey
@@ -18,7 +19,7 @@ from controlplane.supervision.session import Session, StopRequested, only_one_on
 from controlplane.supervision.welcome import welcome
 
 
-class Command(BaseCommand):
+class Command(SwitchyardCommand):
     help = "Start everything on this machine: Redis, dashboard and API, probes, proxy, example fleets."
     requires_system_checks: list[str] = []
 
