@@ -284,7 +284,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Switchyard API",
     "DESCRIPTION": (
         "Fleets of model replicas, their policies and what happens to them. Every error is "
-        "`application/problem+json`; every write answers which table version it made."
+        "`application/problem+json`; writes that reach the proxies say which table version carries them."
     ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",

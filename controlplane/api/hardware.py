@@ -6,6 +6,7 @@ from rest_framework.response import Response
 from controlplane.api import filters, represent, rule_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.fleets import WAIT_S
 from controlplane.models import HardwareClass
 from controlplane.services import hardware
 from controlplane.services.lookup import hardware_named
@@ -40,13 +41,15 @@ class HardwareDetail(ApiView):
         "change_hardware_class",
         "Change its weight, and that of its replicas",
         rule_schemas.HARDWARE_CHANGES,
-        serializers.HardwareClass,
+        serializers.HardwareClassChanged,
     )
     def patch(self, request: Request, name: str) -> Response:
-        row = hardware.update(
+        change = hardware.update(
             name, body_of(request), request.user.get_username(), if_version=expected_version(request)
         )
-        return versioned(represent.hardware(row), row.edit_version)
+        row = change.hardware
+        data = {**represent.hardware(row), **represent.hardware_outcome(change, WAIT_S)}
+        return versioned(data, row.edit_version)
 
     @deletes("delete_hardware_class", "Delete a hardware class that no replica uses")
     def delete(self, request: Request, name: str) -> Response:

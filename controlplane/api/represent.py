@@ -1,5 +1,6 @@
 """Rows as the API answers them. The shapes are documented in ``serializers.py``; a test compares both."""
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from controlplane.api.live import Seen, checking_reasons
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.services import settings_values
 from controlplane.services.changes import Change
+from controlplane.services.hardware import HardwareChange
 from controlplane.snapshots import current_state
 from controlplane.telemetry.frames import ReplicaLive
 from routing.contract.table import Version
@@ -173,4 +175,21 @@ def outcome(change: Change, wait_s: float) -> dict[str, Any]:
         "table_version": str(change.version),
         "published": change.published,
         "workers": workers._asdict(),
+    }
+
+
+def hardware_outcome(change: HardwareChange, wait_s: float) -> dict[str, Any]:
+    """As :func:`outcome`, of every fleet that the weight reaches; all of them within ``wait_s``."""
+    ends = time.monotonic() + (wait_s if change.published and change.lines else 0.0)
+    return {
+        "changed": list(change.lines),
+        "published": change.published,
+        "fleets": [
+            {
+                "name": name,
+                "table_version": str(version),
+                "workers": publisher.acknowledged(name, version, max(ends - time.monotonic(), 0))._asdict(),
+            }
+            for name, version in change.versions.items()
+        ],
     }

@@ -35,15 +35,20 @@ class Workers(Row):
     waited_ms = serializers.FloatField()
 
 
-class Outcome(Row):
+class Written(Row):
+    """What became of a write."""
+
     changed = serializers.ListField(
         child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
     )
-    revision = serializers.IntegerField(help_text="Policy revision in force.")
-    table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
     published = serializers.BooleanField(
         help_text="False: Redis is away; proxies get the change within seconds of its return."
     )
+
+
+class Outcome(Written):
+    revision = serializers.IntegerField(help_text="Policy revision in force.")
+    table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
     workers = Workers()
 
 
@@ -222,6 +227,18 @@ class HardwareClass(Row):
     weight = serializers.FloatField()
     replicas = serializers.IntegerField(help_text="How many are of this class.")
     created_at = serializers.DateTimeField()
+
+
+class FleetReached(Row):
+    """A fleet that a change of something else reaches."""
+
+    name = serializers.CharField()
+    table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
+    workers = Workers()
+
+
+class HardwareClassChanged(HardwareClass, Written):
+    fleets = FleetReached(many=True, help_text="Fleets with replicas that take their weight from it.")
 
 
 class StrategyParameter(Row):

@@ -1,22 +1,39 @@
 """Hardware classes: the weights that replicas take from what they run on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, HardwareClass
 from controlplane.services import settings_values
 from controlplane.services.checking import accepted, immutable
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import hardware_named
-from controlplane.services.writing import Writing, beaten, check_version, writing
+from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
 from routing.contract.fleet_file_rules import check_hardware
+from routing.contract.table import Version
 
 _NAME_STAYS = (
     "a hardware class's name never changes, because replicas and fleet files name it: make a new one, "
     "give it to the replicas, then delete this one"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareChange:
+    hardware: HardwareClass
+    lines: Sequence[str]
+    """What changed, one line each; empty: everything already was as asked for."""
+    versions: Mapping[str, Version]
+    """Fleets whose replicas take their weight from the class → version of the snapshot that shows it."""
+    writing: Writing
+
+    @property
+    def published(self) -> bool:
+        """Whether Redis holds the change; without fleets there is nothing to send."""
+        return self.writing.published is not False
 
 
 def create(settings: Mapping[str, Any], actor: str) -> HardwareClass:
@@ -39,17 +56,20 @@ def insert(write: Writing, kept: Mapping[str, Any]) -> HardwareClass:
 
 def update(
     name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None
-) -> HardwareClass:
-    """A new weight reaches every replica of the class that has none of its own. Raises NotFound,
-    Invalid, Stale, Conflict."""
+) -> HardwareChange:
+    """A new weight reaches every replica of the class that has none of its own. It is the class's, so that
+    no fleet's policy gets a revision by it. Raises NotFound, Invalid, Stale, Conflict."""
     with writing(actor) as write:
         hardware = hardware_named(name, lock=True)
         check_version(f"Hardware class {name}", hardware.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
         elsewhere = immutable(given, ["name"], _NAME_STAYS)
         kept = accepted(check_hardware(given, partial=True), elsewhere)
-        put(write, hardware, kept)
-        return hardware
+        lines = put(write, hardware, kept)
+        epoch = table_state().epoch
+        fleets = _affected(hardware).order_by("name").values_list("name", "table_version")
+        versions = {name: Version(epoch, version) for name, version in fleets}
+        return HardwareChange(hardware, lines, versions, write)
 
 
 def put(write: Writing, hardware: HardwareClass, kept: Mapping[str, Any]) -> list[str]:
@@ -71,11 +91,16 @@ def put(write: Writing, hardware: HardwareClass, kept: Mapping[str, Any]) -> lis
 
 
 def _tell_fleets(write: Writing, hardware: HardwareClass, lines: list[str]) -> None:
-    affected = Fleet.objects.filter(replicas__hardware=hardware, replicas__weight__isnull=True).distinct()
+    affected = _affected(hardware)
     for fleet in affected:
         text = f"{write.actor} changed hardware class {'; '.join(lines)}"
         write.event(Event.Kind.POLICY, text, fleet=fleet)
     write.bump_tables(*(fleet.pk for fleet in affected))
+
+
+def _affected(hardware: HardwareClass) -> QuerySet[Fleet]:
+    """Fleets with replicas that take their weight from the class."""
+    return Fleet.objects.filter(replicas__hardware=hardware, replicas__weight__isnull=True).distinct()
 
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> None:

@@ -48,7 +48,14 @@ def test_a_new_weight_reaches_replicas_without_one_of_their_own(
     api.patch("/fleets/llm/replicas/b", {"hardware": "h100"})
     assert weights(redis_client) == {"a": 4.0, "b": 2.0}
     etag = api.get("/hardware-classes/h100")["ETag"]
-    assert api.patch("/hardware-classes/h100", {"weight": 8}, if_match=etag).json()["weight"] == 8.0
+    said = api.patch("/hardware-classes/h100", {"weight": 8}, if_match=etag).json()
+    assert said["weight"] == 8.0
+    assert (said["changed"], said["published"]) == (["h100.weight: 4 → 8"], True)
+    (fleet,) = said["fleets"]
+    assert (fleet["name"], fleet["workers"]["live"]) == ("llm", 0)
+    stored = redis_client.hmget(redis_keys.fleet_key("llm"), "epoch", "version")
+    assert fleet["table_version"] == b":".join(stored).decode()
+    assert api.patch("/hardware-classes/h100", {"weight": 8}).json()["changed"] == []
     assert weights(redis_client) == {"a": 8.0, "b": 2.0}
     assert Event.objects.filter(text="anna changed hardware class h100.weight: 4 → 8").count() == 1
     assert api.patch("/hardware-classes/h100", {"weight": 9}, if_match=etag).status_code == 412
