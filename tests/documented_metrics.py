@@ -46,12 +46,15 @@ def of_text(text: str) -> list[Row]:
 def of_proxy() -> list[Row]:
     from routing.admin.metrics import WorkerView, render
     from routing.admin.report_sums import Totals
+    from routing.contract.table import FleetSnapshot, ReplicaSpec
     from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
     fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a")])
     report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet])
     view = WorkerView(0, os.getpid(), True, 0, report, 0.5)
-    return of_text(render([view], Totals(), False).decode())
+    spec = ReplicaSpec(uid="u", name="a", url="http://10.0.0.1")
+    table = FleetSnapshot(epoch=1, version=1, revision=1, name="echo", protocol="generic", replicas=[spec])
+    return of_text(render([view], Totals(), False, [table], []).decode())
 
 
 def of_role(role: str) -> list[Row]:

@@ -65,8 +65,7 @@ class AdminDoor:
                 unready = self._proxy.unready()
                 return text(200, "ready") if unready is None else text(503, unready)
             case "/metrics":
-                page = render(self._proxy.workers(), self._proxy.totals, self._proxy.draining)
-                return AdminResponse(200, "text/plain; version=0.0.4; charset=utf-8", page)
+                return AdminResponse(200, "text/plain; version=0.0.4; charset=utf-8", self._metrics())
             case "/status":
                 return _json(200, await self._status())
         if _DRAIN.fullmatch(request.path):
@@ -104,6 +103,11 @@ class AdminDoor:
         if replica not in names:
             return f"fleet {fleet} has no replica {replica!r}; it has: {', '.join(names) or 'none'}"
         return None
+
+    def _metrics(self) -> bytes:
+        proxy = self._proxy
+        snapshots = [snapshot for _, snapshot in sorted(proxy.table.snapshots.items())]
+        return render(proxy.workers(), proxy.totals, proxy.draining, snapshots, proxy.drains.keys())
 
     async def _status(self) -> dict[str, Any]:
         proxy, now = self._proxy, time.monotonic()

@@ -5,12 +5,14 @@ bounded: histograms carry the fleet only; counters and gauges carry at most flee
 """
 
 import os
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from routing.admin import process_numbers
 from routing.admin.exposition import Exposition, Labels
+from routing.admin.replica_states import Named, replica_states
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
-from routing.contract.table import Version
+from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 from routing.contract.version import VERSION
 
@@ -43,15 +45,23 @@ class WorkerView(NamedTuple):
     report_age_s: float | None = None
 
 
-def render(workers: list[WorkerView], totals: Totals, draining: bool) -> bytes:
-    """The whole page."""
+def render(
+    workers: list[WorkerView],
+    totals: Totals,
+    draining: bool,
+    snapshots: Iterable[FleetSnapshot],
+    drained: Collection[Named],
+) -> bytes:
+    """The whole page. ``snapshots``: the table. ``drained``: replicas taken out at this proxy by hand."""
     reports = [worker.report for worker in workers if worker.report is not None]
     out = Exposition()
     version = (("version", VERSION), ("process", "proxy"))
     out.family("switchyard_build_info", "gauge", "1, with the software's version.", [(version, 1)])
     _process_families(out, workers)
     _proxy_families(out, workers, totals, reports, draining)
-    _fleet_families(out, merge(totals, reports))
+    fleets = merge(totals, reports)
+    _fleet_families(out, fleets)
+    replica_states(out, snapshots, drained, fleets)
     _version_families(out, reports)
     return out.encode()
 

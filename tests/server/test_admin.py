@@ -54,6 +54,7 @@ def check_metrics(running: Proxy) -> None:
     assert sum(map(int, picked)) == 6
     assert 'switchyard_request_duration_seconds_bucket{fleet="echo",le="+Inf"} 6\n' in text
     assert 'switchyard_table_version{fleet="echo"} 1\n' in text
+    check_replica_states(running)
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert all(
         re.fullmatch(r'[a-z_]+({[a-z]+="[^"]*"(,[a-z]+="[^"]*")*})? [-+0-9.e]+', line) for line in samples
@@ -62,6 +63,24 @@ def check_metrics(running: Proxy) -> None:
     families = re.findall(r"^# TYPE (\S+) ", text, re.M)
     assert len(families) == len(set(families))
     assert not any("replica=" in line for line in samples if "_bucket" in line)
+
+
+def check_replica_states(running: Proxy) -> None:
+    """One series a state, and exactly one of them is 1; a drain by hand shows at once."""
+
+    def states(metric: str) -> dict[str, str]:
+        text = running.admin("/metrics")[1]
+        found = re.findall(rf'^switchyard_replica_{metric}{{fleet="echo",replica="a"(.*)}} (\d)$', text, re.M)
+        return {label.removeprefix(",state=").strip('"'): value for label, value in found}
+
+    assert states("health") == {"checking": "0", "ready": "1", "unready": "0", "down": "0"}
+    assert states("admin_state") == {"active": "1", "draining": "0", "maintenance": "0"}
+    assert states("eligible") == {"": "1"}
+    running.admin("/fleets/echo/replicas/a/drain", "POST")
+    assert states("admin_state") == {"active": "0", "draining": "1", "maintenance": "0"}
+    assert states("eligible") == {"": "0"}
+    running.admin("/fleets/echo/replicas/a/undrain", "POST")
+    assert states("eligible") == {"": "1"}
 
 
 def check_odd_requests(running: Proxy) -> None:

@@ -5,11 +5,13 @@ import socket
 import stat
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from routing.admin.emergency_drain import LASTS_S, EmergencyDrains
 from routing.admin.exposition import Exposition
+from routing.admin.replica_states import replica_states
 from routing.admin.report_sums import Totals, merge
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
@@ -113,6 +115,46 @@ def test_a_histogram_is_cumulative_and_labels_are_escaped() -> None:
     assert 't_count{fleet="a\\"b\\\\"} 4' in lines
     total = float(next(line for line in lines if line.startswith("t_sum")).rpartition(" ")[2])
     assert total == pytest.approx(400.06, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ejected_for_s", "drained", "eligible"),
+    [
+        ({}, None, [], 1),
+        ({"health": "unready"}, None, [], 0),
+        ({"admin_state": "maintenance"}, None, [], 0),
+        ({"weight": 0.0}, None, [], 0),
+        ({}, 3.0, [], 0),
+        ({}, 0.0, [], 0),
+        ({}, None, [("f", "a")], 0),
+        ({}, None, [("f", "b"), ("g", "a")], 1),
+    ],
+)
+def test_a_replica_is_eligible_in_metrics_when_everything_allows_it(
+    changes: dict[str, Any], ejected_for_s: float | None, drained: list[tuple[str, str]], eligible: int
+) -> None:
+    """One worker that has ejected it is enough; while it is on probation it is still ejected."""
+    spec = ReplicaSpec(uid="u", name="a", url="http://10.0.0.1", **changes)
+    table = FleetSnapshot(epoch=1, version=1, revision=1, name="f", protocol="generic", replicas=[spec])
+    seen = [None, ejected_for_s]
+    reports = [
+        WorkerReport(
+            worker=f"w{number}",
+            incarnation=1,
+            sequence=1,
+            fleets=[
+                FleetCounters(name="f", replicas=[ReplicaCounters(uid="u", name="a", ejected_for_s=for_s)])
+            ],
+        )
+        for number, for_s in enumerate(seen)
+    ]
+    out = Exposition()
+    replica_states(out, [table], drained, merge(Totals(), reports))
+    lines = out.encode().decode().splitlines()
+    assert f'switchyard_replica_eligible{{fleet="f",replica="a"}} {eligible}' in lines
+    assert f'switchyard_replica_health{{fleet="f",replica="a",state="{spec.health}"}} 1' in lines
+    wanted = "draining" if ("f", "a") in drained else spec.admin_state
+    assert f'switchyard_replica_admin_state{{fleet="f",replica="a",state="{wanted}"}} 1' in lines
 
 
 def test_the_disk_copy_is_read_as_it_was_saved(tmp_path: Path) -> None:
