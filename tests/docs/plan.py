@@ -19,7 +19,6 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/servers/mlserver.md", "pip install"): "the tests have MLServer from a lock of their own",
     ("docs/servers/mlserver.md", "mlserver start"): "tests/servers runs it, with models that it makes",
     ("docs/servers/ollama.md", "OLLAMA_HOST="): NOT_HERE,
-    ("docs/servers/ollama.md", "ollama pull"): NOT_HERE,
     ("docs/servers/sglang.md", "python -m sglang"): NOT_HERE,
     ("docs/servers/tgi.md", "docker run"): NOT_HERE,
     ("docs/servers/triton.md", "docker run"): NOT_HERE,
@@ -36,9 +35,9 @@ NOT_RUN: dict[tuple[str, str], str] = {
 
 FOREGROUND: dict[tuple[str, str], str] = {
     ("README.md", ".venv/bin/python -m routing --fleets"): "listening on",
-    ("docs/proxy.md", "python -m routing --fleets"): "listening on",
-    ("docs/proxy.md", "python -m routing --redis"): "listening on",
-    ("docs/servers/scikit-learn.md", "python -m examples.digits.server"): "is trained",
+    ("docs/proxy.md", ".venv/bin/python -m routing --fleets"): "listening on",
+    ("docs/proxy.md", ".venv/bin/python -m routing --redis"): "listening on",
+    ("docs/servers/scikit-learn.md", ".venv/bin/python -m examples.digits.server"): "is trained",
 }
 """These run until they are stopped: each is run by itself until it has said this."""
 
