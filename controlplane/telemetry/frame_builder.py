@@ -102,6 +102,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),
+        taking=sum(replica.eligible and replica.weight > 0 for replica in replicas),
         states=dict(Counter(replica.state for replica in replicas)),
     )
 

@@ -85,6 +85,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     """Sum of the eligible replicas' max_concurrency; ``None`` when one has none."""
     replicas: int
     eligible: int
+    taking: int
+    """The eligible ones whose weight is above 0. With none, the fleet's requests are answered with 503."""
     states: dict[str, int]
     """State word → number of replicas in it."""
 

@@ -156,6 +156,7 @@ class Measuring:
             capacity=16 * len(replicas),
             replicas=len(replicas),
             eligible=sum(replica.eligible for replica in replicas),
+            taking=sum(replica.eligible and replica.weight > 0 for replica in replicas),
             states=states,
         )
         return frames.FleetFrame(

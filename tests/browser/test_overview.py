@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.measuring import Measuring
+from tests.browser.site import Site
 from tests.server.rig import until
 
 pytestmark = pytest.mark.browser
@@ -28,6 +29,27 @@ def test_calm_when_nothing_is_wrong(open_page: Open, new_fleet: Callable[..., st
     banner = open_page("/").locator(".banner")
     expect(banner).to_contain_text("All is well")
     expect(banner).to_contain_text("All 3 replicas of 1 fleet take requests, through 2 proxy workers.")
+
+
+def test_replicas_of_weight_0_take_no_requests_and_are_named(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    site.api("PATCH", f"/fleets/{name}/replicas/b", {"weight": 0})
+    page = open_page("/")
+    fleet = page.context.new_page()
+    fleet.goto(f"/fleets/{name}")
+    expect(page.locator(".banner")).to_contain_text("2 of 3 replicas take requests")
+    expect(page.locator(f"tr[data-fleet='{name}']")).to_contain_text("1 of weight 0")
+    expect(page.get_by_role("region", name="All fleets")).to_contain_text("1 of weight 0")
+    expect(fleet.locator(".banner")).to_contain_text("b has weight 0: nothing new goes there.")
+    expect(fleet.locator(".banner")).to_contain_text("2 replicas take the requests.")
+    for replica in "ac":
+        site.api("PATCH", f"/fleets/{name}/replicas/{replica}", {"weight": 0})
+    expect(page.locator(".banner.bad")).to_contain_text(f"No replica of {name} has a weight")
+    expect(page.locator(".banner")).to_contain_text("answered with 503. 3 of weight 0.")
+    expect(fleet.locator(".banner.bad")).to_contain_text("No replica has a weight")
+    expect(fleet.locator(".banner")).to_contain_text("a, b, c have weight 0")
 
 
 def test_says_which_fleet_lost_a_replica_and_leads_there(

@@ -59,6 +59,7 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         capacity=None,
         replicas=1,
         eligible=1,
+        taking=1,
         states={"ready": 1},
     )
     frame = FleetFrame(
@@ -185,6 +186,16 @@ def test_ejection_is_named_beside_the_other_facts(api: Api, llm: str, redis_clie
     body = api.get("/fleets/llm/replicas/a").json()
     assert body["ejected"] is True
     assert body["why"] == "health is checking: not probed yet; ejected: 5 failures in a row"
+
+
+def test_unknown_hardware_is_told_beside_the_other_fields(api: Api, llm: str) -> None:
+    wrong = {"weight": -1, "hardware": "h10"}
+    made = api.post("/fleets/llm/replicas", {"name": "c", "url": "http://10.0.0.1:8000", **wrong})
+    changed = api.patch("/fleets/llm/replicas/a", wrong)
+    for answer in (made, changed):
+        assert answer.status_code == 400
+        pointers = sorted(error["pointer"] for error in answer.json()["errors"])
+        assert pointers == ["/hardware", "/weight"]
 
 
 def test_a_replica_that_is_checking_says_what_its_last_probe_saw(

@@ -142,6 +142,12 @@ def by_name(frames: Frames) -> dict[str, ReplicaLive]:
     return {live.name: live for live in frames.fleets["digits"].replicas}
 
 
+def test_a_replica_of_weight_0_is_eligible_and_takes_nothing() -> None:
+    rows = Rows("1:4", [fleet_row(row("a", weight=0.0), row("b"), row("c", weight=0.0, health="down"))])
+    summary = frames_of(rows, fleet(40)).fleets["digits"].summary
+    assert (summary.replicas, summary.eligible, summary.taking) == (3, 2, 1)
+
+
 def test_a_fleet_frame_keeps_the_three_facts_apart() -> None:
     rows = Rows("1:4", [fleet_row(row("a"), row("b", admin_state="draining"), row("c", health="unready"))])
     frames = frames_of(

@@ -11,7 +11,7 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
- *   capacity: number | null, replicas: number, eligible: number, states: Record<string, number>}} FleetSummary
+ *   capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number}} WorkerLive

@@ -8,8 +8,13 @@ const OUT = ["down", "ejected", "unready"];
 /** @param {import("../frames.js").FleetFrame} frame @returns {import("../parts/banner.js").Verdict} */
 export function verdict({ summary, replicas, workers, workers_current: current }) {
   const hit = replicas.filter((replica) => OUT.includes(replica.state));
+  const weightless = replicas.filter((replica) => replica.eligible && !replica.weight);
+  const rest = html`${weightless.length > 0 && ofWeightZero(weightless)}${takes(summary.taking)} the requests.`;
   if (!summary.eligible) {
     return { level: "bad", title: "No replica is eligible", text: html`Requests are answered with 503. ${reasons(replicas)}` };
+  }
+  if (!summary.taking) {
+    return { level: "bad", title: "No replica has a weight", text: html`Requests are answered with 503. ${ofWeightZero(weightless)}Give one a weight above 0.` };
   }
   if (summary.error_percent >= ERRORS_THAT_MATTER_PERCENT) {
     const failing = replicas.filter((replica) => replica.errors_per_s > 0);
@@ -20,15 +25,25 @@ export function verdict({ summary, replicas, workers, workers_current: current }
         ${" "}${hit.length > 0 ? reasons(hit) : "Drain a failing replica to take it out."}`,
     };
   }
-  if (hit.length) {
-    return { level: "warn", title: `${plural(hit.length, "replica")} out`, text: html`${reasons(hit)} ${plural(summary.eligible, "replica")} ${summary.eligible === 1 ? "takes" : "take"} the requests.` };
-  }
+  if (hit.length) return { level: "warn", title: `${plural(hit.length, "replica")} out`, text: html`${reasons(hit)} ${rest}` };
   if (current < workers) {
     return { level: "notice", title: "A change is on its way", text: `${current} of ${plural(workers, "worker")} route from the newest table.` };
   }
   const waiting = replicas.filter((replica) => !replica.eligible);
-  if (waiting.length) return { level: "calm", title: "Nothing is wrong", text: html`${reasons(waiting)} ${plural(summary.eligible, "replica")} ${summary.eligible === 1 ? "takes" : "take"} the requests.` };
-  return { level: "calm", title: "All is well", text: `${plural(summary.replicas, "replica")} ${summary.replicas === 1 ? "takes" : "take"} requests, through ${plural(workers, "proxy worker")}.` };
+  if (waiting.length || weightless.length) return { level: "calm", title: "Nothing is wrong", text: html`${reasons(waiting)} ${rest}` };
+  return { level: "calm", title: "All is well", text: `${takes(summary.replicas)} requests, through ${plural(workers, "proxy worker")}.` };
+}
+
+/** "1 replica takes", "3 replicas take". @param {number} number */
+function takes(number) {
+  return `${plural(number, "replica")} ${number === 1 ? "takes" : "take"}`;
+}
+
+/** "a, b have weight 0: nothing new goes there." @param {import("../frames.js").ReplicaLive[]} replicas */
+function ofWeightZero(replicas) {
+  const more = replicas.length - NAMED;
+  const names = replicas.slice(0, NAMED).map((one) => one.name).join(", ");
+  return html`<b>${names}</b>${more > 0 && ` and ${more} more`} ${replicas.length === 1 ? "has" : "have"} weight 0: nothing new goes there. `;
 }
 
 const NAMED = 3;

@@ -16,7 +16,7 @@ export function Figures({ model: { series }, frame }) {
     <${Figure} title="In flight" quantity=${[count(total.in_flight), capacity ? `of ${count(capacity)}` : ""]}
       sub=${`peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
     <${Figure} title="Replicas" quantity=${[count(frame.eligible), `of ${count(frame.replicas)} eligible`]}
-      sub=${exceptions(allStates(frame.fleets)) || "all ready"} />
+      sub=${exceptions(together(frame.fleets)) || "all ready"} />
   </section>`;
 }
 
@@ -31,11 +31,12 @@ function sumOrNull(values) {
 }
 
 /** @param {import("../frames.js").FleetSummary[]} fleets */
-function allStates(fleets) {
-  /** @type {Record<string, number>} */
-  const all = {};
-  for (const { states } of fleets) {
-    for (const [state, number] of Object.entries(states)) all[state] = (all[state] ?? 0) + number;
+function together(fleets) {
+  const all = { states: /** @type {Record<string, number>} */ ({}), eligible: 0, taking: 0 };
+  for (const { states, eligible, taking } of fleets) {
+    for (const [state, number] of Object.entries(states)) all.states[state] = (all.states[state] ?? 0) + number;
+    all.eligible += eligible;
+    all.taking += taking;
   }
   return all;
 }

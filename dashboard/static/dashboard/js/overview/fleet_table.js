@@ -58,12 +58,13 @@ function FleetRow({ fleet, model }) {
 }
 
 /** @param {{fleet: FleetSummary}} props */
-function Replicas({ fleet: { states, replicas, eligible } }) {
+function Replicas({ fleet }) {
+  const { states, replicas, taking } = fleet;
   const present = STATES.filter((state) => states[state]);
   const shapes =
     replicas <= MOST_DOTS
       ? present.map((state) => Array.from({ length: states[state] }, () => html`<${Shape} state=${state} />`))
       : present.map((state) => html`<span class="count"><${Shape} state=${state} />${states[state]}</span>`);
-  return html`<span class="dots" aria-hidden="true">${shapes}</span> ${eligible} <span class="unit">of ${replicas}</span>
-    ${eligible < replicas && html`<span class="sub">${exceptions(states)}</span>`}`;
+  return html`<span class="dots" aria-hidden="true">${shapes}</span> ${taking} <span class="unit">of ${replicas}</span>
+    ${taking < replicas && html`<span class="sub">${exceptions(fleet)}</span>`}`;
 }

@@ -1,6 +1,7 @@
 /** Is anything wrong, where, since when, what to do: one sentence out of one frame. */
 import { age, moment, percent, plural, text } from "../format.js";
 import { html } from "../html.js";
+import { exceptions } from "../parts/state.js";
 
 const ERRORS_THAT_MATTER_PERCENT = 1;
 /** A worker reports each second. */
@@ -29,16 +30,16 @@ function noWorker({ workers }) {
   };
 }
 
-/** A fleet without any eligible replica. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict | null} */
+/** A fleet whose requests nothing takes. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict | null} */
 function unreachable({ fleets }, events) {
-  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.eligible);
+  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking);
   if (!dark.length) return null;
   const [fleet] = dark;
   const more = dark.length > 1 ? ` So do ${dark.slice(1).map((one) => one.name).join(", ")}.` : "";
   return {
     level: "bad",
-    title: `${fleet.name} has no eligible replica`,
-    text: html`Its requests are answered with 503${since(events, fleet.name, Object.keys(fleet.states))}. ${counted(fleet)}.${more}`,
+    title: fleet.eligible ? `No replica of ${fleet.name} has a weight` : `${fleet.name} has no eligible replica`,
+    text: html`Its requests are answered with 503${!fleet.eligible && since(events, fleet.name, Object.keys(fleet.states))}. ${counted(fleet)}.${more}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
   };
@@ -88,14 +89,14 @@ function out({ fleets }, events) {
     level: "warn",
     title: `${plural(total, "replica")} out`,
     text: html`<b>${fleet.name}</b>: ${counted(fleet)}${event && html`. Since ${when(event)}: ${event.replica && !event.text.includes(event.replica) && html`<b>${event.replica}</b> `}${firstClause(event)}`}.
-      ${" "}The other ${fleet.eligible === 1 ? "one takes" : `${fleet.eligible} take`} its requests.${rest && ` Also: ${rest}.`}`,
+      ${" "}The other ${fleet.taking === 1 ? "one takes" : `${fleet.taking} take`} its requests.${rest && ` Also: ${rest}.`}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
   };
 }
 
 /** @param {OverviewFrame} frame @returns {Verdict} */
-function calm({ fleets, replicas, eligible, workers }) {
+function calm({ fleets, replicas, workers }) {
   const empty = fleets.filter((fleet) => !fleet.replicas);
   if (empty.length) {
     return {
@@ -106,20 +107,20 @@ function calm({ fleets, replicas, eligible, workers }) {
       action: `Open ${empty[0].name}`,
     };
   }
-  const waiting = replicas - eligible;
+  const taking = fleets.reduce((sum, fleet) => sum + fleet.taking, 0);
+  const waiting = replicas - taking;
   return {
     level: "calm",
     title: waiting ? "Nothing is wrong" : "All is well",
     text: waiting
-      ? `${eligible} of ${plural(replicas, "replica")} take requests; ${fleets.filter((fleet) => fleet.eligible < fleet.replicas).map((fleet) => `${fleet.name}: ${counted(fleet)}`).join("; ")}. Nobody needs to act.`
-      : `All ${plural(replicas, "replica")} of ${plural(fleets.length, "fleet")} take requests, through ${plural(workers.length, "proxy worker")}.`,
+      ? `${taking} of ${plural(replicas, "replica")} ${taking === 1 ? "takes" : "take"} requests; ${fleets.filter((fleet) => fleet.taking < fleet.replicas).map((fleet) => `${fleet.name}: ${counted(fleet)}`).join("; ")}. Nobody needs to act.`
+      : `${replicas === 1 ? "The only replica takes" : `All ${plural(replicas, "replica")} of ${plural(fleets.length, "fleet")} take`} requests, through ${plural(workers.length, "proxy worker")}.`,
   };
 }
 
-/** "1 down, 1 draining". @param {FleetSummary} fleet */
-function counted({ states }) {
-  const parts = Object.entries(states).filter(([state, number]) => number && state !== "ready");
-  return parts.map(([state, number]) => `${number} ${state}`).join(", ") || "All replicas are ready";
+/** "1 down, 1 draining, 2 of weight 0". @param {FleetSummary} fleet */
+function counted(fleet) {
+  return exceptions(fleet, ", ") || "All replicas are ready";
 }
 
 /** @param {import("../live/events.js").Event[]} events @param {string} fleet @param {string[]} states */

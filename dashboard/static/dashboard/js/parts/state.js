@@ -28,9 +28,12 @@ export function State({ state, word = state }) {
   return html`<span class="state is-${state}"><${Shape} state=${state} />${word}</span>`;
 }
 
-/** "1 checking · 2 draining": every state but ready. @param {Record<string, number>} states */
-export function exceptions(states) {
-  return STATES.filter((state) => state !== "ready" && states[state])
-    .map((state) => `${states[state]} ${state}`)
-    .join(" · ");
+/**
+ * "1 checking · 2 draining · 1 of weight 0": what takes no requests, and why.
+ * @param {{states: Record<string, number>, eligible: number, taking: number}} counts @param {string} [between]
+ */
+export function exceptions({ states, eligible, taking }, between = " · ") {
+  const out = STATES.filter((state) => state !== "ready" && states[state]).map((state) => `${states[state]} ${state}`);
+  if (eligible > taking) out.push(`${eligible - taking} of weight 0`);
+  return out.join(between);
 }
