@@ -62,10 +62,14 @@ def _check_confirmed(request: Request, name: str) -> None:
         raise exceptions.ParseError(f'confirm says "{confirmed[:80]}", but the fleet is called "{name}".')
     seen = live.fresh_summary(name) if confirmed is None else None
     if seen is not None and (seen.in_flight or seen.rps or seen.p50_s is not None):
+        traffic = f"{seen.rps:.3g} requests a second, {seen.in_flight} in flight"
+        if not seen.rps and not seen.in_flight:
+            traffic = "it answered requests a moment ago"
+        replicas = "its replica" if seen.replicas == 1 else f"its {seen.replicas} replicas"
         raise Conflict(
-            f"Fleet {name} has live traffic: {seen.rps:.3g} requests a second, {seen.in_flight} in flight. "
-            f"Deleting it ends service to its clients, and removes its {seen.replicas} replicas and all "
-            f"revisions for good. To do it nevertheless: DELETE {request.path}?confirm={name}"
+            f"Fleet {name} has live traffic: {traffic}. Deleting it ends service to its clients, and "
+            f"removes {replicas} and all revisions for good. To do it nevertheless: "
+            f"DELETE {request.path}?confirm={name}"
         )
 
 

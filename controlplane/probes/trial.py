@@ -55,6 +55,7 @@ class Trial:
     asked: str
     """``GET /health``: the request that the words are about."""
     preset: str
+    """The probe's, also where without a model's name another request of it was sent."""
     status: int | None
     """None: no answer in HTTP."""
     latency_ms: float | None
@@ -116,7 +117,7 @@ async def _concluded(
         words=words,
         url=subject.url,
         asked=f"{request.method} {request.path}",
-        preset=checks.probe.preset,
+        preset=resolve(subject.probe, subject.protocol).preset,
         status=reply.status,
         latency_ms=None if reply.status is None else round(reply.took_s * 1000, 1),
         fits=more.fits,

@@ -49,7 +49,8 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
 def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A new fleet's settings, checked alone and beside the other fleets. Raises Invalid, Conflict."""
     checked = check_fleet(settings)
-    kept = accepted(checked, policy_problems(checked[0].get("policy"), "/policy"))
+    problems = [*policy_problems(checked[0].get("policy"), "/policy"), *_replica_problems(settings)]
+    kept = accepted(checked, problems)
     if Fleet.objects.filter(name=kept["name"]).exists():
         words = (
             f"There is a fleet {kept['name']} already: choose another name, or change that one "
@@ -58,6 +59,20 @@ def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise Conflict(words, [FieldError("/name", words)])
     _check_names(kept, None)
     return kept
+
+
+def _replica_problems(settings: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """Of a new fleet's replicas, as they were sent: names given twice, hardware that is not there."""
+    replicas_sent = settings.get("replicas")
+    first: dict[str, int] = {}
+    for index, replica in enumerate(replicas_sent if isinstance(replicas_sent, list) else []):
+        if not isinstance(replica, Mapping):
+            continue
+        name = replica.get("name")
+        if isinstance(name, str) and first.setdefault(name, index) != index:
+            message = f'the name "{name}" is already taken by replicas[{first[name]}]: choose another'
+            yield FieldProblem(f"/replicas/{index}/name", message)
+        yield from replicas.hardware_problems(replica, f"/replicas/{index}")
 
 
 def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:

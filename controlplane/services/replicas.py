@@ -13,7 +13,9 @@ from controlplane.services.checking import accepted, immutable, unknown_name
 from controlplane.services.errors import Conflict, FieldError, Invalid
 from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.writing import Writing, check_version, writing
+from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file_rules import check_replica
+from routing.contract.names import is_slug
 
 _NAME_STAYS = (
     "a replica's name never changes, because its history hangs on it: register a new one with the same URL, "
@@ -31,7 +33,7 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> Replic
     """A new replica, ``checking`` until a probe passes. Raises NotFound, Invalid, Conflict."""
     with writing(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
-        kept = accepted(check_replica(settings))
+        kept = accepted(check_replica(settings), hardware_problems(settings))
         replica = insert(write, fleet, kept)
         write.save_fleet(fleet)
         write.event(
@@ -46,9 +48,8 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> Replic
 
 def registrable(fleet: Fleet, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`register` would check before it writes. Raises Invalid, Conflict."""
-    kept = accepted(check_replica(settings))
+    kept = accepted(check_replica(settings), hardware_problems(settings))
     _refuse_taken(fleet, kept["name"], "")
-    _hardware(kept.get("hardware"), "")
     return kept
 
 
@@ -107,7 +108,6 @@ def moved_to(
     replica = replica_named(fleet, name)
     check_version(f"Replica {replica}", replica.edit_version, if_version)
     kept = _checked_changes(name, changes)
-    _hardware(kept.get("hardware"), "")
     url: str = kept.get("url", replica.url)
     return None if url == replica.url else url
 
@@ -115,7 +115,7 @@ def moved_to(
 def _checked_changes(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Raises Invalid."""
     given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
-    elsewhere = immutable(given, ["name"], _NAME_STAYS)
+    elsewhere = [*immutable(given, ["name"], _NAME_STAYS), *hardware_problems(given)]
     kept = accepted(check_replica(given, partial=True), elsewhere)
     if kept.get("admin_state", "") is None:
         raise Invalid([FieldError("/admin_state", "has no value: give it one, or leave it out")])
@@ -224,11 +224,22 @@ def _begin_checking(replica: Replica) -> None:
     replica.refresh_from_db()
 
 
+def hardware_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
+    """A class that a replica names and that is not there; told together with all else that is wrong."""
+    name = settings.get("hardware")
+    if not isinstance(name, str) or not is_slug(name) or HardwareClass.objects.filter(name=name).exists():
+        return []
+    return [FieldProblem(f"{at}/hardware", _unknown_hardware(name))]
+
+
+def _unknown_hardware(name: str) -> str:
+    return unknown_name("hardware class", name, HardwareClass.objects.values_list("name", flat=True))
+
+
 def _hardware(name: str | None, at: str) -> HardwareClass | None:
     if not name:
         return None
     hardware = HardwareClass.objects.filter(name=name).first()
     if hardware is None:
-        known = HardwareClass.objects.values_list("name", flat=True)
-        raise Invalid([FieldError(f"{at}/hardware", unknown_name("hardware class", name, known))])
+        raise Invalid([FieldError(f"{at}/hardware", _unknown_hardware(name))])
     return hardware

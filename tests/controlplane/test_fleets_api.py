@@ -89,10 +89,10 @@ def test_a_taken_name_is_a_conflict(api: Api, llm: str) -> None:
     assert problem["errors"][0]["pointer"] == "/name"
 
 
-def test_two_replicas_of_one_name_are_a_conflict(api: Api) -> None:
+def test_two_replicas_of_one_name_are_refused(api: Api) -> None:
     twice = [{"name": "a", "url": "http://h:1"}, {"name": "a", "url": "http://h:2"}]
     answer = api.post("/fleets", {**LLM, "replicas": twice})
-    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/replicas/1/name")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/replicas/1/name")
     assert not Fleet.objects.exists()
 
 
@@ -153,6 +153,22 @@ def test_only_one_fleet_is_the_default(api: Api, make_fleet: Callable[..., str],
     assert api.patch("/fleets/two", {"default": True}).json()["default"] is True
     assert manifest(redis_client).default == "two"
     assert api.get("/fleets/one").json()["default"] is False
+
+
+def test_all_that_is_wrong_with_a_new_fleets_replicas_is_told_at_once(api: Api) -> None:
+    api.post("/hardware-classes", {"name": "h100"})
+    replicas = [
+        {"name": "a", "url": "http://10.0.0.1:8000", "hardware": "h10"},
+        {"name": "b", "url": "http://10.0.0.2:8000", "weight": -1},
+        {"name": "a", "url": "http://10.0.0.3:8000"},
+    ]
+    answer = api.post("/fleets?trial=no", {"name": "x", "protocol": "openai", "replicas": replicas})
+    assert answer.status_code == 400
+    assert {error["pointer"]: error["detail"] for error in answer.json()["errors"]} == {
+        "/replicas/0/hardware": 'there is no hardware class "h10"; did you mean "h100"?',
+        "/replicas/1/weight": "must be from 0 to 1000, not -1",
+        "/replicas/2/name": 'the name "a" is already taken by replicas[0]: choose another',
+    }
 
 
 def test_a_fleet_that_loses_the_default_is_told(
@@ -222,7 +238,7 @@ def test_live_traffic_is_not_deleted_by_mistake(api: Api, llm: str, redis_client
     assert answer.status_code == 409
     assert answer.json()["detail"] == (
         "Fleet llm has live traffic: 1 requests a second, 3 in flight. Deleting it ends service to its "
-        "clients, and removes its 1 replicas and all revisions for good. To do it nevertheless: "
+        "clients, and removes its replica and all revisions for good. To do it nevertheless: "
         "DELETE /api/v1/fleets/llm?confirm=llm"
     )
     wrong = api.delete("/fleets/llm?confirm=lm")

@@ -21,7 +21,7 @@ REFUSED = {
         "post",
         "/fleets",
         {**NEW, "replicas": [GOOD, GOOD]},
-        409,
+        400,
     ),
     "an alias is another fleet's": ("post", "/fleets", {**NEW, "aliases": ["chat"]}, 400),
     "a match is another fleet's": ("post", "/fleets", {**NEW, "match": [{"host": "a.test"}]}, 400),

@@ -53,6 +53,15 @@ def test_another_accept_is_406(api: Api) -> None:
     answer = api.get("/fleets", accept="application/xml")
     assert answer.status_code == 406
     assert answer["Content-Type"] == "application/problem+json"
+    assert "send Accept: application/json" in answer.json()["detail"]
+
+
+def test_without_a_token_the_answer_says_how_one_is_sent(anonymous: Api) -> None:
+    wanted = "Send a token, Authorization: Token sy_… (manage.py createtoken prints one), or log in."
+    assert anonymous.get("/fleets").json()["detail"] == wanted
+    bearer = anonymous.get("/fleets", authorization="Bearer sy_x")
+    assert bearer.status_code == 401
+    assert bearer.json()["detail"] == f'Authorization says "Bearer". {wanted}'
 
 
 def test_a_defect_of_ours_is_500_and_tells_nothing(

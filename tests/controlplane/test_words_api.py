@@ -89,9 +89,9 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     (
         "/fleets",
         {**FLEET, "replicas": [REPLICA, REPLICA]},
-        409,
+        400,
         "/replicas/1/name",
-        "has a replica z already",
+        'the name "z" is already taken by replicas[0]: choose another',
     ),
     (
         "/fleets/llm/replicas",

@@ -84,6 +84,14 @@ def test_an_address_that_ends_in_v1_doubles_it(
     assert found.words.endswith(f"({server.url})")
 
 
+@pytest.mark.parametrize("preset", ["kserve-v2", "ollama"])
+def test_the_preset_is_the_one_that_was_asked_for_also_without_a_model(
+    server: HttpServer, preset: str
+) -> None:
+    found = attempt(server.url, "generic", model="", preset=preset)
+    assert (found.outcome, found.preset) == ("ready", preset)
+
+
 def test_an_address_that_ends_in_v1_for_a_reason_is_left_alone(server: HttpServer) -> None:
     server.answer = by_path({"/v1/health": (200, b""), "/v1/v1/models": (200, b"")})
     assert attempt(f"{server.url}/v1", preset="llama.cpp").words.endswith(": ready")
