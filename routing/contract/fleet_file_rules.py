@@ -83,7 +83,10 @@ REPLICA = Section(
             nullable=True,
         ),
         "max_concurrency": count(
-            "Requests served at once. Not set: as the policy says.", 1_000_000, nullable=True
+            "Requests it works on at once; guides the choice, more is not refused. "
+            "Not set: as the policy says.",
+            1_000_000,
+            nullable=True,
         ),
         "admin_state": Choice(
             words="What the operator wants. Not set: left as it is; a new replica is active.",

@@ -74,7 +74,8 @@ POLICY = Section(
         "strategy": Text(words="The rule that picks a replica.", what="strategy name"),
         "parameters": Scalars(words="The strategy's own parameters."),
         "max_concurrency": count(
-            "Requests one replica serves at once. Not set: a batching server without a fixed number.",
+            "Requests one replica works on at once; guides the choice, more is not refused. "
+            "Not set: a batching server without a fixed number.",
             1_000_000,
             nullable=True,
         ),
