@@ -21,6 +21,8 @@ def adapted(command: Command, stack: Stack, place: Path) -> str:
         text = CRON.sub("", text).replace(r"\%", "%")
     if command.page.startswith("docs/servers/"):
         text = registering(text, Path(command.page).stem)
+    # tests/deploy/test_manage.py runs the script itself, with an environment file.
+    text = re.sub(r"(?<![\w/.-])(/opt/switchyard/)?deploy/manage\.sh\b", "python manage.py", text)
     text = re.sub(r"(?<![\w/.-])\.venv/bin/switchyard\b", SWITCHYARD, text)
     # Not the link in ``place``, which would not be its environment's interpreter.
     return re.sub(r"(?<![\w/.-])(\.venv/bin/)?python3?(?= (-m|-c|manage\.py))", sys.executable, text)

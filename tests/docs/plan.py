@@ -11,6 +11,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "make up"): "tests/system starts all that it starts, without make",
     ("README.md", "make test"): "is what runs these tests",
     ("docs/backup.md", "docker compose"): ENGINE,
+    ("docs/backup.md", "install -d"): MACHINE,
     ("docs/production.md", "docker compose"): ENGINE,
     ("docs/production.md", "useradd"): MACHINE,
     ("docs/production.md", "runuser"): MACHINE,
@@ -27,7 +28,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/upgrade.md", "make install"): CHECKOUT,
     ("docs/upgrade.md", "docker compose"): ENGINE,
     ("docs/upgrade.md", "systemctl"): MACHINE,
-    ("docs/upgrade.md", ".venv/bin/python manage.py migrate controlplane"): (
+    ("docs/upgrade.md", "deploy/manage.sh migrate controlplane"): (
         "would take the running stack's tables back; tests/deploy/test_rollback.py takes back every migration"
     ),
 }
@@ -45,7 +46,7 @@ ON_POSTGRES = {
     ("docs/backup.md", "SWITCHYARD_DATABASE_URL=postgresql"),
     ("docs/upgrade.md", "createdb"),
     ("docs/upgrade.md", "export SWITCHYARD_DATABASE_URL=postgresql"),
-    ("docs/upgrade.md", ".venv/bin/python manage.py restore before-upgrade.backup"),
+    ("docs/upgrade.md", "deploy/manage.sh restore /var"),
 }
 """Run after their page's others, with a PostgreSQL of the tests."""
 

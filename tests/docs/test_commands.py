@@ -145,7 +145,7 @@ def test_a_pages_commands_for_postgresql_work_on_one(
     name = next(
         found[1] for command in chosen if (found := re.search(r"restore (?:.* )?(\S+\.backup)", command.text))
     )
-    made = run(f"{sys.executable} manage.py backup {name}", place, stack)
+    made = run(adapted(Command(document, f"python manage.py backup {name}"), stack, place), place, stack)
     assert made.returncode == 0, made.stderr
     if not any(command.text.startswith("createdb") for command in chosen):
         postgres_server.create_database("switchyard_new")
