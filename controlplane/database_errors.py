@@ -21,8 +21,8 @@ def sentence() -> str | None:
     state = "is of an older version" if executor.loader.applied_migrations else "has no tables yet"
     return (
         f"The database {_place()} {state}: `switchyard migrate` (or `manage.py migrate`) brings it up to "
-        "date. If you mean another one: that of `up --data-dir X` is named by SWITCHYARD_DATA_DIR=X, any other by "
-        "SWITCHYARD_DATABASE_URL."
+        "date. If you mean another one: that of `up --data-dir X` is named by SWITCHYARD_DATA_DIR=X, "
+        "any other by SWITCHYARD_DATABASE_URL."
     )
 
 
