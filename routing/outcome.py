@@ -20,6 +20,8 @@ class Outcome(enum.Enum):
     """A time limit of the fleet's policy passed (not one that the client set)."""
     REJECTED = "rejected"
     """429, or 503 with ``Retry-After``: load, not death."""
+    SWITCHED = "switched"
+    """101: it lives, and the connection has become a tunnel. How long that took says nothing of its speed."""
     CLIENT_ERROR = "client_error"
     """Any other 4xx: the request's fault."""
     CANCELLED = "cancelled"

@@ -131,6 +131,7 @@ class Replica:
         "spec",
         "speed",
         "succeeded",
+        "tunnels",
         "turn",
         "uid",
         "work",
@@ -171,6 +172,8 @@ class Replica:
         """Last answer that the peak was learned from; 0: none. Kept while a strategy asks for it."""
         self.heard_at = 0.0
         """Last byte from the replica, or the moment it went from idle to busy."""
+        self.tunnels = 0
+        """Of those in flight in this worker: connections that have become tunnels, which may be silent."""
         self.ejection = EjectionState()
         self.recent = RecentAnswers()
 

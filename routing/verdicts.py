@@ -63,6 +63,8 @@ class Verdicts:
             replica.failed += 1
             self._speed.failed(replica, now - attempt.started, now)
             self._failed(attempt, outcome, now)
+        elif outcome is Outcome.SWITCHED:
+            self.answered(attempt, now)
         elif outcome is Outcome.CANCELLED:
             replica.cancelled += 1
             if attempt.probe:
@@ -105,12 +107,13 @@ class Verdicts:
         for replica in replicas:
             state = replica.ejection
             host_view.follow_ejections(replica, now)
+            waiting = replica.in_flight - replica.tunnels
             if state.until:
                 if state.stalled and replica.heard_at > state.claimed_at:
                     self._let_back(replica, now)
-            elif ejection.stalled(replica.in_flight, replica.heard_at, now, stall_s, self._speed.p99_s):
-                silent, count = now - replica.heard_at, replica.in_flight
-                words = f"stalled: nothing heard for {silent:.0f} s with {count} in flight"
+            elif ejection.stalled(waiting, replica.heard_at, now, stall_s, self._speed.p99_s):
+                silent = now - replica.heard_at
+                words = f"stalled: nothing heard for {silent:.0f} s with {waiting} in flight"
                 self._eject(replica, now, words, stalled=True)
             elif success_rate.is_outlier(replica, replicas):
                 self._eject(replica, now, success_rate.words(replica))

@@ -20,7 +20,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     first_byte_s: float = 60.0
     """First response byte, for answers that the client asked to have streamed."""
     idle_s: float = 60.0
-    """Silence between two pieces of a response once it has begun."""
+    """Silence between two pieces of a response once it has begun; of a WebSocket, in both directions."""
     stall_s: float = 30.0
     """Requests in flight and nothing heard from the replica on any of them: the replica is ejected."""
     total_s: float = 600.0

@@ -35,7 +35,11 @@ TIMEOUTS = Section(
     fields={
         "connect_s": seconds("Opening a connection to a replica.", 0.001, 60),
         "first_byte_s": seconds("First response byte, for answers that are streamed.", 0.001, DAY_S),
-        "idle_s": seconds("Silence between two pieces of a response once it has begun.", 0.001, DAY_S),
+        "idle_s": seconds(
+            "Silence between two pieces of a response once it has begun; of a WebSocket, in both directions.",
+            0.001,
+            DAY_S,
+        ),
         "stall_s": seconds(
             "Requests in flight and nothing heard from the replica on any of them: it is ejected.",
             0.001,

@@ -6,7 +6,7 @@ Theory. A connection is in one of these states, told apart by three fields:
 exchange   _body  _ending bytes that arrive are
 ========== ====== ======= ==========================================================
 None       None   False   a request head, from its first byte or continued (``_partial``)
-set        set    False   that request's body
+set        set    False   that request's body, or a tunnel's bytes
 set        None   False   further requests, held until this one is answered
 None       any    True    dropped: the last answer is written, the client still sends
 ========== ====== ======= ==========================================================
@@ -41,6 +41,7 @@ from routing.http.request_head import RequestHead
 from routing.http.request_parser import parse_request_head
 from routing.http.roles import ClientHost
 from routing.http.syntax import HEAD_END, LINE_END
+from routing.http.tunnel_body import TunnelBody
 
 _MOST_TEMPLATES = 8
 """Made for one connection: heads that no template recognises so often are not alike at all."""
@@ -161,6 +162,16 @@ class ClientConnection(ClientLife):
         if self._body is not None and self._reading.is_stopped(UPLOAD):
             self._body.resume(monotonic())
         self._reading.go_on(UPLOAD)
+
+    def open_tunnel(self) -> None:
+        """What the client sends from now on is no request: the exchange hears of it as of a body."""
+        exchange = self.exchange
+        assert exchange is not None
+        self._body = TunnelBody()
+        held, self._held = self._held[self._held_at :], b""
+        self._reading.go_on(HELD)
+        if held:
+            exchange.body(self._body.feed(held), False)
 
     # Called by the host.
 

@@ -19,6 +19,7 @@ from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.roles import ClientHost, Exchange
+from routing.http.tunnel_body import TunnelBody
 
 _TO_HEAD = re.compile(rb"(?:\r\n)*+HEAD ")
 
@@ -71,8 +72,8 @@ class ClientLife(asyncio.Protocol):
 
         # Of the request that is being served.
         self.exchange: Exchange | None = None
-        self._body: RequestBody | None = None
-        """Set while more of the request's body is to come."""
+        self._body: RequestBody | TunnelBody | None = None
+        """Set while more of the request's body is to come, and in a tunnel."""
 
     # Called by the event loop.
 

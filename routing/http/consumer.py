@@ -8,11 +8,20 @@ from routing.http.response_head import ResponseHead
 class Consumer(Protocol):
     """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
 
+    @property
+    def asks_for_web_socket(self) -> bool:
+        """Whether the replica may switch protocols."""
+        ...
+
     def informational(self, head: ResponseHead) -> None:
         """A 1xx other than 100 and 101; the final response follows."""
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
         """The final head and what came with it, chunked coding removed."""
+
+    def switched(self, head: ResponseHead, first: bytes, now: float) -> None:
+        """101: from here on bytes pass as they come, beginning with ``first``; :meth:`data` tells of the next
+        ones, and when the replica has closed."""
 
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         """More of the body; ``piece`` may be empty only when complete."""

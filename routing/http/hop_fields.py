@@ -25,9 +25,7 @@ CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
 """Finds a client key in the value of such a field, behind whatever scheme it stands."""
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
-_DROPPED = frozenset(
-    {b"te", b"trailer", b"upgrade", b"keep-alive", b"proxy-connection", b"proxy-authorization"}
-)
+_DROPPED = frozenset({b"te", b"trailer", b"keep-alive", b"proxy-connection", b"proxy-authorization"})
 _KEEP_ALIVE = (b"keep-alive", b"")
 
 
@@ -99,12 +97,13 @@ def _check_host(value: bytes) -> None:
 class _RareFields:
     """Those of one head that few requests have, or have with an unusual value."""
 
-    __slots__ = ("_forwarded_for", "_head", "_nominated", "_transfer_encodings", "_via")
+    __slots__ = ("_forwarded_for", "_head", "_nominated", "_transfer_encodings", "_upgrades", "_via")
 
     def __init__(self, head: RequestHead) -> None:
         self._head = head
         self._transfer_encodings: list[bytes] = []
         self._nominated: set[bytes] = set()
+        self._upgrades: list[bytes] = []
         self._via: list[bytes] = []
         self._forwarded_for: list[bytes] = []
 
@@ -122,6 +121,8 @@ class _RareFields:
             self._forwarded_for.append(value)
         elif name == b"via":
             self._via.append(value)
+        elif name == b"upgrade":
+            self._upgrades += members(value)
         elif name == b"x-switchyard-fleet":
             head.fleet = value
         elif name == b"expect":
@@ -137,9 +138,10 @@ class _RareFields:
         head = self._head
         head.via = b", ".join(self._via) or None
         head.forwarded_for = b", ".join(self._forwarded_for) or None
-        head.plain = head.via is None and head.forwarded_for is None and head.max_forwards < 0
         if self._transfer_encodings:
             self._check_transfer_encoding(has_length)
+        head.upgrade = self._asks_for_web_socket()
+        head.plain = not (head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade)
         return _without(fields, self._nominated) if self._nominated else fields
 
     def _connection(self, options: list[bytes]) -> None:
@@ -147,6 +149,17 @@ class _RareFields:
             self._head.keep_alive = False
         # Framing is never nominated away: what was read by it must be forwarded by it.
         self._nominated.update(option for option in options if option not in _NEVER_NOMINATED)
+
+    def _asks_for_web_socket(self) -> bool:
+        """Any other protocol, and one asked for together with a body, is not taken up (RFC 9110 §7.8)."""
+        head = self._head
+        return (
+            self._upgrades == [b"websocket"]
+            and b"upgrade" in self._nominated
+            and head.method == b"GET"
+            and head.minor == 1
+            and not (head.content_length or head.chunked)
+        )
 
     def _max_forwards(self, value: bytes) -> bool:
         if self._head.method != b"OPTIONS":

@@ -22,6 +22,7 @@ class RequestHead:
         "plain",
         "request_id",
         "target",
+        "upgrade",
         "via",
     )
 
@@ -49,8 +50,10 @@ class RequestHead:
         """Value of ``X-Switchyard-Fleet``."""
         self.key: bytes | None = None
         """The client key that it presents (the first one). Whatever field held one is not in ``fields``."""
+        self.upgrade = False
+        """Whether it asks for a WebSocket (RFC 6455 §4.1): the only protocol that may follow here."""
         self.plain = True
-        """Nothing in it is to be continued: no Via, X-Forwarded-For or (of OPTIONS) Max-Forwards."""
+        """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards."""
         self.note: object | None = None
         """A free place for what whoever routes has concluded from this head."""
 

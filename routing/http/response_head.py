@@ -24,6 +24,7 @@ _OURS = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authenticate)|retry-after|x-(?:request-id|switchyard-replica)):[ \t]*+([^\r]*+)"
 )
+_WEB_SOCKET = re.compile(rb"\r\nupgrade:[ \t]*+websocket[ \t]*+\r\n", re.IGNORECASE)
 _BODILESS = frozenset({100, 101, 102, 103, 204, 304})
 
 
@@ -101,6 +102,11 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
         head.plain = head.content_length >= 0
     head.unusual = head.chunked or status >= 400
     return head, end
+
+
+def switches_to_web_socket(text: bytes) -> bool:
+    """Whether the head of a 101 response names the one protocol that may be asked for here."""
+    return _WEB_SOCKET.search(text) is not None
 
 
 def _content_length(value: bytes) -> int:

@@ -49,6 +49,9 @@ class Client(Protocol):
     def resume_body(self) -> None:
         """Read on."""
 
+    def open_tunnel(self) -> None:
+        """What the client sends from now on is no request: the exchange hears of it as of a body."""
+
     def close_if_idle(self) -> None:
         """Close between two requests, where nothing is lost by it."""
 

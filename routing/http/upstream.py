@@ -20,7 +20,12 @@ from typing import Protocol
 from routing.http.chunked import ChunkedDecoder
 from routing.http.consumer import Consumer
 from routing.http.errors import BadChunk, BadResponse
-from routing.http.response_head import MAX_RESPONSE_HEAD, ResponseHead, parse_response_head
+from routing.http.response_head import (
+    MAX_RESPONSE_HEAD,
+    ResponseHead,
+    parse_response_head,
+    switches_to_web_socket,
+)
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
@@ -125,6 +130,12 @@ class UpstreamConnection(asyncio.Protocol):
             # A loop that has closed it by itself already does not say so.
             self.pool.closed(self)
 
+    def close(self) -> None:
+        """As :meth:`discard`, after what was sent."""
+        self.consumer = None
+        self.pool.writes.flush()
+        self.transport.close()
+
     def discard(self) -> None:
         """Close now, whatever is in flight; the consumer hears nothing more."""
         self.consumer = None
@@ -201,9 +212,10 @@ class UpstreamConnection(asyncio.Protocol):
             head, position = parse_response_head(data, start)
             if head.status >= 200:
                 break
-            start = position
             if head.status == 101:
-                raise BadResponse("the replica switched protocols without being asked")
+                self._switch(consumer, head, data[start:position], data[position:])
+                return
+            start = position
             if head.status != 100:
                 consumer.informational(head)
         self._partial = b""
@@ -212,6 +224,13 @@ class UpstreamConnection(asyncio.Protocol):
             self._known_head = head
             self._known_stop = position - start + head.content_length
         self._begin_body(consumer, head, data, position)
+
+    def _switch(self, consumer: Consumer, head: ResponseHead, text: bytes, first: bytes) -> None:
+        if not consumer.asks_for_web_socket or not switches_to_web_socket(text):
+            raise BadResponse("the replica switched protocols without being asked")
+        self._partial = b""
+        self._state = _UNTIL_CLOSE
+        consumer.switched(head, first, monotonic())
 
     def _keep_partial(self, data: bytes) -> None:
         if len(data) > MAX_RESPONSE_HEAD:

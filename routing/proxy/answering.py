@@ -13,7 +13,7 @@ from routing.contract.sketch import bucket_of
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
 from routing.protocols import openai
-from routing.proxy import ends
+from routing.proxy import ends, tunnel
 from routing.proxy.link import Link
 from routing.proxy.replay import outcome_of
 from routing.proxy.state import ExchangeState
@@ -94,6 +94,14 @@ class Answering(ExchangeState, ABC):
         if client.write_paused:
             self.client_paused(True)
 
+    @property
+    def asks_for_web_socket(self) -> bool:
+        return self.head.upgrade
+
+    def switched(self, head: ResponseHead, first: bytes, now: float) -> None:
+        self.repeatable = False
+        tunnel.open_tunnel(self, head, first, now)
+
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         answer, attempt, client = self.answer, self.attempt, self.client
         assert answer is not None
@@ -105,7 +113,10 @@ class Answering(ExchangeState, ABC):
         framed = answer.framed(piece, complete)
         if framed:
             client.write(framed)
-        if complete:
+        if complete and answer.is_tunnel:
+            tunnel.close_tunnel(self, now)
+            client.finish(now, False)
+        elif complete:
             self.attempt = None
             attempt.settle(answer.outcome, now, answer.tokens())
             ends.close_books(self, answered=True, failed=answer.failed, now=now)

@@ -15,7 +15,7 @@ from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
-from routing.proxy import ends, plan, search, time_limits
+from routing.proxy import ends, plan, search, time_limits, tunnel
 from routing.proxy.answering import Answering
 from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
@@ -95,6 +95,9 @@ class Exchange(Answering):
             ends.answer_error(self, Failure(error.status, error.code, error.message))
 
     def client_gone(self) -> None:
+        if self.answer is not None and self.answer.is_tunnel:
+            tunnel.close_tunnel(self, monotonic())
+            return
         self._drop_attempt(Outcome.CANCELLED)
         if self.pool is not None:
             self.pool.counters.cancelled += 1
@@ -218,7 +221,7 @@ class Exchange(Answering):
         self.attempt = None
         attempt.settle(outcome, now)
         if self.answer is not None:
-            ends.close_books(self, answered=False, failed=True)
+            ends.close_books(self, answered=False, failed=not self.answer.is_tunnel)
             self.client.abort()
         elif repeat and len(self.tried) < MOST_EXTRA_TRIES and pool.retry_allowed():
             pool.counters.retries += 1

@@ -68,6 +68,8 @@ def _continued_fields(head: RequestHead, peer: bytes, via_name: bytes) -> bytes:
         peer if head.forwarded_for is None else head.forwarded_for + b", " + peer,
         via if head.via is None else head.via + b", " + via,
     )
+    if head.upgrade:
+        fields += b"\r\nConnection: Upgrade\r\nUpgrade: websocket"
     if head.max_forwards > 0:
         fields += b"\r\nMax-Forwards: %d" % (head.max_forwards - 1)
     return fields + b"\r\nX-Request-Id: "

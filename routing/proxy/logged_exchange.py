@@ -87,7 +87,7 @@ class LoggedClient:
         self.sent += len(data)
         if not self.status:
             status = int(data[9:12])  # what comes first begins with a status line
-            if status >= 200:
+            if status >= 200 or status == 101:
                 self.status = status
                 self.first_byte_at = monotonic()
         self._write(data)
@@ -156,6 +156,9 @@ class LoggedClient:
 
     def resume_body(self) -> None:
         self._client.resume_body()
+
+    def open_tunnel(self) -> None:
+        self._client.open_tunnel()
 
     def close_if_idle(self) -> None:
         self._client.close_if_idle()

@@ -15,6 +15,8 @@ class StreamedAnswer:
 
     __slots__ = ("_chunks", "_tokens", "ending", "failed", "keep", "outcome")
 
+    is_tunnel = False
+
     def __init__(self, head: ResponseHead, outcome: Outcome, minor: int, keep: bool, protocol: str) -> None:
         """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
         without_length = head.content_length < 0
@@ -42,3 +44,14 @@ class StreamedAnswer:
         if not self._chunks:
             return piece
         return (frame(piece) if piece else b"") + (LAST_CHUNK if complete else b"")
+
+
+class TunnelledAnswer(StreamedAnswer):
+    """What a replica sends after it has switched protocols: bytes that nobody here reads."""
+
+    __slots__ = ()
+
+    is_tunnel = True
+
+    def __init__(self, head: ResponseHead) -> None:
+        super().__init__(head, Outcome.SUCCESS, 0, False, "generic")

@@ -21,12 +21,13 @@ def overrun(exchange: ExchangeState, now: float) -> Overrun | None:
         return None
     limits = exchange.pool.policy.timeouts
     still = now - exchange.moved_at
-    if now - exchange.started > limits.total_s:
+    answer = exchange.answer
+    if now - exchange.started > limits.total_s and not (answer is not None and answer.is_tunnel):
         return Overrun(f"the request took longer than {limits.total_s:g} s in all", True)
     if exchange.cancel_connecting is not None:
         if still > limits.connect_s:
             return Overrun(f"no connection within {limits.connect_s:g} s", False)
-    elif exchange.answer is not None:
+    elif answer is not None:
         if still > limits.idle_s and not exchange.client.write_paused:
             return Overrun(f"the replica fell silent for {limits.idle_s:g} s", True)
     elif exchange.upload is None or exchange.upload.complete:

@@ -144,6 +144,8 @@ def _arrived(message: Message) -> list[tuple[bytes, bytes]]:
     dropped = REQUEST_FRAMING | set(WRITTEN_BY_PROXY) | {b"transfer-encoding"}
     if message.start[0] == b"OPTIONS":
         dropped |= {b"max-forwards"}
+    if (b"upgrade", b"websocket") in message.fields:
+        dropped |= {b"upgrade", b"connection"}
     return [one for one in message.fields if one[0] not in dropped]
 
 
@@ -152,6 +154,11 @@ def _check_own_fields(message: Message) -> str:
     for name in (*WRITTEN_BY_PROXY, b"host"):
         if names.count(name) != 1:
             return f"{name.decode()} stands {names.count(name)} times in what was forwarded: {message}"
+    if [value for name, value in message.fields if name in (b"connection", b"upgrade")] not in (
+        [],
+        [b"Upgrade", b"websocket"],
+    ):
+        return f"fields of this hop were forwarded: {message}"
     if names.count(b"content-length") + names.count(b"transfer-encoding") > 1:
         return f"the length of what was forwarded is given twice: {message}"
     return ""

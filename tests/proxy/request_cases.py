@@ -261,7 +261,13 @@ FORWARDING = [
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         ),
         (200,),
-        check=lacks(b"upgrade", b"connection"),
+        check=both(has(b"upgrade", b"websocket"), has(b"connection", b"Upgrade")),
+    ),
+    Case(
+        "D12 Upgrade: h2c",
+        get(b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"),
+        (200,),
+        check=lacks(b"upgrade", b"connection", b"http2-settings"),
     ),
     Case(
         "D13",

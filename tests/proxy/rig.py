@@ -67,6 +67,8 @@ class ReplicaConnection(asyncio.Protocol):
         """Every byte so far."""
         self.closed = False
         self.closed_at = 0.0
+        self.tunnel = False
+        """Set it, and what comes is no request any more."""
         self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
         self._head_at = 0
         self._body = bytearray()
@@ -82,7 +84,8 @@ class ReplicaConnection(asyncio.Protocol):
         self.received += data
         if self.replica.on_data is not None:
             self.replica.on_data(self, data)
-        self._parse(data)
+        if not self.tunnel:
+            self._parse(data)
 
     def _parse(self, data: bytes) -> None:
         self._parser.receive_data(data)

@@ -1,0 +1,26 @@
+"""What a client sends once its connection has become a tunnel: bytes without an end of their own."""
+
+
+class TunnelBody:
+    """Stands where a :class:`routing.http.request_body.RequestBody` stood, and lets everything through."""
+
+    __slots__ = ("received",)
+
+    complete = False
+    rest = b""
+
+    def __init__(self) -> None:
+        self.received = 0
+        """Bytes so far."""
+
+    def feed(self, data: bytes) -> bytes:
+        self.received += len(data)
+        return data
+
+    def is_slow(self, now: float) -> bool:
+        """Never: in a tunnel silence is usual, and its limit is the fleet's."""
+        return False
+
+    def pause(self, now: float) -> None: ...
+
+    def resume(self, now: float) -> None: ...
