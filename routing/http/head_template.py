@@ -93,6 +93,7 @@ class HeadTemplate:
             return None
         head.fields = fields
         head.keep_alive = known.keep_alive
+        head.time_limit_s = known.time_limit_s
         head.note = known.note
         self.end = position
         return head

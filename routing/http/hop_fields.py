@@ -17,13 +17,15 @@ from routing.http.syntax import HOST, LENGTH, members
 OURS = re.compile(
     rb"\r\n(authorization|c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
-    rb"|x-(?:api-key|forwarded-(?:for|proto)|request-id|switchyard-(?:fleet|replica))):[ \t]*+([^\r]*+)"
+    rb"|x-(?:api-key|forwarded-(?:for|proto)|request-(?:id|timeout-ms)|switchyard-(?:fleet|replica))):"
+    rb"[ \t]*+([^\r]*+)"
 )
 CREDENTIALS = frozenset({b"authorization", b"x-api-key"})
 """Fields in which a client may present its key: OpenAI's clients the first, Anthropic's the second."""
 CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
 """Finds a client key in the value of such a field, behind whatever scheme it stands."""
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
+_MILLISECONDS = re.compile(rb"0*+[1-9][0-9]{0,8}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
 _DROPPED = frozenset({b"te", b"trailer", b"keep-alive", b"proxy-connection", b"proxy-authorization"})
 _KEEP_ALIVE = (b"keep-alive", b"")
@@ -113,6 +115,8 @@ class _RareFields:
         if name == b"x-request-id":
             if REQUEST_ID.match(value):
                 head.request_id = value
+        elif name == b"x-request-timeout-ms":
+            return self._time_limit(value)
         elif name == b"connection":
             self._connection(members(value))
         elif name == b"transfer-encoding":
@@ -160,6 +164,13 @@ class _RareFields:
             and head.minor == 1
             and not (head.content_length or head.chunked)
         )
+
+    def _time_limit(self, value: bytes) -> bool:
+        if _MILLISECONDS.match(value) is None:
+            words = "X-Request-Timeout-Ms must be a whole number of milliseconds, from 1 to 999999999"
+            raise RequestRefused(400, "bad_request_timeout", words)
+        self._head.time_limit_s = int(value) / 1000
+        return True
 
     def _max_forwards(self, value: bytes) -> bool:
         if self._head.method != b"OPTIONS":

@@ -22,6 +22,7 @@ class RequestHead:
         "plain",
         "request_id",
         "target",
+        "time_limit_s",
         "upgrade",
         "via",
     )
@@ -50,6 +51,8 @@ class RequestHead:
         """Value of ``X-Switchyard-Fleet``."""
         self.key: bytes | None = None
         """The client key that it presents (the first one). Whatever field held one is not in ``fields``."""
+        self.time_limit_s = 0.0
+        """Set by the client for the whole of this request (``X-Request-Timeout-Ms``); 0: none."""
         self.upgrade = False
         """Whether it asks for a WebSocket (RFC 6455 §4.1): the only protocol that may follow here."""
         self.plain = True

@@ -19,11 +19,12 @@ _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
 
 
 class Failure:
-    """What to tell the client when no attempt is left."""
+    """What to tell the client when no attempt is left. ``is_error``: it counts as an error of the fleet."""
 
-    __slots__ = ("code", "message", "retry_after_s", "status")
+    __slots__ = ("code", "is_error", "message", "retry_after_s", "status")
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: float = 0.0) -> None:
+        self.is_error = status >= 500
         self.status = status
         self.code = code
         self.message = message
@@ -71,8 +72,16 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
         )
     )
     now = monotonic()
-    close_books(exchange, answered=True, failed=failure.status >= 500, now=now)
+    close_books(exchange, answered=True, failed=failure.is_error, now=now)
     client.finish(now, keep)
+
+
+def answer_too_late(exchange: ExchangeState) -> None:
+    """The client's own time limit has passed: that says nothing about replica or fleet."""
+    words = f"the request's own time limit of {exchange.head.time_limit_s:g} s has passed"
+    failure = Failure(504, "request_timeout", words)
+    failure.is_error = False
+    answer_error(exchange, failure)
 
 
 def refuse(exchange: ExchangeState, error: Unroutable) -> None:

@@ -104,6 +104,9 @@ class Exchange(Answering):
         ends.close_books(self, answered=False)
 
     def check(self, now: float) -> None:
+        if time_limits.is_too_late(self, now):
+            self._give_up()
+            return
         overrun = time_limits.overrun(self, now)
         if overrun is None:
             return
@@ -223,6 +226,8 @@ class Exchange(Answering):
         if self.answer is not None:
             ends.close_books(self, answered=False, failed=not self.answer.is_tunnel)
             self.client.abort()
+        elif time_limits.is_too_late(self, now):
+            ends.answer_too_late(self)
         elif repeat and len(self.tried) < MOST_EXTRA_TRIES and pool.retry_allowed():
             pool.counters.retries += 1
             if not stale or pool.has_other_than(attempt.replica):
@@ -230,6 +235,17 @@ class Exchange(Answering):
             self._try(pool, now, failure, fresh=stale)
         else:
             ends.answer_error(self, failure)
+
+    def _give_up(self) -> None:
+        """The client has stopped waiting, though its connection is open."""
+        self._drop_attempt(Outcome.CANCELLED)
+        if self.pool is not None:
+            self.pool.counters.cancelled += 1
+        if self.answer is None:
+            ends.answer_too_late(self)
+        else:
+            ends.close_books(self, answered=False)
+            self.client.abort()
 
     def _drop_upstream(self) -> None:
         if self.cancel_connecting is not None:

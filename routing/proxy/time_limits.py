@@ -15,6 +15,12 @@ class Overrun:
         self.final = final
 
 
+def is_too_late(exchange: ExchangeState, now: float) -> bool:
+    """Whether the client itself has stopped waiting, by what its request said."""
+    limit = exchange.head.time_limit_s
+    return limit > 0 and now - exchange.started > limit
+
+
 def overrun(exchange: ExchangeState, now: float) -> Overrun | None:
     """The limit that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
     if exchange.pool is None or exchange.attempt is None:

@@ -1,6 +1,7 @@
 """The policy's time limits: what is answered, what is cut, and what the replica is charged with."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -132,3 +133,76 @@ async def test_a_slow_client_is_not_the_replicas_silence(rig: Rig) -> None:
     await asyncio.sleep(0.8)
     client.writer.transport.resume_reading()  # type: ignore[attr-defined]
     assert len((await client.answer(limit_s=20)).body) == size
+
+
+LIMITED = b"POST /x HTTP/1.1\r\nHost: a.test\r\nX-Request-Timeout-Ms: %d\r\nContent-Length: 5\r\n\r\n"
+
+
+async def test_a_clients_own_limit(rig: Rig) -> None:
+    """The replica is given up, and nothing is held against it; the connection lives on."""
+    replicas = await two(rig, Timeouts(), "openai")
+    for replica in replicas:
+        replica.script = hang
+    client = await rig.client()
+    began = time.monotonic()
+    client.send(LIMITED % 300 + b"hello")
+    answer = await client.answer(b"POST")
+    assert 0.3 <= time.monotonic() - began < 2
+    assert answer.status == 504
+    assert b"own time limit of 0.3 s" in answer.body
+    assert seen_by(replicas) == 1
+    asked = next(replica for replica in replicas if replica.requests)
+    assert asked.requests[0].get(b"x-request-timeout-ms") == [b"300"]
+    await until(lambda: not asked.open)
+    pool = rig.table.fleets["f"]
+    assert [replica.failed for replica in pool.replicas] == [0, 0]
+    assert sum(replica.cancelled for replica in pool.replicas) == 1
+    assert (pool.counters.errors, pool.counters.cancelled) == (0, 1)
+    for replica in replicas:
+        replica.script = lambda connection, seen: answer_now(connection)
+    assert (await client.ask(LIMITED % 60_000 + b"hello")).status == 200
+
+
+async def test_a_clients_own_limit_while_its_body_comes(rig: Rig) -> None:
+    replicas = await two(rig, Timeouts())
+    client = await rig.client()
+    client.send(LIMITED % 200 + b"he")
+    assert (await client.answer(b"POST")).status == 504
+    assert seen_by(replicas) == 0
+
+
+async def test_a_clients_own_limit_cuts_an_answer_that_goes_on(rig: Rig) -> None:
+    replicas = await two(rig, Timeouts())
+    for replica in replicas:
+        replica.script = begin
+    client = await rig.client()
+    client.send(LIMITED % 300 + b"hello")
+    answer = await client.answer(b"POST")
+    assert (answer.status, answer.body, answer.complete) == (200, b"hello", False)
+    assert [replica.failed for replica in rig.table.fleets["f"].replicas] == [0, 0]
+
+
+async def test_what_is_too_late_is_sent_to_no_other_replica(rig: Rig) -> None:
+    """The first replica breaks off once the time is over; no second one is asked."""
+    replicas = await two(rig, Timeouts())
+
+    async def break_off(connection: ReplicaConnection, seen: Seen) -> None:
+        await asyncio.sleep(0.05)  # longer than the limit, shorter than the proxy takes to look at it
+        connection.transport.abort()
+
+    for replica in replicas:
+        replica.script = break_off
+    client = await rig.client()
+    client.send(LIMITED % 10 + b"hello")
+    assert (await client.answer(b"POST")).status == 504
+    assert seen_by(replicas) == 1
+
+
+@pytest.mark.parametrize("value", [b"", b"0", b"-1", b"1.5", b"10s", b"1234567890", b"1, 2"])
+async def test_a_limit_that_is_none(value: bytes, rig: Rig) -> None:
+    replicas = await two(rig, Timeouts())
+    client = await rig.client()
+    answer = await client.ask(b"GET /x HTTP/1.1\r\nHost: a.test\r\nX-Request-Timeout-Ms: %b\r\n\r\n" % value)
+    assert answer.status == 400
+    assert b"X-Request-Timeout-Ms must be a whole number of milliseconds" in answer.body
+    assert seen_by(replicas) == 0
