@@ -22,7 +22,8 @@ _HEAD = re.compile(
 )
 _OURS = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
-    rb"|proxy-(?:connection|authenticate)|retry-after|x-(?:request-id|switchyard-replica)):[ \t]*+([^\r]*+)"
+    rb"|proxy-(?:connection|authenticate)|retry-after"
+    rb"|x-(?:request-id|switchyard-(?:replica|retries|retry-reason))):[ \t]*+([^\r]*+)"
 )
 _WEB_SOCKET = re.compile(rb"\r\nupgrade:[ \t]*+websocket[ \t]*+\r\n", re.IGNORECASE)
 _BODILESS = frozenset({100, 101, 102, 103, 204, 304})

@@ -58,7 +58,9 @@ class Answering(ExchangeState, ABC):
                 # It came in chunks, but all at once: now its length is known.
                 ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
         link: Link = attempt.replica.http  # type: ignore[assignment]
-        client.write(b"".join((head.block, link.response_fields, self.request_id, ending, body)))
+        client.write(
+            b"".join((head.block, link.response_fields, self.request_id, self.retried, ending, body))
+        )
         self.upstream = self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
         tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
@@ -88,9 +90,9 @@ class Answering(ExchangeState, ABC):
         if body:
             attempt.heard(now, answer.count(body))
         link: Link = attempt.replica.http  # type: ignore[assignment]
-        request_id = self.request_id
+        about = self.request_id + self.retried
         body = answer.framed(body, False)
-        client.write(b"".join((head.block, link.response_fields, request_id, answer.ending, body)))
+        client.write(b"".join((head.block, link.response_fields, about, answer.ending, body)))
         if client.write_paused:
             self.client_paused(True)
 

@@ -56,7 +56,11 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
         protocol = head.note.protocol if isinstance(head.note, Plan) else protocol_of_path(head.target)
     keep = head.keep_alive and client.may_go_on(True)
     content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
-    fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b" % (exchange.proxy.via_name, exchange.request_id)
+    fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b%b" % (
+        exchange.proxy.via_name,
+        exchange.request_id,
+        exchange.retried,
+    )
     if failure.status == 401:
         fields += _CHALLENGE if failure.code == "client_key_missing" else _CHALLENGE_ANEW
     if failure.retry_after_s:

@@ -22,7 +22,7 @@ from routing.proxy.ends import Failure
 from routing.proxy.forwarded import request_bytes
 from routing.proxy.link import Link
 from routing.proxy.plan import Plan
-from routing.proxy.replay import MOST_EXTRA_TRIES, may_lack_model, replay_is_safe
+from routing.proxy.replay import MOST_EXTRA_TRIES, may_lack_model, replay_is_safe, retried_because
 from routing.proxy.upload import HELD_BYTES, Upload
 
 
@@ -201,6 +201,7 @@ class Exchange(Answering):
         attempt.settle(Outcome.WITHOUT_MODEL, now)
         pool.counters.retries += 1
         self.tried = (attempt.replica,)
+        self.retried = retried_because(self.retried, "model_not_loaded")
         words = f"replica {attempt.replica.name} does not have the model"
         self._try(pool, now, Failure(503, "model_not_loaded", words, 1.0))
         return True
@@ -230,6 +231,7 @@ class Exchange(Answering):
             ends.answer_too_late(self)
         elif repeat and len(self.tried) < MOST_EXTRA_TRIES and pool.retry_allowed():
             pool.counters.retries += 1
+            self.retried = retried_because(self.retried, failure.code)
             if not stale or pool.has_other_than(attempt.replica):
                 self.tried = (*self.tried, attempt.replica)
             self._try(pool, now, failure, fresh=stale)

@@ -13,6 +13,8 @@ from routing.outcome import Outcome
 
 MOST_EXTRA_TRIES = 2
 
+_RETRIES = b"\r\nx-switchyard-retries: "
+_REASON = b"\r\nx-switchyard-retry-reason: "
 _IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
 _STATELESS = (b"/chat/completions", b"/completions", b"/embeddings", b"/rerank")
 
@@ -44,3 +46,10 @@ def outcome_of(head: ResponseHead) -> Outcome:
     if status == 429 or (status == 503 and head.retry_after):
         return Outcome.REJECTED
     return Outcome.FAILED if status >= 500 else Outcome.CLIENT_ERROR
+
+
+def retried_because(before: bytes, code: str) -> bytes:
+    """The fields that tell the client of one more attempt. ``before``: those of the attempts before."""
+    count, _, reasons = before.removeprefix(_RETRIES).partition(_REASON)
+    reasons = reasons + b", " + code.encode() if reasons else code.encode()
+    return b"%b%d%b%b" % (_RETRIES, int(count or 0) + 1, _REASON, reasons)

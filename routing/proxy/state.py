@@ -45,6 +45,7 @@ class ExchangeState:
         "proxy",
         "repeatable",
         "request_id",
+        "retried",
         "started",
         "stream",
         "tried",
@@ -75,6 +76,8 @@ class ExchangeState:
         self.upstream: UpstreamConnection | None = None
         self.cancel_connecting: Callable[[], bool] | None = None
         self.tried: tuple[Replica, ...] = ()
+        self.retried = b""
+        """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
         self.repeatable = True
         """Everything sent so far can be sent once more, and the client has seen nothing."""
 

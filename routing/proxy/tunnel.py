@@ -32,7 +32,8 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
     # To the fleet the request is answered now; how long the tunnel stays open is no latency.
     pool.counters.answered += 1
     pool.observe(now - exchange.started)
-    client.write(b"".join((head.block, link.response_fields, exchange.request_id, _SWITCHED, first)))
+    about = exchange.request_id + exchange.retried
+    client.write(b"".join((head.block, link.response_fields, about, _SWITCHED, first)))
     client.open_tunnel()
     if client.write_paused and exchange.upstream is not None:
         exchange.upstream.transport.pause_reading()

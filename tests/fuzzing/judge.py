@@ -23,7 +23,10 @@ HOP = frozenset(
 REQUEST_FRAMING = frozenset((b"content-length", b"host", b"expect"))
 READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica"))
 WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via")
-RESPONSE_DROPPED = HOP | {b"content-length", b"x-request-id", b"x-switchyard-replica"}
+RESPONSE_DROPPED = HOP | {
+    *(b"content-length", b"x-request-id", b"x-switchyard-replica"),
+    *(b"x-switchyard-retries", b"x-switchyard-retry-reason"),
+}
 NEVER_NOMINATED = frozenset((b"content-length", b"close", b"keep-alive"))
 
 STRICTER_THAN_THE_RFC = re.compile(r"illegal chunk header: bytearray\(b['\"][0-9A-Fa-f]+[ \\t]+;")

@@ -56,6 +56,47 @@ async def test_refused_connections_go_elsewhere(rig: Rig, request_bytes: bytes) 
     assert pool.counters.errors == 0
 
 
+async def test_the_answer_tells_how_often_and_why(rig: Rig) -> None:
+    replicas = await fleet_of(rig, 3, policy(budget_percent=100))
+    client = await rig.client()
+    assert (await client.ask(GET)).get(b"x-switchyard-retries") == []
+    await replicas[0].stop()
+    replicas[1].script = answer_bytes(b"", "fin")
+    told = set()
+    for _ in range(3):
+        answer = await client.ask(GET)
+        assert answer.status == 200
+        told.add((*answer.get(b"x-switchyard-retries"), *answer.get(b"x-switchyard-retry-reason")))
+    assert told <= {
+        (),
+        (b"1", b"replica_unreachable"),
+        (b"1", b"replica_lost"),
+        (b"2", b"replica_unreachable, replica_lost"),
+    }
+    assert (b"2", b"replica_unreachable, replica_lost") in told
+    # As many as were counted; each replica's own field of that name is not believed.
+    assert rig.table.fleets["f"].counters.retries >= 2
+
+
+async def test_an_error_tells_it_too(rig: Rig) -> None:
+    for replica in await fleet_of(rig, 3):
+        await replica.stop()
+    answer = await (await rig.client()).ask(post())
+    assert answer.status == 502
+    assert answer.get(b"x-switchyard-retries") == [b"2"]
+    assert answer.get(b"x-switchyard-retry-reason") == [b"replica_unreachable, replica_unreachable"]
+
+
+async def test_what_a_replica_says_of_retries_is_not_forwarded(rig: Rig) -> None:
+    """A replica may be a proxy like this one; what the client hears is of this hop."""
+    (replica,) = await fleet_of(rig, 1)
+    replica.script = answer_bytes(
+        OK + b"x-switchyard-retries: 9\r\nX-Switchyard-Retry-Reason: x\r\nContent-Length: 0\r\n\r\n"
+    )
+    answer = await (await rig.client()).ask(GET)
+    assert answer.get(b"x-switchyard-retries") == answer.get(b"x-switchyard-retry-reason") == []
+
+
 async def test_at_most_two_extra_tries(rig: Rig) -> None:
     replicas = await fleet_of(rig, 5)
     for replica in replicas:
