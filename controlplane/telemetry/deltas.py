@@ -40,6 +40,8 @@ class WorkerDelta:
 
     elapsed_s: float
     cpu_s: float
+    rejected: int
+    """Requests refused before a fleet was found."""
     fleets: dict[str, FleetDelta]
 
 
@@ -51,6 +53,7 @@ def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
     return WorkerDelta(
         elapsed_s=max(newer.uptime_s - (older.uptime_s if older else 0.0), SHORTEST_S),
         cpu_s=max(newer.cpu_s - (older.cpu_s if older else 0.0), 0.0),
+        rejected=_grown(older.rejected if older else 0, newer.rejected),
         fleets={fleet.name: _fleet(fleets.get(fleet.name), fleet) for fleet in newer.fleets},
     )
 

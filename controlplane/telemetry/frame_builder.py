@@ -39,6 +39,7 @@ def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequen
         replicas=sum(frame.summary.replicas for frame in fleets.values()),
         eligible=sum(frame.summary.eligible for frame in fleets.values()),
         error_percent=merged.total.error_percent,
+        refused_per_s=merged.refused_per_s,
         fleets=[frame.summary for frame in fleets.values()],
         workers=_workers(rows, merged, newest),
     )

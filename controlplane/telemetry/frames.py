@@ -113,6 +113,9 @@ class OverviewFrame(msgspec.Struct, kw_only=True):
     replicas: int
     eligible: int
     error_percent: float
+    refused_per_s: float
+    """Requests that proxies refused before a fleet was found (no client key that opens it, a name that no
+    fleet bears, malformed), over the last WINDOW_S. In no other number."""
     fleets: list[FleetSummary]
     workers: list[WorkerLive]
 

@@ -93,6 +93,8 @@ class Merged:
 
     fleets: dict[str, FleetNumbers] = field(default_factory=dict)
     total: FleetNumbers = field(default_factory=lambda: FleetNumbers("*"))
+    refused_per_s: float = 0.0
+    """Requests that reached no fleet, over the last WINDOW_S: no client key, an unknown name, malformed."""
     workers: dict[str, WorkerNumbers] = field(default_factory=dict)
 
 
@@ -114,6 +116,8 @@ class MergeState:
     fleets: dict[str, Window] = field(default_factory=dict)
     replicas: dict[str, Window] = field(default_factory=dict)
     total: Window = field(default_factory=Window)
+    refused: Window = field(default_factory=Window)
+    """Requests that reached no fleet."""
 
 
 def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
@@ -167,6 +171,7 @@ def _began_since(state: MergeState, report: WorkerReport, now: float) -> bool:
 def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: float) -> None:
     if delta.elapsed_s > WINDOW_S:  # mostly older than the window: a rate, but no latencies of now
         return
+    state.refused.add(now, delta.rejected, 0, {})
     for name, fleet in delta.fleets.items():
         state.fleets.setdefault(name, Window()).add(now, fleet.requests, fleet.errors, fleet.latency)
         state.total.add(now, fleet.requests, fleet.errors, fleet.latency)
@@ -219,6 +224,8 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     _expire(state.fleets, merged.fleets.keys(), now)
     _expire(state.replicas, reported, now)
     state.total.expire(now)
+    state.refused.expire(now)
+    merged.refused_per_s = state.refused.requests / WINDOW_S
     total = merged.total
     for fleet in merged.fleets.values():
         total.rps += fleet.rps

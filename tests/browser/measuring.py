@@ -33,6 +33,7 @@ class Measuring:
         """Replica → requests in flight; else 3."""
         self.states: dict[str, tuple[str, str]] = {}
         """Replica → state and why, where it is not what the snapshot says."""
+        self.refused_per_s = 0.0
         self.sequence = 0
         self.workers = 2
         self._sending = threading.Event()
@@ -180,6 +181,7 @@ class Measuring:
             replicas=_total(fleets, lambda fleet: fleet.replicas),
             eligible=_total(fleets, lambda fleet: fleet.eligible),
             error_percent=0.0,
+            refused_per_s=self.refused_per_s,
             fleets=fleets,
             workers=[self._worker(index) for index in range(self.workers)],
         )

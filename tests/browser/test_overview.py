@@ -52,6 +52,19 @@ def test_replicas_of_weight_0_take_no_requests_and_are_named(
     expect(fleet.locator(".banner")).to_contain_text("a, b, c have weight 0")
 
 
+def test_clients_that_are_turned_away_are_seen(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    new_fleet()
+    measuring.refused_per_s = 42.0
+    page = open_page("/")
+    expect(page.locator(".banner.notice")).to_contain_text("Requests are refused")
+    expect(page.locator(".banner")).to_contain_text("42.0 /s reach no fleet")
+    expect(page.get_by_role("region", name="All fleets")).to_contain_text("42.0 /s refused")
+    measuring.refused_per_s = 0.5  # of more than 100 /s
+    expect(page.locator(".banner")).to_contain_text("All is well")
+
+
 def test_says_which_fleet_lost_a_replica_and_leads_there(
     open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
 ) -> None:

@@ -44,6 +44,16 @@ def test_rates_are_what_was_counted_between_two_reports() -> None:
     assert (numbers.rps, numbers.errors_per_s, numbers.in_flight) == (40.0, 2.0, 3)
 
 
+def test_requests_that_reached_no_fleet_are_counted_over_the_window() -> None:
+    state, merged = after_first(
+        report(sequence=100, rejected=500),
+        report(sequence=101, rejected=530),
+        report(sequence=102, rejected=540),
+    )
+    assert (merged.refused_per_s, merged.total.rps) == (40 / WINDOW_S, 0.0)
+    assert merge(state, [], 2.0 + WINDOW_S).refused_per_s == 0.0
+
+
 def test_the_first_sight_of_an_old_worker_is_a_baseline_not_a_burst() -> None:
     _, merged = after_first(report(sequence=3600, fleets=[fleet(1_000_000, latencies=[0.1] * 50)]))
     numbers = merged.fleets["digits"]

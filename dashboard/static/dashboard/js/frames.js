@@ -17,7 +17,7 @@
  *   cpu_percent: number, clients: number}} WorkerLive
  *
  * @typedef {{sequence: number, at: number, table: string, total: Point, replicas: number, eligible: number,
- *   error_percent: number, fleets: FleetSummary[], workers: WorkerLive[]}} OverviewFrame
+ *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[]}} OverviewFrame
  *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number}} FleetFrame

@@ -4,19 +4,22 @@ import { html } from "../html.js";
 import { Quantity } from "../parts/quantity.js";
 import { exceptions } from "../parts/state.js";
 
+const NO_BREAK = "\u00a0";
+
 /** @param {{model: import("./model.js").OverviewModel, frame: import("../frames.js").OverviewFrame}} props */
 export function Figures({ model: { series }, frame }) {
   const { total } = frame;
+  const all = together(frame.fleets);
   const capacity = sumOrNull(frame.fleets.map((fleet) => fleet.capacity));
   return html`<section class="kpis data" aria-label="All fleets">
-    <${Figure} title="Requests" quantity=${rate(total.rps)} sub=${`peak ${text(rate(series.peak("rps") ?? 0))} in 15 min`} />
+    <${Figure} title="Requests" quantity=${rate(total.rps)} sub=${`peak ${text(rate(series.peak("rps") ?? 0))} in 15 min${frame.refused_per_s > 0 ? ` · ${text(rate(frame.refused_per_s)).replace(" ", NO_BREAK)} refused` : ""}`} />
     <${Figure} title="p50" quantity=${duration(total.p50_s)} sub="all fleets, last 10 s" />
     <${Figure} title="p99" quantity=${duration(total.p99_s)} sub=${`worst ${text(duration(series.peak("p99")))} in 15 min`} />
     <${Figure} title="Errors" quantity=${percent(frame.error_percent)} sub=${`${text(rate(total.errors_per_s))} in the last second`} />
     <${Figure} title="In flight" quantity=${[count(total.in_flight), capacity ? `of ${count(capacity)}` : ""]}
       sub=${`peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
-    <${Figure} title="Replicas" quantity=${[count(frame.eligible), `of ${count(frame.replicas)} eligible`]}
-      sub=${exceptions(together(frame.fleets)) || "all ready"} />
+    <${Figure} title="Replicas" quantity=${[count(all.taking), `of ${count(frame.replicas)} take requests`]}
+      sub=${exceptions(all) || "all ready"} />
   </section>`;
 }
 

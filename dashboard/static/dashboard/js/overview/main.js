@@ -43,7 +43,7 @@ function Numbers() {
   if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} keyed=${keys.any} /><${Workers} frame=${frame} />`;
   const chart = page.chart(model.series);
   return html`
-    <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [])} />
+    <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [], keys.any)} />
     <${Figures} model=${model} frame=${frame} />
     <${FleetTable} model=${model} fleets=${frame.fleets} search=${page.search} />
     <div class="columns">

@@ -1,5 +1,5 @@
 /** Is anything wrong, where, since when, what to do: one sentence out of one frame. */
-import { age, moment, percent, plural, text } from "../format.js";
+import { age, moment, percent, plural, rate, text } from "../format.js";
 import { html } from "../html.js";
 import { exceptions } from "../parts/state.js";
 
@@ -13,10 +13,10 @@ const OUT = ["down", "ejected", "unready"];
 /** @typedef {import("../frames.js").OverviewFrame} OverviewFrame */
 /** @typedef {import("../frames.js").FleetSummary} FleetSummary */
 
-/** @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict} */
-export function verdict(frame, events) {
+/** @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @param {boolean} keyed requests need a client key @returns {Verdict} */
+export function verdict(frame, events, keyed) {
   return (
-    noWorker(frame) ?? unreachable(frame, events) ?? failing(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? calm(frame)
+    noWorker(frame) ?? unreachable(frame, events) ?? failing(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
   );
 }
 
@@ -92,6 +92,17 @@ function out({ fleets }, events) {
       ${" "}The other ${fleet.taking === 1 ? "one takes" : `${fleet.taking} take`} its requests.${rest && ` Also: ${rest}.`}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
+  };
+}
+
+/** Clients are turned away at the door: no fleet's numbers show them. @param {OverviewFrame} frame @param {boolean} keyed @returns {Verdict | null} */
+function refused({ refused_per_s: refused, total }, keyed) {
+  if (refused === 0 || (100 * refused) / (refused + total.rps) < ERRORS_THAT_MATTER_PERCENT) return null;
+  return {
+    level: "notice",
+    title: "Requests are refused",
+    text: html`<b>${text(rate(refused))}</b> reach no fleet (last 10 s): ${keyed && "without a client key that opens it, "}with a name that no fleet bears, or malformed. The answer tells the client which.`,
+    ...(keyed && { href: "/client-keys", action: "Client keys" }),
   };
 }
 
