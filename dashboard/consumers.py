@@ -1,5 +1,8 @@
 """One open page: hello, then the newest frame each second, for as long as its user is signed in.
 
+When no frame comes it is looked why: the fleet was deleted, or Redis does not answer. The page is told
+of Redis by ``{"type": "silence", "redis": whether it answers}``, whenever that changes.
+
 A page that reads slowly gets fewer frames, not later ones: of all that arrive while one is being
 sent, only the last is kept. The page notices the gap by the frames' times and asks anew.
 
@@ -15,13 +18,17 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from controlplane import redis
 from controlplane.telemetry import frames
 from dashboard import visitor
-from dashboard.hello import frame_message, hello
+from dashboard.hello import frame_message, hello, silence_message
 
 NOT_SIGNED_IN = 4401
 NO_SUCH_FLEET = 4404
 TRY_AGAIN_LATER = 1013
 SESSION_CHECK_S = 5.0
 """A socket outlives a logout by no longer than this."""
+
+
+SILENCE_S = 2.0
+"""Frames are a second apart. After so long without one it is looked why."""
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
@@ -33,6 +40,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         self.arrived = asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []
         self.accepted = False
+        self.redis_answers = True
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Redis may be lost before :meth:`connect` and at any time after it, for the channel layer listens
@@ -89,10 +97,30 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
 
     async def _forward(self) -> None:
         while True:
-            await self.arrived.wait()
+            try:
+                await asyncio.wait_for(self.arrived.wait(), SILENCE_S)
+            except TimeoutError:
+                if self.fleet is not None and not await visitor.fleet_exists(self.fleet):
+                    await self.close(NO_SUCH_FLEET)
+                    return
+                await self._ask_redis()
+                continue
             self.arrived.clear()
+            self.redis_answers = True
             if self.newest is not None:
                 await self.send(text_data=frame_message(self.newest))
+
+    async def _ask_redis(self) -> None:
+        client: Any = redis.async_client()
+        try:
+            answers = bool(await asyncio.wait_for(client.ping(), redis.TIMEOUT_S))
+        except redis.LOST:
+            answers = False
+        finally:
+            await client.aclose()
+        if answers != self.redis_answers:
+            self.redis_answers = answers
+            await self.send(text_data=silence_message(answers))
 
     async def _watch_session(self) -> None:
         while True:

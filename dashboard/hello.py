@@ -90,3 +90,8 @@ def _encode(history: Sequence[bytes], frame: bytes | None, *, sparks: dict[str, 
 def frame_message(frame: str) -> str:
     """One frame, as the conductor wrote it, for the page."""
     return f'{{"type":"frame","frame":{frame}}}'
+
+
+def silence_message(redis_answers: bool) -> str:
+    """While no frame comes: whether that is because Redis, which carries them, does not answer."""
+    return msgspec.json.encode({"type": "silence", "redis": redis_answers}).decode()

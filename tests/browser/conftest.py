@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
@@ -31,6 +31,8 @@ FLAGS = (
 )
 ENABLE = "no Chromium; this enables the browser tests: apt-get install chromium"
 LIMIT_MS = 20_000
+"""Pages ask some things every 5 s, and a busy machine is slow."""
+expect.set_options(timeout=LIMIT_MS)
 # What the browser itself says of an answer that a test provokes, e.g. "400 (Bad Request)".
 ANSWER_NOTICE = "Failed to load resource: the server responded with a status of"
 WATCH_POLICY = """

@@ -69,7 +69,7 @@ def test_from_the_first_key_to_none(
     expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
     assert findings(page) == []
     expect(page.locator(".edit")).to_contain_text("From now on every request needs a key.")
-    expect(page.get_by_label("Which models it opens")).to_contain_text(f"export SWITCHYARD_KEY={key}")
+    expect(page.get_by_label("A request with it")).to_contain_text(f"export SWITCHYARD_KEY={key}")
     until(lambda: ask(port) == 401 and ask(port, key) == 200, "the proxy asks for the key", 1)
 
     page.get_by_role("button", name="I have copied it").click()
@@ -160,10 +160,10 @@ def test_a_key_for_one_fleet_then_for_another(
     page.get_by_label("Name").fill(name)
     page.get_by_label("every fleet, those made later too").uncheck()
     page.get_by_role("button", name="Create").click()
-    expect(page.locator(".choices .problem")).to_contain_text("null for every fleet")
+    expect(page.locator(".choices .problem")).to_contain_text("or let it open every fleet")
     page.get_by_label(first, exact=True).check()
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_label("A request with it:")).to_contain_text(f"/v2/models/{first} ")
+    expect(page.get_by_label("A request with it")).to_contain_text(f"/v2/models/{first} ")
     page.keyboard.press("Escape")
     row = page.locator(f"tr[data-key='{name}']")
     expect(row).to_contain_text(first)
@@ -224,6 +224,22 @@ def status(site: Site, token: str) -> int:
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+def test_a_key_that_opens_no_openai_fleet_is_tried_on_one_that_it_opens(
+    open_page: Open, no_keys: Site, new_fleet: Callable[..., str]
+) -> None:
+    """The list of models holds only those of that protocol: it would say that the key opens nothing."""
+    fleet = new_fleet(("a",))
+    page = open_page("/client-keys")
+    page.get_by_role("button", name="New client key").click()
+    page.get_by_label("Name").fill("for one")
+    page.get_by_label("every fleet, those made later too").uncheck()
+    page.get_by_label(fleet, exact=True).check()
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_label("A request with it")).to_contain_text(f"/v2/models/{fleet}")
+    expect(page.get_by_label("A request with it")).to_contain_text("export SWITCHYARD_KEY=sy-")
+    expect(page.get_by_label("Which models it opens")).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", ["/client-keys", "/tokens"])

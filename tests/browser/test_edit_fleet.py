@@ -52,6 +52,44 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     )
 
 
+def test_another_protocol_is_drawn_at_once_whoever_saved_it(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet(("a",))
+    page = open_page(f"/fleets/{name}")
+    spoken, request = page.locator("[data-spoken]"), page.get_by_label("A request through the proxy")
+    expect(spoken).to_have_text("Open Inference Protocol (V2)")
+    expect(request).to_contain_text(f"/v2/models/{name}")
+    page.get_by_role("button", name="Edit fleet").click()
+    form = page.get_by_role("region", name=f"Fleet {name}")
+    form.get_by_label("Protocol").select_option("openai")
+    form.get_by_role("button", name="Save").click()
+    expect(spoken).to_have_text("OpenAI")
+    expect(request).to_contain_text("/v1/chat/completions")
+    site.api("PATCH", f"/fleets/{name}", {"protocol": "generic", "aliases": [f"also-{name}"]})
+    expect(spoken).to_have_text("generic")
+    expect(page.locator("[data-aliases]")).to_have_text(f"also-{name}")
+    expect(request).to_contain_text(f"/fleets/{name}/")
+
+
+def test_a_form_sent_after_the_session_ended_says_how_to_go_on(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, sessions: dict[str, object]
+) -> None:
+    name = new_fleet(("a",))
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Edit fleet").click()
+    form = page.get_by_role("region", name=f"Fleet {name}")
+    form.get_by_label("Served model").fill("kept")
+    kept = page.context.cookies()
+    page.context.clear_cookies()
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("alert")).to_contain_text("You are signed out. Sign in again in another tab")
+    page.context.add_cookies(kept)  # as signing in elsewhere does
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("status").last).to_contain_text("saved")
+    assert site.api("GET", f"/fleets/{name}")["served_model"] == "kept"
+
+
 def test_a_change_made_elsewhere_is_not_overwritten(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:

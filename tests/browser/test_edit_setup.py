@@ -144,6 +144,47 @@ def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
     expect(page.locator("tr[data-fleet='by-form']")).to_be_visible()
 
 
+def test_a_trial_is_of_what_is_typed_now(
+    open_page: Open, empty: Site, measuring: Measuring, server: Replica
+) -> None:
+    """This one speaks V2: what fits it brings its protocol along."""
+    server.health_status = 404
+    page = open_page("/")
+    trial = page.locator("[data-trial]")
+    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Model name").fill("gamma")
+    page.get_by_role("button", name="Take protocol Open Inference Protocol (V2), and probe it so").click()
+    expect(page.get_by_label("Protocol")).to_have_value("open-inference")
+    expect(trial).to_have_attribute("data-trial", "ready")
+    expect(page.get_by_label("Register from a terminal")).to_contain_text('"protocol":"open-inference"')
+
+    page.get_by_label("Model name").press_sequentially("-2")
+    expect(trial).to_have_attribute("data-trial", "overtaken")
+    expect(trial).to_contain_text("has not been tried yet")
+    page.get_by_label("Served model").fill("gamma-v1")
+    page.keyboard.press("Tab")
+    expect(trial).to_contain_text("/v2/models/gamma-v1/ready")
+    expect(page.get_by_label("Register from a terminal")).to_contain_text('"served_model":"gamma-v1"')
+
+    page.get_by_label("Protocol").select_option("openai")
+    expect(trial).to_have_attribute("data-trial", "unready")
+    expect(trial).to_contain_text("GET /health")
+    assert findings(page) == []
+
+
+def test_the_first_steps_lead_to_what_a_wrong_probe_needs(
+    open_page: Open, empty: Site, measuring: Measuring, server: Replica
+) -> None:
+    measuring.fleets.append("delta")
+    page = open_page("/")
+    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Model name").fill("delta")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-trial]")).to_contain_text("503")
+    page.get_by_role("link", name="edit the fleet").click()
+    expect(page.get_by_role("region", name="Fleet delta").get_by_label("Served model")).to_be_visible()
+
+
 def test_a_viewer_is_told_who_can(open_page: Open, empty: Site, measuring: Measuring) -> None:
     page = open_page("/", user=LOOKER)
     expect(page.get_by_text("Your account may look, not change.")).to_be_visible()

@@ -1,6 +1,7 @@
 """What a page does when nothing comes any more: it looks old, says how old, and comes back whole."""
 
 import re
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Watched
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
+from tests.conftest import RedisServer
 from tests.server.rig import until
 
 pytestmark = pytest.mark.browser
@@ -80,3 +82,50 @@ def test_signing_out_elsewhere_ends_the_page(
     sessions.clear()
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
     expect(page.locator("[data-badge]")).to_contain_text("signed out", timeout=25_000)
+
+
+def test_a_fleet_deleted_elsewhere_is_said_to_be_and_leaves_nothing_to_change(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
+) -> None:
+    name, other = new_fleet(), new_fleet()
+    page = open_page(f"/fleets/{name}")
+    beside = page.context.new_page()
+    beside.goto(f"/fleets/{other}")
+    live(page)
+    expect(beside.get_by_role("navigation").get_by_role("link", name=name, exact=True)).to_be_visible()
+    site.api("DELETE", f"/fleets/{name}?confirm={name}")
+    expect(page.locator(".banner")).to_contain_text(f"{name} was deleted")
+    expect(page.locator("[data-badge]")).to_contain_text("this fleet was deleted")
+    expect(page.locator(".timeline")).to_contain_text("deleted fleet")
+    expect(page.get_by_role("button", name="Drain a")).to_have_count(0)
+    expect(page.get_by_role("button", name="Edit fleet")).to_have_count(0)
+    expect(beside.get_by_role("navigation").get_by_role("link", name=name, exact=True)).to_have_count(0)
+    page.get_by_role("link", name="Open the overview").click()
+    expect(page.locator(f"tr[data-fleet='{other}']")).to_be_visible()
+
+
+def test_a_fleet_made_elsewhere_comes_into_the_navigation(
+    open_page: Open, new_fleet: Callable[..., str]
+) -> None:
+    page = open_page("/hardware")
+    name = new_fleet()
+    expect(page.get_by_role("navigation").get_by_role("link", name=name, exact=True)).to_be_visible()
+
+
+def test_while_redis_hangs_it_is_redis_that_is_named(
+    open_page: Open, new_fleet: Callable[..., str], redis_server: RedisServer, measuring: Measuring
+) -> None:
+    """It is connected to and says nothing: neither the page nor the conductor is at fault."""
+    page = open_page(f"/fleets/{new_fleet()}")
+    live(page)
+    assert redis_server.process is not None
+    redis_server.process.send_signal(signal.SIGSTOP)
+    try:
+        expect(page.locator(".banner")).to_contain_text(
+            "Redis, through which the numbers come, does not answer"
+        )
+        expect(page.locator("[data-badge]")).to_contain_text("Redis does not answer")
+    finally:
+        redis_server.process.send_signal(signal.SIGCONT)
+    live(page)
+    expect(page.locator(".banner")).not_to_contain_text("Redis")

@@ -1,5 +1,6 @@
 """The system page: every part in words, live, also when half of it is gone and when Redis is."""
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,25 @@ def test_while_redis_is_away(open_page: Open, proxy: Proxy, redis_server: RedisS
     expect(page.get_by_text("Not known while Redis is away: reports go through it")).to_be_visible()
     redis_server.start()
     expect(page.locator("[data-worker]")).to_have_count(2)
+
+
+def test_while_redis_hangs_the_verdict_stays(
+    open_page: Open, proxy: Proxy, redis_server: RedisServer
+) -> None:
+    """Each answer then takes seconds: the page is not live, and says why all the same."""
+    page = open_page("/system")
+    expect(page.locator("[data-worker]")).to_have_count(2)
+    assert redis_server.process is not None
+    redis_server.process.send_signal(signal.SIGSTOP)
+    try:
+        banner = page.locator(".banner")
+        expect(banner).to_contain_text("Redis")
+        page.route("**/api/v1/system", lambda route: None)  # never answered
+        expect(banner).to_contain_text("Not live:")
+        expect(banner).to_contain_text("Redis")
+        expect(banner).to_contain_text("The server is being asked again")
+    finally:
+        redis_server.process.send_signal(signal.SIGCONT)
 
 
 def test_while_the_server_is_gone(open_page: Open, site: Site, watched: Any) -> None:

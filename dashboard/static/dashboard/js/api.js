@@ -51,6 +51,8 @@ async function ask(url, options) {
 /** @param {Response} response */
 async function problem(response) {
   const { status } = response;
+  // A page sends its session: without one it was ended, and sending the same again is of no use before there is one.
+  if (status === 401) return new ApiProblem(status, "You are signed out. Sign in again in another tab, then do this once more: what you typed stays here.");
   if (status === 412) return new ApiProblem(status, "Somebody else changed this meanwhile. Reload to see it, then try again.");
   try {
     const { title, detail, errors = [] } = await response.json();

@@ -75,3 +75,8 @@ export function age(seconds) {
   if (seconds < 5400) return `${(seconds / 60).toFixed(0)} min`;
   return seconds < 36 * 3600 ? `${(seconds / 3600).toFixed(0)} h` : `${(seconds / 86400).toFixed(0)} d`;
 }
+
+/** With a full stop, where it does not end already. @param {string} words */
+export function sentence(words) {
+  return /[.?!]$/.test(words) ? words : `${words}.`;
+}

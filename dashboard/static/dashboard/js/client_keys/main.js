@@ -23,10 +23,13 @@ function Made({ made }) {
   const first = list && list.length <= 1 && " From now on every request needs a key.";
   const opened = (model.fleets ?? []).filter((fleet) => made.fleets === null || made.fleets.includes(fleet.name));
   const fleet = opened.find(({ protocol }) => protocol === "openai") ?? opened[0];
-  const look = `export SWITCHYARD_KEY=${made.key}\n${proxyRequest(proxyUrl, null, true)}`;
+  const given = `export SWITCHYARD_KEY=${made.key}`;
+  // Only fleets that speak the OpenAI protocol are listed: where it opens none of them, the list says nothing.
+  const listed = !fleet || fleet.protocol === "openai";
   /** @type {[string, string][]} */
-  const commands = [["Which models it opens; every request that a page shows then works as it stands:", look]];
-  if (fleet) commands.push(["A request with it:", proxyRequest(proxyUrl, fleet, true)]);
+  const commands = [];
+  if (listed) commands.push(["Which models it opens; every request that a page shows then works as it stands:", `${given}\n${proxyRequest(proxyUrl, null, true)}`]);
+  if (fleet) commands.push(listed ? ["A request with it:", proxyRequest(proxyUrl, fleet, true)] : ["A request with it; every one that a page shows then works as it stands:", `${given}\n${proxyRequest(proxyUrl, fleet, true)}`]);
   return html`<${ShownOnce} title=${`Client key ${made.name} is made`} what="client key" secret=${made.key} notes=${html`${reach}${first}`}
     commands=${commands} done=${() => model.forget()} />`;
 }

@@ -72,7 +72,15 @@ export class KeysModel {
     return { name: draft.text("name"), fleets: draft.values.every ? null : chosen.map((field) => field.slice(fleetField("").length)).sort() };
   }
 
+  /** A key that opens nothing is of no use. @param {Draft} draft */
+  #chosen(draft) {
+    if (this.body(draft).fleets?.length !== 0) return true;
+    draft.wrong("fleets", "Choose a fleet, or let it open every fleet.");
+    return false;
+  }
+
   async create() {
+    if (!this.#chosen(this.draft)) return;
     const answer = await this.draft.send("POST", PATH, this.body(this.draft), { taken: "name" });
     if (!answer) return;
     this.draft.reset();
@@ -108,7 +116,8 @@ export class KeysModel {
 
   async save() {
     const { row, editing } = this;
-    const answer = await row?.send("PATCH", `${PATH}/${editing}`, this.body(row), { taken: "name" });
+    if (!row || !this.#chosen(row)) return;
+    const answer = await row.send("PATCH", `${PATH}/${editing}`, this.body(row), { taken: "name" });
     if (!answer) return;
     const { name, changed, workers, published } = answer.data;
     this.done = changed.length ? `${name}: ${changed.join("; ")} · ${reach(workers, published)}` : `${name}: nothing to change.`;

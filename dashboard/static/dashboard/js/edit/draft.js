@@ -1,5 +1,6 @@
 /** What was typed into a form, what the API said of it, and sending it. Outlives the form: closing it loses nothing. */
 import { api } from "../api.js";
+import { sentence } from "../format.js";
 
 /** @typedef {Record<string, string | boolean>} Values */
 
@@ -104,12 +105,18 @@ export class Draft {
     this.status = status;
     for (const { pointer, detail } of fields) {
       const field = this.fieldOf(pointer);
-      if (field in this.values) this.errors[field] = [this.errors[field], detail].filter(Boolean).join(" ");
+      if (field in this.values) this.errors[field] = [this.errors[field], sentence(this.#entry(pointer, field) + detail)].filter(Boolean).join(" ");
       else elsewhere.push(detail);
     }
     if (!fields.length && status === 409 && taken) this.errors[taken] = message;
     else if (!fields.length) this.problem = message;
     else this.problem = elsewhere.join(" ");
+  }
+
+  /** Which of several in one field: "Entry 2: ". @param {string} pointer `/match/1/host` @param {string} field */
+  #entry(pointer, field) {
+    const [, first, index] = pointer.split("/");
+    return first === field && /^\d+$/.test(index ?? "") && listed(this.text(field)).length > 1 ? `Entry ${Number(index) + 1}: ` : "";
   }
 
   #focusWrong() {

@@ -9,9 +9,10 @@ import { bodyOf, fieldOf, FleetFields, valuesOf } from "./fleet_fields.js";
 import { EditPanel } from "./panel.js";
 
 export class FleetSettings {
-  /** @param {string} name @param {() => void} changed */
-  constructor(name, changed) {
+  /** @param {string} name @param {import("../fleet/heading.js").Heading} heading @param {() => void} changed */
+  constructor(name, heading, changed) {
     this.name = name;
+    this.heading = heading;
     this.path = `/fleets/${name}`;
     this.draft = new Draft("fleet", valuesOf({}), changed, fieldOf);
     this.deletion = new Draft("delete-fleet", { confirm: "" }, changed);
@@ -41,7 +42,7 @@ export class FleetSettings {
     this.known = true;
     this.etag = etag;
     this.draft.reset(valuesOf(data));
-    say(data);
+    this.heading.saved(data);
   }
 
   async save() {
@@ -77,17 +78,6 @@ export class FleetSettings {
     const typed = this.deletion.text("confirm");
     if (await this.deletion.send("DELETE", `${this.path}?confirm=${encodeURIComponent(typed)}`)) location.assign("/");
   }
-}
-
-/** The header was written by the server: it follows. @param {any} fleet */
-function say({ aliases, default: standard }) {
-  const names = document.querySelector("[data-aliases]");
-  if (names instanceof HTMLElement) {
-    names.textContent = aliases.join(", ");
-    names.hidden = !aliases.length;
-  }
-  const mark = document.querySelector("[data-default]");
-  if (mark instanceof HTMLElement) mark.hidden = !standard;
 }
 
 /** @param {{settings: FleetSettings, close: () => void, remove: () => void}} props `remove`: opens the form that deletes it */

@@ -36,10 +36,11 @@ export function TextEntry(props) {
     inputmode=${inputmode} aria-required=${required} autocomplete="off" autocapitalize="none" spellcheck=${false} onInput=${typed} onBlur=${onBlur} /><//>`;
 }
 
-/** @param {Common & {options: [string, string][]}} props `options`: value and words */
+/** @param {Common & {options: [string, string][], onPick?: () => void}} props `options`: value and words */
 export function SelectEntry(props) {
-  const { draft, name, options } = props;
-  return html`<${Entry} ...${props}><select ...${common(props)} value=${draft.values[name]} onChange=${(/** @type {any} */ event) => draft.set(name, event.target.value)}>
+  const { draft, name, options, onPick } = props;
+  const picked = (/** @type {any} */ event) => (draft.set(name, event.target.value), onPick?.());
+  return html`<${Entry} ...${props}><select ...${common(props)} value=${draft.values[name]} onChange=${picked}>
     ${options.map(([value, words]) => html`<option key=${value} value=${value} selected=${value === draft.values[name]}>${words}</option>`)}
   </select><//>`;
 }

@@ -6,9 +6,14 @@ import { CheckEntry, SelectEntry, TextEntry } from "./fields.js";
 /** @type {[string, string][]} */
 export const PROTOCOLS = [
   ["openai", "OpenAI"],
-  ["open-inference", "Open Inference (V2)"],
-  ["generic", "generic HTTP"],
+  ["open-inference", "Open Inference Protocol (V2)"],
+  ["generic", "generic"],
 ];
+
+/** @param {string} protocol */
+export function protocolWords(protocol) {
+  return PROTOCOLS.find(([name]) => name === protocol)?.[1] ?? protocol;
+}
 
 /** Preset → what it asks, as the server put it on the page; without a preset the protocol says. @returns {[string, string][]} */
 function presets() {

@@ -1,5 +1,6 @@
 /** A trial probe: asks an address at once, as its probes will, and says in words what was seen. Writes nothing. */
 import { api, curl } from "../api.js";
+import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { Shape } from "../parts/state.js";
 
@@ -36,6 +37,11 @@ export class Trial {
   /** Whether what is known is of what the form now says. */
   fresh() {
     return this.found !== null && this.asked === JSON.stringify(this.body());
+  }
+
+  /** Whether the form now says something else than what was asked last. */
+  overtaken() {
+    return this.asked !== "" && this.asked !== JSON.stringify(this.body());
   }
 
   /** On leaving the field: not of nothing, and not twice of the same. */
@@ -90,12 +96,13 @@ export class Trial {
 export function TrialWords({ trial, use, useWords }) {
   const { busy, found, problem } = trial;
   if (busy) return html`<div class="trial busy whole" role="status">Asking ${trial.draft.text("url")} …</div>`;
-  if (problem) return html`<div class="trial bad whole" role="alert">The trial could not be made: ${problem}</div>`;
+  if (problem && !trial.overtaken()) return html`<div class="trial bad whole" role="alert">The trial could not be made: ${problem}</div>`;
   if (!found) return html`<p class="help whole">Leaving the URL field asks the server once, as its probes will, and says here what it answers.</p>`;
+  if (trial.overtaken()) return html`<div class="trial busy whole" role="status" data-trial="overtaken">What is typed now has not been tried yet.</div>`;
   const good = found.outcome === "ready";
   const shape = { ready: "ready", unready: "unready", down: "down", refused: "down" }[found.outcome];
   return html`<div class=${`trial ${good ? "good" : "bad"} whole`} role="status" data-trial=${found.outcome}>
-    <span><span class=${`state is-${shape}`}><${Shape} state=${shape} />${good ? "it answers" : found.outcome === "refused" ? "not allowed" : `not ready: ${found.outcome}`}</span> ${found.words}.
+    <span><span class=${`state is-${shape}`}><${Shape} state=${shape} />${good ? "it answers" : found.outcome === "refused" ? "not allowed" : `not ready: ${found.outcome}`}</span> ${sentence(found.words)}
       ${" "}<span class="muted">${found.asked}, preset ${found.preset}</span></span>
     ${found.fits && use && html`<span><button type="button" onClick=${() => use(/** @type {any} */ (found.fits).probe)}>${useWords ?? "Probe it so"}</button>
       <span class="muted"> ${found.fits.words}</span></span>`}

@@ -15,6 +15,8 @@ import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
 import { NoReplicas, SendRequest } from "./commands.js";
+import { Gone } from "./gone.js";
+import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
 import { PolicyPanel } from "./policy_panel.js";
@@ -31,7 +33,8 @@ const policy = new Policy(fleet, draw);
 const actions = new RowActions(fleet, draw, (name) => model.settings.get(name));
 const registration = new Registration(fleet, () => [...model.settings.keys()], draw);
 const edits = new ReplicaEdits(fleet, actions, registration.classes, draw);
-const settings = new FleetSettings(fleet, draw);
+const heading = new Heading(protocol);
+const settings = new FleetSettings(fleet, heading, draw);
 const keys = new KeysInForce(draw);
 const panels = new Panels(opened);
 
@@ -43,6 +46,7 @@ function opened() {
 
 function Fleet() {
   const { frame } = model;
+  if (feed.ended === "removed") return html`<${Gone} fleet=${fleet} events=${events} />`;
   const chart = page.chart(model.series);
   return html`
     ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
@@ -58,7 +62,7 @@ function Fleet() {
       </div>
       <aside class="aside" aria-label="Policy and requests">
         <${PolicyPanel} policy=${policy} />
-        <${SendRequest} fleet=${{ name: fleet, protocol }} proxyUrl=${proxyUrl} keyed=${keys.any} />
+        <${SendRequest} fleet=${{ name: fleet, protocol: heading.protocol }} proxyUrl=${proxyUrl} keyed=${keys.any} />
       </aside>
     </div>`;
 }
@@ -84,7 +88,12 @@ page.start({
   model,
   content: Fleet,
   workers: () => model.frame?.workers ?? 0,
-  fresh: () => policy.hint(model.frame?.summary.revision ?? 0),
+  fresh: () => {
+    if (!model.frame) return;
+    policy.hint(model.frame.summary.revision);
+    heading.frame(model.frame.summary);
+  },
 });
 policy.read();
-if (location.hash === "#register" && MAY_CHANGE) panels.show("register");
+const asked = location.hash.slice(1);
+if (["register", "edit"].includes(asked) && MAY_CHANGE) panels.show(asked);

@@ -35,7 +35,7 @@ export function PolicyPanel({ policy }) {
       </div>
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
-    <${Surroundings} stored=${policy.stored} />
+    <${Surroundings} policy=${policy} />
   </section>`;
 }
 
@@ -49,15 +49,19 @@ function outcome(policy) {
     html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>back to revision ${policy.previous}</button>`}`;
 }
 
-/** The rest of the policy, to be read; changed through the API. @param {{stored: any}} props */
-function Surroundings({ stored: { max_concurrency: limit, slow_start_s, ejection, timeouts, retries } }) {
+/** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
+function Surroundings({ policy }) {
+  const { max_concurrency: limit, slow_start_s, ejection, timeouts, retries } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Concurrency per replica">${limit ?? "not limited"}</${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
-  </dl>`;
+  </dl>
+  <details><summary>Change these from a terminal</summary>
+    <${Copyable} label="For instance" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
+    <p class="help">Every field of a policy stands in the <a href="/api/v1/docs">API's documents</a>; the answer says what changed.</p></details>`;
 }
 
 /** @param {{name: string, children?: any}} props */

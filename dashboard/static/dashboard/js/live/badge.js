@@ -2,7 +2,7 @@
 import { age } from "../format.js";
 
 const TICK_MS = 200;
-const ENDED = /** @type {Record<string, string>} */ ({ "signed out": "signed out · reload to sign in", removed: "this fleet was removed" });
+const ENDED = /** @type {Record<string, string>} */ ({ "signed out": "signed out · reload to sign in", removed: "this fleet was deleted" });
 
 /** @param {import("./feed.js").Feed} feed */
 export function showBadge(feed) {

@@ -34,6 +34,8 @@ export class Feed {
     this.reason = "";
     /** Why it will not come back by itself: "signed out" or "removed". */
     this.ended = "";
+    /** Nothing new comes because Redis does not answer: the server says so. */
+    this.redisAway = false;
     this.failures = 0;
     this.seenAt = 0; // performance.now() at which the newest frame was fresh; 0: none yet
     this.frameAt = 0; // the newest frame's own time
@@ -98,12 +100,15 @@ export class Feed {
       this.#fresh(message.frame.at, 0);
       this.listener.frame(message.frame);
       if (gap > GAP_S) this.#reconnect();
+    } else if (message.type === "silence") {
+      this.redisAway = !message.redis;
     }
     this.#watch();
   }
 
   /** @param {number} at @param {number} ageMs */
   #fresh(at, ageMs) {
+    this.redisAway = false;
     this.frameAt = at;
     this.seenAt = performance.now() - ageMs;
   }
@@ -125,6 +130,7 @@ export class Feed {
     if (age === null) return [open ? "waiting" : "connecting", ""];
     if (!this.socket || this.failures) return ["stale", "reconnecting"];
     if (age <= STALE_AFTER_MS) return ["live", ""];
+    if (this.redisAway) return ["stale", "Redis does not answer"];
     return ["stale", open ? "connected, but nothing new is measured" : "reconnecting"];
   }
 }

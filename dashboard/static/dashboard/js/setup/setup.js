@@ -9,7 +9,9 @@ const KEPT_AS = "switchyard-first-steps";
 const LOOK_MS = 1_000;
 const TRY_AGAIN_MS = 4_000;
 const EXAMPLE = { name: "my-model", url: "http://10.0.0.1:8000" };
-const EMPTY = { url: "", name: "", protocol: "openai", replica: "" };
+const EMPTY = { url: "", name: "", protocol: "openai", served_model: "", replica: "" };
+/** Probe presets of servers that speak one protocol. @type {Record<string, string>} */
+const SPOKEN = { "kserve-v2": "open-inference", ollama: "openai", "llama.cpp": "openai" };
 
 /** `/replicas/0/url` → url, `/replicas/0/name` → replica. @param {string} pointer */
 function fieldOf(pointer) {
@@ -44,7 +46,7 @@ export class Setup {
   }
 
   #how() {
-    const name = this.draft.text("name");
+    const name = this.draft.text("served_model") || this.draft.text("name");
     return { protocol: this.draft.text("protocol"), ...(name && { model: name }), ...(this.probe && { probe: this.probe }) };
   }
 
@@ -82,10 +84,24 @@ export class Setup {
     draft.set("replica", this.suggestion);
   }
 
+  /** The protocol that goes with a probe, where it is not the chosen one; else "". @param {Record<string, any>} probe */
+  otherProtocol({ preset }) {
+    const spoken = SPOKEN[preset] ?? "";
+    return spoken === this.draft.text("protocol") ? "" : spoken;
+  }
+
   /** @param {Record<string, any>} probe */
   probeSo(probe) {
+    const other = this.otherProtocol(probe);
+    if (other) this.draft.set("protocol", other);
     this.probe = probe;
     this.trial.run();
+  }
+
+  /** A probe that was taken was of a server that speaks another protocol. */
+  protocolPicked() {
+    this.probe = null;
+    this.trial.again();
   }
 
   /** What makes the fleet with its first replica; `filled`: with examples where nothing was typed. @param {boolean} filled */
@@ -95,6 +111,7 @@ export class Setup {
     return {
       name: or("name", EXAMPLE.name),
       protocol: draft.text("protocol"),
+      ...(draft.text("served_model") && { served_model: draft.text("served_model") }),
       ...(this.probe && { probe: this.probe }),
       replicas: [{ name: or("replica", "a"), url: or("url", EXAMPLE.url) }],
     };

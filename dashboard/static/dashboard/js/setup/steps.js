@@ -1,7 +1,8 @@
 /** The overview of an empty install: three steps from nothing to the first answer, on one page that waits and says so. */
 import { SelectEntry, TextEntry } from "../edit/fields.js";
-import { PROTOCOLS } from "../edit/fleet_fields.js";
+import { PROTOCOLS, protocolWords } from "../edit/fleet_fields.js";
 import { TrialWords } from "../edit/trial.js";
+import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
@@ -38,6 +39,9 @@ function Step({ number, title, done, children }) {
 /** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
 function Registering({ setup, tokensUrl }) {
   const { draft, trial } = setup;
+  const again = () => trial.again();
+  const fits = trial.found?.fits?.probe;
+  const other = fits ? setup.otherProtocol(fits) : "";
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     if (!draft.busy) setup.submit();
@@ -45,11 +49,12 @@ function Registering({ setup, tokensUrl }) {
   return html`<form class="edit" noValidate onSubmit=${submit}>
       <div class="form">
         <${TextEntry} draft=${draft} name="url" label="Its URL" placeholder="http://10.0.0.1:8000" inputmode="url" required help="Where the model server listens, as seen from the proxies."
-          onInput=${() => setup.urlTyped()} onBlur=${() => trial.again()} />
-        <${TextEntry} draft=${draft} name="name" label="Model name" placeholder="my-model" required help="What clients will say; the fleet is called so." />
-        <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What it speaks." />
+          onInput=${() => setup.urlTyped()} onBlur=${again} />
+        <${TextEntry} draft=${draft} name="name" label="Model name" placeholder="my-model" required help="What clients will say; the fleet is called so." onBlur=${again} />
+        <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What it speaks." onPick=${() => setup.protocolPicked()} />
+        <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the model name" help="What the server itself calls it, where that differs." onBlur=${again} />
         <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="Of this one server." />
-        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords="Probe it so" />
+        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take protocol ${protocolWords(other)}, and probe it so` : "Probe it so"} />
       </div>
       <div class="row"><button class="primary" disabled=${draft.busy} aria-busy=${draft.busy}>Register</button>
         <button type="button" disabled=${trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button></div>
@@ -58,7 +63,7 @@ function Registering({ setup, tokensUrl }) {
     <p class="muted">Or paste this into a terminal; it follows what is typed above.</p>
     <${Copyable} label="Register from a terminal" text=${setup.command()} />
     <${Token} setup=${setup} tokensUrl=${tokensUrl} />
-    <p class="muted">A whole installation is better kept in a file: <code>switchyard apply fleets.yaml</code>.</p>`;
+    <p class="muted">A whole installation is better kept in a file: <code>.venv/bin/switchyard apply fleets.yaml</code>.</p>`;
 }
 
 /** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
@@ -82,8 +87,9 @@ function Waiting({ setup }) {
   return html`<div role="status"><ul class="stack">${replicas.map((one) => html`<li key=${one.name} data-first=${one.name}><${State} state=${one.eligible ? "ready" : one.health.state} /> <b>${one.name}</b> <span class="mono">${one.url}</span>
       ${!one.eligible && html`<br /><span class="muted">${one.why}</span>`}</li>`)}</ul></div>
     ${!setup.ready() && seen && html`<div class=${`trial ${seen.outcome === "ready" ? "busy" : "bad"}`} role="status" data-trial=${seen.outcome}>
-      <span>${seen.words}. <span class="muted">${seen.asked}</span></span>
-      ${seen.fits && html`<span class="muted">Change the probe on <a href=${`/fleets/${fleet}`}>the fleet's page</a>: ${seen.fits.words}.</span>`}</div>`}`;
+      <span>${sentence(seen.words)} <span class="muted">${seen.asked}</span></span>
+      ${seen.fits && html`<span class="muted">What fits it: ${seen.fits.words}.</span>`}
+      ${MAY_CHANGE && seen.outcome !== "ready" && html`<span class="muted">Change protocol, served model or probe: <a href=${`/fleets/${fleet}#edit`}>edit the fleet</a>.</span>`}</div>`}`;
 }
 
 /** @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, summary: import("../frames.js").FleetSummary | undefined, proxyUrl: string, keyed: boolean}} props */

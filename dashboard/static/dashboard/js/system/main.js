@@ -27,10 +27,17 @@ function System() {
   const { level, words, cure } = system.verdict;
   const now = { level, title: TITLES[level], text: cure ? `${words} ${cure}` : words };
   return html`
-    <${Banner} verdict=${staleVerdict(poll) ?? now} />
+    <${Banner} verdict=${seen(now)} />
     <${Parts} parts=${system.parts} />
     <${Proxies} system=${system} search=${search} />
     <${Processes} system=${system} search=${search} />`;
+}
+
+/** What was wrong when the server answered last is still the best guess at why it is slow to answer now. @param {import("../parts/banner.js").Verdict} now */
+function seen(now) {
+  const stale = staleVerdict(poll);
+  if (!stale || poll.ended || now.level === "calm" || now.level === "notice") return stale ?? now;
+  return { ...now, text: html`${now.text} <b>Not live:</b> ${stale.text}` };
 }
 
 showBadge(poll);
