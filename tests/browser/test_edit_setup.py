@@ -153,7 +153,7 @@ def test_a_trial_is_of_what_is_typed_now(
     trial = page.locator("[data-trial]")
     page.get_by_label("Its URL").fill(server.url)
     page.get_by_label("Model name").fill("gamma")
-    page.get_by_role("button", name="Take protocol Open Inference Protocol (V2), and probe it so").click()
+    page.get_by_role("button", name="Take Open Inference Protocol (V2), probe it so").click()
     expect(page.get_by_label("Protocol")).to_have_value("open-inference")
     expect(trial).to_have_attribute("data-trial", "ready")
     expect(page.get_by_label("Register from a terminal")).to_contain_text('"protocol":"open-inference"')

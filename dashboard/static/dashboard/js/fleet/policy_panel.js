@@ -59,7 +59,7 @@ function Surroundings({ policy }) {
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
   </dl>
-  <details><summary>Change these from a terminal</summary>
+  <details class="details"><summary>Change these from a terminal</summary>
     <${Copyable} label="For instance" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
     <p class="help">Every field of a policy stands in the <a href="/api/v1/docs">API's documents</a>; the answer says what changed.</p></details>`;
 }

@@ -54,7 +54,7 @@ function Registering({ setup, tokensUrl }) {
         <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What it speaks." onPick=${() => setup.protocolPicked()} />
         <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the model name" help="What the server itself calls it, where that differs." onBlur=${again} />
         <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="Of this one server." />
-        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take protocol ${protocolWords(other)}, and probe it so` : "Probe it so"} />
+        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take ${protocolWords(other)}, probe it so` : "Probe it so"} />
       </div>
       <div class="row"><button class="primary" disabled=${draft.busy} aria-busy=${draft.busy}>Register</button>
         <button type="button" disabled=${trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button></div>
