@@ -78,6 +78,14 @@ def site(shared_site: Site, redis_server: RedisServer) -> Site:
     return shared_site
 
 
+@pytest.fixture
+def empty(site: Site) -> Site:
+    """The web process without a fleet."""
+    for fleet in site.api("GET", "/fleets?page_size=500")["results"]:
+        site.api("DELETE", f"/fleets/{fleet['name']}?confirm={fleet['name']}")
+    return site
+
+
 @pytest.fixture(scope="session")
 def sessions() -> dict[str, Any]:
     """Signed-in browser states, by user: signing in costs a password hash."""

@@ -21,14 +21,6 @@ STEP_LIMIT_MS = 30_000
 
 
 @pytest.fixture
-def empty(site: Site) -> Site:
-    """The web process without a fleet."""
-    for fleet in site.api("GET", "/fleets?page_size=500")["results"]:
-        site.api("DELETE", f"/fleets/{fleet['name']}?confirm={fleet['name']}")
-    return site
-
-
-@pytest.fixture
 def server() -> Iterator[Replica]:
     """A model server that still loads."""
     running = Replica("first")

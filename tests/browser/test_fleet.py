@@ -116,7 +116,7 @@ def test_the_strategy_changes_with_its_revision_and_back(
     expect(apply).to_be_disabled()
     policy.get_by_label("Strategy").select_option("round_robin")
     expect(policy).to_contain_text("Takes turns")
-    expect(policy.locator("pre")).to_contain_text('{"strategy":"round_robin"}')
+    expect(policy.get_by_label("The same as a command")).to_contain_text('{"strategy":"round_robin"}')
     apply.click()
     expect(policy.locator(".result")).to_contain_text(applied("revision 2"))
     reaches_all(lambda: site.api("PATCH", f"/fleets/{name}/policy", {"strategy": "round_robin"}), 2)

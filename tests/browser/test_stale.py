@@ -85,7 +85,7 @@ def test_signing_out_elsewhere_ends_the_page(
 
 
 def test_a_fleet_deleted_elsewhere_is_said_to_be_and_leaves_nothing_to_change(
-    open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
+    open_page: Open, empty: Site, new_fleet: Callable[..., str]
 ) -> None:
     name, other = new_fleet(), new_fleet()
     page = open_page(f"/fleets/{name}")
@@ -93,7 +93,7 @@ def test_a_fleet_deleted_elsewhere_is_said_to_be_and_leaves_nothing_to_change(
     beside.goto(f"/fleets/{other}")
     live(page)
     expect(beside.get_by_role("navigation").get_by_role("link", name=name, exact=True)).to_be_visible()
-    site.api("DELETE", f"/fleets/{name}?confirm={name}")
+    empty.api("DELETE", f"/fleets/{name}?confirm={name}")
     expect(page.locator(".banner")).to_contain_text(f"{name} was deleted")
     expect(page.locator("[data-badge]")).to_contain_text("this fleet was deleted")
     expect(page.locator(".timeline")).to_contain_text("deleted fleet")
@@ -105,7 +105,7 @@ def test_a_fleet_deleted_elsewhere_is_said_to_be_and_leaves_nothing_to_change(
 
 
 def test_a_fleet_made_elsewhere_comes_into_the_navigation(
-    open_page: Open, new_fleet: Callable[..., str]
+    open_page: Open, empty: Site, new_fleet: Callable[..., str]
 ) -> None:
     page = open_page("/hardware")
     name = new_fleet()

@@ -105,7 +105,8 @@ export class Draft {
     this.status = status;
     for (const { pointer, detail } of fields) {
       const field = this.fieldOf(pointer);
-      if (field in this.values) this.errors[field] = [this.errors[field], sentence(this.#entry(pointer, field) + detail)].filter(Boolean).join(" ");
+      const before = this.errors[field];
+      if (field in this.values) this.errors[field] = (before ? `${sentence(before)} ` : "") + this.#entry(pointer, field) + detail;
       else elsewhere.push(detail);
     }
     if (!fields.length && status === 409 && taken) this.errors[taken] = message;
