@@ -122,7 +122,7 @@ def ports(options: UpOptions) -> list[PortUse]:
     ]
     for offset, name in enumerate(("the dashboard", "the Celery worker", "beat", "the conductor")):
         port = options.first_metrics_port + offset
-        uses.append(PortUse(port, "127.0.0.1", f"the metrics of {name}", "--metrics-port"))
+        uses.append(PortUse(port, "127.0.0.1", f"the metrics listener of {name}", "--metrics-port"))
     if options.examples:
         for replica in TINY_LLM + DIGITS:
             purpose = f"the example replica {replica.fleet}/{replica.name}"
