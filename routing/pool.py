@@ -122,9 +122,9 @@ class Pool:
         self.counters.requests += 1
         self.budget.requests += 1
 
-    def retry_allowed(self) -> bool:
-        """Take one retry out of the budget; whoever sends it counts it."""
-        return self.budget.take()
+    def retry_allowed(self, unsent: bool = False) -> bool:
+        """Take one retry out of the budget; whoever sends it counts it. ``unsent``: nothing was sent."""
+        return self.budget.take(unsent)
 
     def has_other_than(self, replica: Replica) -> bool:
         """Whether a request that was at ``replica`` could go to another now."""

@@ -31,7 +31,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     """When an attempt that failed before its first response byte is sent to another replica."""
 
     budget_percent: float = 20.0
-    """Retries may add this share of requests, plus a constant of 3."""
+    """Retries of what was sent may add this share of requests, plus a constant of 3; 0: none at all."""
     replay_safe: ReplaySafe = "auto"
     """``auto``: inference calls that keep no state are replayed; ``always``/``never`` decide for all."""
 

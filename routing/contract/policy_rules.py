@@ -53,7 +53,9 @@ RETRIES = Section(
     words="When an attempt that failed before its first response byte goes to another replica.",
     what="retries",
     fields={
-        "budget_percent": percent("Retries may add this share of requests, plus a constant of 3."),
+        "budget_percent": percent(
+            "Retries of what was sent may add this share of requests, plus a constant of 3; 0: none at all."
+        ),
         "replay_safe": Choice(
             words="Which requests may be sent twice: `auto` is inference calls that keep no state.",
             options=get_args(ReplaySafe),

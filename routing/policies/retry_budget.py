@@ -2,7 +2,8 @@
 
 Theory. Retries are allowed while, over the last 10 to 20 s, they are fewer than ``percent`` of the
 requests plus 3. The 3 lets a fleet with little traffic retry at all. Two windows of 10 s are kept;
-counting is one addition, rotating is done on a slow timer.
+counting is one addition, rotating is done on a slow timer. An attempt that could not even connect gave
+its replica nothing to do, so what is tried instead multiplies nothing and is not charged.
 
 Source: Finagle's ``RetryBudget`` (20 % over 10 s, plus a minimum).
 """
@@ -22,8 +23,11 @@ class RetryBudget:
         self.retries = self.earlier_retries = 0
         self.rotated_at: float | None = None
 
-    def take(self) -> bool:
-        """Take one retry out of the budget; False: there is none left. Share 0 allows none at all."""
+    def take(self, unsent: bool = False) -> bool:
+        """Take one retry out of the budget; False: there is none left. Share 0 allows none at all.
+        ``unsent``: no byte of the request was written, so that it is not charged."""
+        if unsent and self.share:
+            return True
         requests = self.requests + self.earlier_requests
         if not self.share or self.retries + self.earlier_retries >= requests * self.share + RESERVE:
             return False

@@ -229,7 +229,11 @@ class Exchange(Answering):
             self.client.abort()
         elif time_limits.is_too_late(self, now):
             ends.answer_too_late(self)
-        elif repeat and len(self.tried) < MOST_EXTRA_TRIES and pool.retry_allowed():
+        elif (
+            repeat
+            and len(self.tried) < MOST_EXTRA_TRIES
+            and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
+        ):
             pool.counters.retries += 1
             self.retried = retried_because(self.retried, failure.code)
             if not stale or pool.has_other_than(attempt.replica):

@@ -337,6 +337,16 @@ async def test_an_inference_body_in_two_segments_is_kept_and_repeated(rig: Rig, 
     assert rig.table.fleets["f"].counters.retries == 1
 
 
+async def test_refused_connections_use_up_no_budget(rig: Rig) -> None:
+    """Dead replicas cost no request, however little traffic there is, before they are ejected and after."""
+    replicas = await fleet_of(rig, 3)
+    await replicas[0].stop()
+    await replicas[1].stop()
+    client = await rig.client()
+    assert [(await client.ask(post())).status for _ in range(20)] == [200] * 20
+    assert rig.table.fleets["f"].counters.retries > 3 + 0.2 * 20 / 2
+
+
 async def test_retries_have_a_budget(rig: Rig) -> None:
     """With half of the replicas down, retries stop at their share of the requests and 3 more."""
     replicas = await fleet_of(rig, 2, policy(budget_percent=0))
