@@ -150,6 +150,8 @@ class Traffic:
         replica: str
         said: str = ""
         """What was answered instead of a success."""
+        retried: str = ""
+        """Why other attempts were made, as the answer tells."""
 
     def __init__(self, stack: Stack, path: str = "", body: object = None, clients: int = 3) -> None:
         self.stack = stack
@@ -176,7 +178,8 @@ class Traffic:
             try:
                 answer = self.stack.ask(self.path, self.body)
                 said = "" if answer.status == 200 else answer.body.decode(errors="replace")
-                seen = Traffic.Seen(started, answer.status, answer.replica, said)
+                retried = answer.headers.get("x-switchyard-retry-reason", "")
+                seen = Traffic.Seen(started, answer.status, answer.replica, said, retried)
             except (OSError, http.client.HTTPException) as error:
                 seen = Traffic.Seen(started, 0, "", repr(error))
             self.seen.append(seen)
