@@ -236,7 +236,8 @@ class Exchange(Answering):
         ):
             pool.counters.retries += 1
             self.retried = retried_because(self.retried, failure.code)
-            if not stale or pool.has_other_than(attempt.replica):
+            # That an idle connection was closed says nothing about the replica: on a new one it may be asked.
+            if not stale:
                 self.tried = (*self.tried, attempt.replica)
             self._try(pool, now, failure, fresh=stale)
         else:

@@ -198,6 +198,20 @@ async def test_a_connection_closed_while_idle_is_no_failure_where_the_other_repl
     assert len(left.connections) == 2
 
 
+async def test_a_connection_closed_while_idle_is_no_failure_where_the_other_replica_is_dead(rig: Rig) -> None:
+    """Nor before anybody has noticed: the one is refused, and the other is asked on a new connection."""
+    replicas = await fleet_of(rig, 2)
+    client = await rig.client()
+    for _ in range(4):
+        assert (await client.ask(GET)).status == 200
+    gone, left = replicas
+    await gone.stop()
+    left.script = closing_what_is_open(left)
+    for _ in range(4):
+        answer = await client.ask(GET)
+        assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [left.name.encode()])
+
+
 async def test_post_on_a_closing_connection_is_not_repeated(rig: Rig) -> None:
     (only,) = await fleet_of(rig, 1)
     client = await rig.client()

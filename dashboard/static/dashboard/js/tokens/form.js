@@ -21,6 +21,6 @@ export function NoTokens({ user }) {
   return html`<section class="panel empty"><h2>No API tokens yet</h2>
     <p>A script asks the API with a token in the place of a login: <code>Authorization: Token sy_…</code>. It may do what its user may, and can be revoked alone.</p>
     ${MAY_CHANGE
-      ? html`<p>Make one here, or on the server:</p><${Copyable} label="Make an API token" text=${`python manage.py createtoken ${user} laptop`} />`
+      ? html`<p>Make one here, or on the server:</p><${Copyable} label="Make an API token" text=${`.venv/bin/python manage.py createtoken ${user} laptop`} />`
       : html`<p class="muted">Your account may look, not change. An administrator can make a token for it: <code>manage.py createtoken ${user} laptop</code>.</p>`}</section>`;
 }
