@@ -1,8 +1,10 @@
 """Registers the example fleets on their first start; later starts leave to the operator what they are."""
 
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import msgspec
+from redis.exceptions import RedisError
 
 from controlplane import publisher
 from controlplane.models import Fleet, HardwareClass, Replica, ReplicaHealth
@@ -65,7 +67,9 @@ def forget_health(options: UpOptions) -> None:
         health.Transition(row.pk, row.health.state, ReplicaHealth.State.CHECKING, JUST_STARTED, False)
         for row in stale
     )
-    publisher.publish_all()
+    # Where Redis is away, the conductor sends it on once it is back.
+    with suppress(RedisError):
+        publisher.publish_all()
 
 
 def example_rows(options: UpOptions) -> list[Replica]:

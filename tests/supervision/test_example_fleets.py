@@ -1,0 +1,25 @@
+"""The example fleets as a start finds them: registered once, without the health of earlier processes."""
+
+import pytest
+
+from controlplane.models import Replica, ReplicaHealth
+from controlplane.services import health
+from controlplane.supervision import example_fleets
+from controlplane.supervision.options import UpOptions
+from tests.conftest import RedisServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CHECKING, READY = ReplicaHealth.State.CHECKING, ReplicaHealth.State.READY
+
+
+@pytest.mark.parametrize("is_away", [False, True], ids=["with Redis", "while Redis is away"])
+def test_what_earlier_processes_were_is_forgotten(redis_server: RedisServer, is_away: bool) -> None:
+    options = UpOptions()
+    assert example_fleets.register(options) == ["tiny-llm", "digits"]
+    rows = Replica.objects.select_related("health")
+    health.record_transitions(health.Transition(row.pk, CHECKING, READY, "200 OK", True) for row in rows)
+    if is_away:
+        redis_server.stop()
+    assert example_fleets.register(options) == []
+    example_fleets.forget_health(options)
+    assert {row.health.state for row in rows.all()} == {CHECKING}
