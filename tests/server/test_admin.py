@@ -46,13 +46,15 @@ def check_metrics(running: Proxy) -> None:
     def page() -> str:
         return running.admin("/metrics")[1]
 
-    until(lambda: 'switchyard_requests_total{fleet="echo"} 6\n' in page(), "all requests are counted")
+    # Counted when they begin and when they end: a report may lie between the two.
+    ended = 'switchyard_request_duration_seconds_bucket{fleet="echo",le="+Inf"} 6\n'
+    until(lambda: ended in page(), "all requests are counted")
     text = page()
+    assert 'switchyard_requests_total{fleet="echo"} 6\n' in text
     assert 'switchyard_worker_up{worker="1"} 1\n' in text
     picked = re.findall(r'^switchyard_replica_picked_total{fleet="echo",replica="[ab]"} (\d+)$', text, re.M)
     assert len(picked) == 2
     assert sum(map(int, picked)) == 6
-    assert 'switchyard_request_duration_seconds_bucket{fleet="echo",le="+Inf"} 6\n' in text
     assert 'switchyard_table_version{fleet="echo"} 1\n' in text
     check_replica_states(running)
     samples = [line for line in text.splitlines() if not line.startswith("#")]
