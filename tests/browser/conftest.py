@@ -5,7 +5,6 @@ missing browser is a failure.
 """
 
 import itertools
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
 from tests.conftest import RedisServer
+from tests.needs import need
 from tests.server.rig import Proxy, until
 
 FLAGS = (
@@ -45,10 +45,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 @pytest.fixture(scope="session")
 def chromium() -> str:
     found = shutil.which("chromium")
-    if found is None and os.environ.get("CI") == "true":
-        pytest.fail(ENABLE)
-    if found is None:
-        pytest.skip(ENABLE)
+    need(found, ENABLE)
+    assert found is not None
     return found
 
 

@@ -1,6 +1,5 @@
 """A real PostgreSQL for whole installations, and what the image would hold."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,14 +11,12 @@ import pytest
 from tests import postgres
 from tests.deploy import image
 from tests.deploy.services import clean_environment
+from tests.needs import need
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.PostgresServer]:
-    if postgres.binaries() is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(postgres.ABSENT)
-        pytest.skip(postgres.ABSENT)
+    need(postgres.binaries(), postgres.ABSENT)
     server = postgres.PostgresServer()
     try:
         server.start()

@@ -1,9 +1,7 @@
 """The systemd units are sound, confined, and start what docker-compose.yml starts."""
 
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from tests.deploy.conftest import Image
 from tests.deploy.services import PROJECT, UNITS, Adapter, Running, compose_services, unit_settings
+from tests.needs import program
 from tests.postgres import PostgresServer
 from tests.server.rig import until
 
@@ -28,10 +27,7 @@ SECRETS = {"SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4, "POSTGRES_PASSWORD":
 
 
 def analyze(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    if shutil.which("systemd-analyze") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("There is no systemd-analyze here: apt-get install systemd")
-        pytest.skip("There is no systemd-analyze here: apt-get install systemd enables this test")
+    program("systemd-analyze", "systemd")
     return subprocess.run(["systemd-analyze", *arguments], cwd=cwd, capture_output=True, text=True)
 
 

@@ -28,6 +28,7 @@ from tests.docs.plan import (
     run_in_order,
     run_on_postgres,
 )
+from tests.needs import need
 from tests.postgres import PostgresServer, binaries
 from tests.server.rig import free_port, until
 from tests.system.stack import Stack
@@ -51,10 +52,7 @@ curl() { command curl -sS --fail-with-body "$@"; }
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    if shutil.which("curl") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(NO_CURL)
-        pytest.skip(NO_CURL)
+    need(shutil.which("curl"), NO_CURL)
     running = Stack(tmp_path_factory.mktemp("docs-up"), "--no-client")
     try:
         running.wait_until_up()
