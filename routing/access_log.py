@@ -31,6 +31,8 @@ class AccessLine(msgspec.Struct, kw_only=True):
     time: float
     """Unix seconds when the answer had ended."""
     request_id: str = ""
+    trace_id: str = ""
+    """The client's, or begun for it."""
     client: str = ""
     method: str = ""
     path: str = ""

@@ -35,6 +35,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """A path, ``-`` for standard output; ``None``: none."""
     keys_required: bool = False
     """Serve nobody without a client key, even while none exists."""
+    trace_sample_percent: float | None = 100.0
+    """Of the traces that the proxy begins; ``None``: it begins none."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):

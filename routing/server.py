@@ -74,6 +74,7 @@ class Server:
             log_format=self.options.log_format,
             access_log=self.options.access_log,
             keys_required=self.options.keys_required,
+            trace_sample_percent=self.options.trace_sample_percent,
         )
         known = self.table.message()
         messages: list[Message] = [start, Overrides(drained=self.drains.keys())]

@@ -88,6 +88,7 @@ class Worker:
         start = await self._started
         logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
         access_log = self._log_access(start)
+        self._proxy.begin_traces(start.trace_sample_percent)
         if start.keys_required:
             self._proxy.require_keys(IN_THE_FILE if start.redis_url is None else ON_THE_PAGE)
         tasks = self._begin(start)

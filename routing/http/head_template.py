@@ -5,7 +5,7 @@ is cut at these values into fixed bytes and *holes*. A later head that has the s
 hole a value in that field's grammar, would be read alike: no hole can hold a line end, so every
 field has the same name at the same place, and no rule looks at two of these values together. So nothing
 needs to be checked but the bytes of the holes. Anything else is left to the whole check. Of the fields that
-this hop acts upon, only Content-Length and X-Request-Id can be holes, and the one field that holds the
+this hop acts upon, only Content-Length, X-Request-Id and Traceparent can be holes, and the one that holds the
 client's credential: where the checked head had a client key, which is cut out, the later one must have one
 too, and where it had none, none.
 
@@ -21,13 +21,14 @@ from routing.http.hop_fields import CLIENT_KEY, CREDENTIALS, OURS, REQUEST_ID
 from routing.http.limits import Limits
 from routing.http.request_head import RequestHead
 from routing.http.syntax import LENGTH, TEXT
+from routing.http.trace_context import TRACEPARENT
 
 LONGEST = 4096
 """Bytes of a head that is worth keeping."""
 
 _FIELD = re.compile(rb"\r\n([^:\r]++):[ \t]*+([^\r]*+)")
-_DIGITS, _ID, _TEXT, _KEY, _NO_KEY = range(5)
-_KINDS = {b"content-length": _DIGITS, b"x-request-id": _ID}
+_DIGITS, _ID, _TRACE, _TEXT, _KEY, _NO_KEY = range(6)
+_KINDS = {b"content-length": _DIGITS, b"x-request-id": _ID, b"traceparent": _TRACE}
 _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
 
 
@@ -62,6 +63,7 @@ class HeadTemplate:
         head.request_id = known.request_id
         head.key = known.key
         head.host = known.host
+        head.trace = known.trace
         fields = self._fields
         position = start + self._size
         for kind, after, size, forwarded in self._holes:
@@ -79,6 +81,11 @@ class HeadTemplate:
                 if REQUEST_ID.match(value) is None:
                     return None
                 head.request_id = value
+            elif kind == _TRACE:
+                trace = TRACEPARENT.match(value)
+                if trace is None:
+                    return None
+                head.trace = trace[1]
             elif _TEXT_VALUE.match(value) is None:
                 return None
             elif kind != _TEXT:
@@ -118,6 +125,8 @@ def template_of(
     fields = list(_FIELD.finditer(lowered))
     names = [match[1] for match in fields]
     if (b"x-request-id" in names) != (head.request_id is not None):
+        return None
+    if (b"traceparent" in names) != (head.trace is not None):
         return None
     varied = frozenset() if older is None else older.names
     found = [

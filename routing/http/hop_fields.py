@@ -13,9 +13,10 @@ from routing.contract.client_keys import PREFIX
 from routing.http.errors import RequestRefused
 from routing.http.request_head import RequestHead
 from routing.http.syntax import HOST, LENGTH, members
+from routing.http.trace_context import TRACEPARENT
 
 OURS = re.compile(
-    rb"\r\n(authorization|c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
+    rb"\r\n(authorization|c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer|raceparent)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
     rb"|x-(?:api-key|forwarded-(?:for|proto)|request-(?:id|timeout-ms)|switchyard-(?:fleet|replica))):"
     rb"[ \t]*+([^\r]*+)"
@@ -29,6 +30,7 @@ _MILLISECONDS = re.compile(rb"0*+[1-9][0-9]{0,8}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
 _DROPPED = frozenset({b"te", b"trailer", b"keep-alive", b"proxy-connection", b"proxy-authorization"})
 _KEEP_ALIVE = (b"keep-alive", b"")
+_TRACE = (b"traceparent", b"tracestate")
 
 
 def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
@@ -65,6 +67,13 @@ def read_hop_fields(head: RequestHead, fields: bytes, has_host: bool) -> None:
                 continue
             if head.key is None:
                 head.key = key[1]
+        elif (
+            name == b"traceparent"
+            and head.trace is None
+            and (trace := TRACEPARENT.match(fields[match.start(2) : end].rstrip(b" \t")))
+        ):
+            head.trace = trace[1]
+            continue
         elif not (name in _DROPPED or (name == b"connection" and value in _KEEP_ALIVE)):
             if rare is None:
                 rare = _RareFields(head)
@@ -135,6 +144,9 @@ class _RareFields:
             head.expects_continue = head.minor == 1
         elif name == b"max-forwards":
             return self._max_forwards(value)
+        elif name == b"traceparent":
+            # Not valid, or a second one.
+            self._nominated.update(_TRACE)
         return False
 
     def finish(self, fields: bytes, has_length: bool) -> bytes:
@@ -144,6 +156,8 @@ class _RareFields:
         head.forwarded_for = b", ".join(self._forwarded_for) or None
         if self._transfer_encodings:
             self._check_transfer_encoding(has_length)
+        if b"traceparent" in self._nominated:
+            head.trace = None
         head.upgrade = self._asks_for_web_socket()
         head.plain = not (head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade)
         return _without(fields, self._nominated) if self._nominated else fields

@@ -38,6 +38,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     log_format: Format
     access_log: str | None
     """A path, made absolute, or ``-`` for standard output; ``None``: none."""
+    trace_sample_percent: float | None = 100.0
+    """Of the traces begun for clients that begin none; ``None``: none is begun."""
     open: bool = False
     """Whether an address that is reachable from outside is served while no client key exists."""
 
@@ -80,6 +82,7 @@ def parse(arguments: Sequence[str]) -> Options:
         log_level=given.log_level,
         log_format=given.log_format or _format_of_environment(),
         access_log=_access_log(given.access_log),
+        trace_sample_percent=given.trace_sample,
         open=given.open,
     )
 
@@ -106,6 +109,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
     add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
     add("--open", action="store_true", help="serve other machines without a client key while none exists")
+    add(
+        "--trace-sample",
+        metavar="PERCENT|none",
+        type=_percent,
+        default=100.0,
+        help="of the traces begun here",
+    )
     add("--log-format", choices=FORMATS, help="default: SWITCHYARD_LOG_FORMAT, else text on a terminal")
     add("--access-log", metavar="PATH|-", help="a line for each request; - is standard output (default: off)")
     add("--log-level", choices=LOG_LEVELS, default="info")
@@ -141,6 +151,18 @@ def _seconds(text: str) -> float:
     if not 0.0 <= seconds <= 86_400.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
     return seconds
+
+
+def _percent(text: str) -> float | None:
+    if text == "none":
+        return None
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = -1.0
+    if not 0.0 <= percent <= 100.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100, or none")
+    return percent
 
 
 def _format_of_environment() -> Format:

@@ -30,6 +30,7 @@ def request_bytes(exchange: ExchangeState, link: Link, body: bytes) -> bytes:
             fields,
             ours,
             exchange.request_id,
+            exchange.trace,
             b"\r\n\r\n",
             body,
         )

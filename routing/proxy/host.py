@@ -25,6 +25,8 @@ class Host(Protocol):
     """In force at this moment."""
     request_id: Callable[[], bytes]
     """Gives a new one with each call."""
+    trace_parent: Callable[[], bytes]
+    """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
     where_keys_are_made: str
     """For whom is told that there is none yet, in words."""
     rejected: int

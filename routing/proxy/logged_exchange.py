@@ -13,6 +13,7 @@ from typing import Any
 from routing.access_log import LONGEST_PATH, AccessLine, AccessLog, now
 from routing.http.request_head import RequestHead
 from routing.http.roles import Client
+from routing.http.trace_context import trace_id
 from routing.proxy.exchange import Exchange
 from routing.proxy.guarded import GuardedExchange
 from routing.proxy.host import Host
@@ -109,6 +110,7 @@ class LoggedClient:
             AccessLine(
                 time=now(),
                 request_id=exchange.request_id.decode("latin-1"),
+                trace_id=trace_id(head.trace, exchange.trace).decode(),
                 client=self.peer.decode("latin-1"),
                 method=head.method.decode("latin-1"),
                 path=head.target.partition(b"?")[0][:LONGEST_PATH].decode("latin-1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import repeat
 
 from routing.access_log import AccessLine, AccessLog, now
 from routing.http.answers import answer
@@ -15,6 +16,7 @@ from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
 from routing.http.roles import Client
 from routing.http.sweep import Sweeper
+from routing.http.trace_context import ALL, trace_parents
 from routing.http.upstream_pool import UpstreamPool
 from routing.http.write_batch import WriteBatch
 from routing.protocols.errors import error_answer
@@ -44,6 +46,9 @@ class Proxy:
         self.writes = WriteBatch(self._loop)
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
+        self.trace_parent: Callable[[], bytes]
+        """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
+        self.begin_traces(ALL)
         self.keys: ClientKeys
         """In force at this moment."""
         self.exchange: Callable[[Client, RequestHead], Exchange]
@@ -104,6 +109,11 @@ class Proxy:
         """From now on every request leaves a line there."""
         self._access_log = access_log
         self._follow_keys()
+
+    def begin_traces(self, sample_percent: float | None) -> None:
+        """For clients that begin none: how many of them ask to be recorded; ``None``: begin none."""
+        parents = repeat(b"") if sample_percent is None else trace_parents(sample_percent)
+        self.trace_parent = parents.__next__
 
     def drain(self) -> None:
         """From now on each connection is closed after its answer; idle ones are closed at once."""

@@ -48,6 +48,7 @@ class ExchangeState:
         "retried",
         "started",
         "stream",
+        "trace",
         "tried",
         "upload",
         "upstream",
@@ -62,6 +63,8 @@ class ExchangeState:
         self.started = self.moved_at = monotonic()
         """``moved_at``: when the present attempt last made progress."""
         self.request_id = head.request_id or proxy.request_id()
+        self.trace = proxy.trace_parent() if head.trace is None else b""
+        """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
         self.body_bytes = b""
         """The whole body, kept until a response begins; empty while ``upload`` is set."""
         self.upload: Upload | None = None

@@ -22,7 +22,7 @@ HOP = frozenset(
 )
 REQUEST_FRAMING = frozenset((b"content-length", b"host", b"expect"))
 READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica"))
-WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via")
+WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via", b"traceparent")
 RESPONSE_DROPPED = HOP | {
     *(b"content-length", b"x-request-id", b"x-switchyard-replica"),
     *(b"x-switchyard-retries", b"x-switchyard-retry-reason"),

@@ -143,6 +143,48 @@ def test_unusable_request_ids_are_dropped(value: bytes) -> None:
     assert (read.request_id, read.fields) == (None, b"")
 
 
+TRACE = b"0af7651916cd43dd8448eb211c80319c"
+SPAN = b"b7ad6b7169203331"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"00-" + TRACE + b"-" + SPAN + b"-01",
+        b"00-" + TRACE + b"-" + SPAN + b"-fe",
+        b"cc-" + TRACE + b"-" + SPAN + b"-01",
+        b"cc-" + TRACE + b"-" + SPAN + b"-01-what-will-be",
+    ],
+)
+def test_a_trace_is_passed_on(value: bytes) -> None:
+    fields = b"\r\nTraceparent:  " + value + b" \r\nTracestate: a=1"
+    read = parse(b"GET / HTTP/1.1\r\nHost: a.test" + fields + b"\r\n\r\n")
+    assert (read.trace, read.fields) == (TRACE, fields)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"00-" + TRACE + b"-" + SPAN,
+        b"00-" + TRACE + b"-" + SPAN + b"-01-more",
+        b"00-" + TRACE + b"-" + SPAN + b"-0",
+        b"00-" + TRACE + b"-" + SPAN + b"-01x",
+        b"ff-" + TRACE + b"-" + SPAN + b"-01",
+        b"cc-" + TRACE + b"-" + SPAN + b"-01.more",
+        b"00-" + TRACE.upper() + b"-" + SPAN + b"-01",
+        b"00-" + b"0" * 32 + b"-" + SPAN + b"-01",
+        b"00-" + TRACE + b"-" + b"0" * 16 + b"-01",
+        b"00-" + TRACE + b"-" + SPAN + b"-01\r\nTraceparent: 00-" + TRACE + b"-" + SPAN + b"-01",
+        b"00-" + TRACE + b"-" + SPAN + b"-01\r\nConnection: traceparent, tracestate",
+    ],
+)
+def test_a_trace_that_is_not_valid_is_dropped(value: bytes) -> None:
+    fields = b"Tracestate: a=1\r\nTraceparent: " + value + b"\r\nTracestate: b=2\r\nA: b"
+    read = parse(b"GET / HTTP/1.1\r\nHost: a.test\r\n" + fields + b"\r\n\r\n")
+    assert (read.trace, read.fields) == (None, b"\r\nA: b")
+
+
 def test_limits() -> None:
     small = Limits(max_target=10, max_head=200, max_fields=3)
     for head, status in (

@@ -3,9 +3,12 @@
 import asyncio
 from itertools import islice
 
+import pytest
+
 from routing.http.answers import answer
 from routing.http.request_ids import request_ids
 from routing.http.sweep import Sweeper
+from routing.http.trace_context import TRACEPARENT, trace_id, trace_parents
 from tests.proxy.rig import until
 
 
@@ -14,6 +17,18 @@ def test_request_ids_are_distinct_and_of_one_shape() -> None:
     assert len({*first, *second}) == 1010
     assert all(len(one) == 24 and int(one, 16) >= 0 for one in first)
     assert len({one[:16] for one in first}) == 1
+
+
+@pytest.mark.parametrize(("percent", "share"), [(0.0, 0.0), (30.0, 0.3), (100.0, 1.0)])
+def test_begun_traces_are_distinct_and_valid(percent: float, share: float) -> None:
+    begun = list(islice(trace_parents(percent), 2000))
+    values = [field.removeprefix(b"\r\ntraceparent: ") for field in begun]
+    assert all(TRACEPARENT.match(value) for value in values)
+    ids = [trace_id(None, field) for field in begun]
+    assert [value.split(b"-")[1] for value in values] == ids
+    assert len(set(ids)) == len(values)
+    sampled = sum(value.endswith(b"-01") for value in values)
+    assert sampled == pytest.approx(share * len(values), abs=100 if 0 < share < 1 else 0)
 
 
 def test_answer() -> None:

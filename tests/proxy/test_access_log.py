@@ -14,7 +14,8 @@ from routing.contract.policy import Policy
 from tests.proxy.rig import Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
 
 FIELDS = {
-    *("time", "level", "logger", "message", "process", "request_id", "client", "method", "path", "fleet"),
+    *("time", "level", "logger", "message", "process", "request_id", "trace_id", "client"),
+    *("method", "path", "fleet"),
     *("replica", "status", "outcome", "code", "retries", "bytes", "first_byte_ms", "ms"),
 }
 
