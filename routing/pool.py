@@ -126,9 +126,11 @@ class Pool:
         """Take one retry out of the budget; whoever sends it counts it. ``unsent``: nothing was sent."""
         return self.budget.take(unsent)
 
-    def has_other_than(self, replica: Replica) -> bool:
-        """Whether a request that was at ``replica`` could go to another now."""
-        return any(other is not replica for other in self._eligible)
+    def has_other_than(self, tried: tuple[Replica, ...], now: float) -> bool:
+        """Whether a request that was at these replicas could go to another now."""
+        if now >= self._due:
+            self._look_up(now)
+        return any(other not in tried for other in self._eligible)
 
     def observe(self, seconds: float) -> None:
         """A client has its answer: seconds from complete request head to last response byte."""

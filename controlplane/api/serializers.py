@@ -67,6 +67,7 @@ class Timeouts(Row):
 class Retries(Row):
     budget_percent = serializers.FloatField()
     replay_safe = serializers.ChoiceField(choices=["auto", "always", "never"])
+    statuses = serializers.ListField(child=serializers.IntegerField())
 
 
 class Ejection(Row):

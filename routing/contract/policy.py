@@ -28,12 +28,14 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """When an attempt that failed before its first response byte is sent to another replica."""
+    """When a request goes to another replica, as long as the client has seen nothing of an answer."""
 
     budget_percent: float = 20.0
     """Retries of what was sent may add this share of requests, plus a constant of 3; 0: none at all."""
     replay_safe: ReplaySafe = "auto"
     """``auto``: inference calls that keep no state are replayed; ``always``/``never`` decide for all."""
+    statuses: list[int] = []
+    """Answers of a replica that another one is asked instead of, where the request may be sent twice."""
 
 
 class Ejection(msgspec.Struct, frozen=True, kw_only=True):

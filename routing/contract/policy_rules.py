@@ -1,11 +1,15 @@
 """What each field of a routing policy may be. Defaults are in :mod:`routing.contract.policy`."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 from routing.contract.field_rules import (
+    INVALID,
     Choice,
     FieldProblem,
+    ListOf,
+    Number,
     Problems,
     Scalars,
     Section,
@@ -15,10 +19,12 @@ from routing.contract.field_rules import (
     did_you_mean,
     percent,
     seconds,
+    shown_number,
 )
 from routing.contract.policy import RESERVED_POLICY_FIELDS, Policy, ReplaySafe, StrategyParameter
 
 DAY_S = 86_400.0
+TOO_MANY_REQUESTS = 429
 
 
 class StrategyRules(NamedTuple):
@@ -27,6 +33,22 @@ class StrategyRules(NamedTuple):
     names: Collection[str]
     build: Callable[[str, Mapping[str, StrategyParameter]], object]
     """Raises ValueError in words when a parameter is unknown or out of range."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryStatus(Number):
+    """A status that says that the replica, and not the request, is at fault."""
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if type(value) is int and not (value == TOO_MANY_REQUESTS or 500 <= value <= 599):
+            cure = "remove it, any other answer is the client's"
+            message = f"must be {self._range()}, not {shown_number(value)}: {cure}"
+            problems.append(FieldProblem(at, message))
+            return INVALID
+        return super()._read(value, at, problems)
+
+    def _range(self, before: str = "") -> str:
+        return f"{TOO_MANY_REQUESTS} or 500 to 599"
 
 
 TIMEOUTS = Section(
@@ -50,7 +72,7 @@ TIMEOUTS = Section(
 )
 
 RETRIES = Section(
-    words="When an attempt that failed before its first response byte goes to another replica.",
+    words="When a request goes to another replica, as long as the client has seen nothing of an answer.",
     what="retries",
     fields={
         "budget_percent": percent(
@@ -59,6 +81,12 @@ RETRIES = Section(
         "replay_safe": Choice(
             words="Which requests may be sent twice: `auto` is inference calls that keep no state.",
             options=get_args(ReplaySafe),
+        ),
+        "statuses": ListOf(
+            words="A replica's answer with one of these is dropped, and another replica asked, where the "
+            "request may be sent twice.",
+            item=RetryStatus(words="429 or 500 to 599.", minimum=TOO_MANY_REQUESTS, maximum=599, whole=True),
+            plural="status codes, 429 or 500 to 599",
         ),
     },
 )

@@ -35,10 +35,10 @@ class Answering(ExchangeState, ABC):
 
     @abstractmethod
     def another_is_asked(self, head: ResponseHead, complete: bool, now: float) -> bool:
-        """Whether this answer is dropped, because the replica lacks the model and another may have it."""
+        """Whether this answer, an error, is dropped, because another replica may give a better one."""
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
-        if head.status == 404 and self.another_is_asked(head, complete, now):
+        if head.status >= 400 and self.another_is_asked(head, complete, now):
             return
         if not complete:
             self._begin_answer(head, body, now)

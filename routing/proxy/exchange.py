@@ -22,7 +22,14 @@ from routing.proxy.ends import Failure
 from routing.proxy.forwarded import request_bytes
 from routing.proxy.link import Link
 from routing.proxy.plan import Plan
-from routing.proxy.replay import MOST_EXTRA_TRIES, may_lack_model, replay_is_safe, retried_because
+from routing.proxy.replay import (
+    LACKS_MODEL,
+    MOST_EXTRA_TRIES,
+    another_because,
+    outcome_of,
+    replay_is_safe,
+    retried_because,
+)
 from routing.proxy.upload import HELD_BYTES, Upload
 
 
@@ -187,23 +194,26 @@ class Exchange(Answering):
         pool, attempt = self.pool, self.attempt
         assert pool is not None
         assert attempt is not None
-        if self.tried or not self.repeatable or self.upload is not None:
+        if not self.repeatable or len(self.tried) >= MOST_EXTRA_TRIES:
             return False
-        if pool.protocol != "open-inference" or not may_lack_model(self.head, head):
+        reason = another_because(self.head, head, pool.protocol, pool.policy.retries)
+        if not reason or (reason is LACKS_MODEL and self.tried):
             return False
-        if not replay_is_safe(self.head, pool.policy.retries.replay_safe):
-            return False
-        if not pool.has_other_than(attempt.replica) or not pool.retry_allowed():
+        tried = (*self.tried, attempt.replica)
+        if time_limits.are_over(self, now) or not pool.has_other_than(tried, now) or not pool.retry_allowed():
             return False
         if not complete:
+            # Reading the rest would make the client wait for an answer that nobody gets.
+            attempt.first_byte(now)
             self._drop_upstream()
         self.upstream = self.attempt = None
-        attempt.settle(Outcome.WITHOUT_MODEL, now)
+        outcome = Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head)
+        attempt.settle(outcome, now, at_once=complete)
         pool.counters.retries += 1
-        self.tried = (attempt.replica,)
-        self.retried = retried_because(self.retried, "model_not_loaded")
-        words = f"replica {attempt.replica.name} does not have the model"
-        self._try(pool, now, Failure(503, "model_not_loaded", words, 1.0))
+        self.tried = tried
+        self.retried = retried_because(self.retried, reason)
+        words = f"replica {attempt.replica.name} answered {head.status}, and nobody else can be asked"
+        self._try(pool, now, Failure(503, reason, words, 1.0))
         return True
 
     def replica_paused(self, paused: bool) -> None:
@@ -232,6 +242,7 @@ class Exchange(Answering):
         elif (
             repeat
             and len(self.tried) < MOST_EXTRA_TRIES
+            and not time_limits.are_over(self, now)
             and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
         ):
             pool.counters.retries += 1

@@ -1,17 +1,23 @@
 """Whether an attempt that failed may be made again elsewhere, and how it counts.
 
 R1: no request byte was written: any method. R2: the request was written, no response byte came:
-idempotent methods (RFC 9110 §9.2.2) and calls that keep no state. An answer, whatever its status, and an
-attempt that ran into a time limit are never repeated; but for one: a replica that answers an inference call
-of the Open Inference Protocol with 404 does not have the model (any more), so another is asked, once.
+idempotent methods (RFC 9110 §9.2.2) and calls that keep no state. R5: the replica answered, and nothing of it
+was passed on: the same requests, where the policy lists the status. An attempt that ran into a time limit is
+never repeated, nor any other answer; but for one: a replica that answers an inference call of the Open
+Inference Protocol with 404 does not have the model (any more), so another is asked, once.
+
+R5 waits for nobody. A replica that says Retry-After is not asked again for this request; where no other is
+left, the client gets its answer as it came, and waits itself. Envoy and Linkerd do not wait either: a request
+that is held back in a proxy costs memory, and the client does not learn that there is too much of it.
 """
 
-from routing.contract.policy import ReplaySafe
+from routing.contract.policy import ReplaySafe, Retries
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
 
 MOST_EXTRA_TRIES = 2
+LACKS_MODEL = "model_not_loaded"
 
 _RETRIES = b"\r\nx-switchyard-retries: "
 _REASON = b"\r\nx-switchyard-retry-reason: "
@@ -29,10 +35,23 @@ def replay_is_safe(head: RequestHead, policy: ReplaySafe) -> bool:
     return path.endswith(_STATELESS) or (path.startswith(b"/v2/models/") and path.endswith(b"/infer"))
 
 
-def may_lack_model(request: RequestHead, answer: ResponseHead) -> bool:
-    """Whether the answer says that the replica does not have the model. Not where the client named a version:
-    that may be one that no replica has."""
-    if answer.status != 404 or request.method != b"POST":
+def another_because(request: RequestHead, answer: ResponseHead, protocol: str, policy: Retries) -> str:
+    """The code of the reason for which another replica may be asked instead of passing on this answer, an
+    error; empty: it is for the client."""
+    status = answer.status
+    if status in policy.statuses:
+        reason = f"status_{status}"
+    elif status == 404 and protocol == "open-inference" and _may_lack_model(request):
+        reason = LACKS_MODEL
+    else:
+        return ""
+    return reason if replay_is_safe(request, policy.replay_safe) else ""
+
+
+def _may_lack_model(request: RequestHead) -> bool:
+    """Whether 404 says that the replica does not have the model. Not where the client named a version: that
+    may be one that no replica has."""
+    if request.method != b"POST":
         return False
     path = request.target.partition(b"?")[0]
     return path.startswith(b"/v2/models/") and path.endswith(b"/infer") and path.count(b"/") == 4

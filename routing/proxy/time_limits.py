@@ -21,6 +21,12 @@ def is_too_late(exchange: ExchangeState, now: float) -> bool:
     return limit > 0 and now - exchange.started > limit
 
 
+def are_over(exchange: ExchangeState, now: float) -> bool:
+    """Whether no further attempt is worth beginning: the whole request has taken too long."""
+    assert exchange.pool is not None
+    return is_too_late(exchange, now) or now - exchange.started > exchange.pool.policy.timeouts.total_s
+
+
 def overrun(exchange: ExchangeState, now: float) -> Overrun | None:
     """The limit that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
     if exchange.pool is None or exchange.attempt is None:

@@ -178,7 +178,11 @@ policies = st.builds(
     ),
     max_concurrency=st.none() | st.integers(1, 99),
     timeouts=st.builds(Timeouts, connect_s=seconds, stall_s=seconds),
-    retries=st.builds(Retries, replay_safe=st.sampled_from(get_args(ReplaySafe))),
+    retries=st.builds(
+        Retries,
+        replay_safe=st.sampled_from(get_args(ReplaySafe)),
+        statuses=st.lists(st.sampled_from([429, 500, 503, 599]), max_size=3),
+    ),
     ejection=st.builds(Ejection, base_s=seconds),
     slow_start_s=seconds,
 )

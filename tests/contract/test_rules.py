@@ -50,6 +50,23 @@ def test_problems_are_json_pointers_and_the_valid_rest_is_kept() -> None:
     assert problems[0] == FieldProblem("/timeouts/idle_s", "must be from 0.001 to 86400 seconds, not -1")
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (404, "must be 429 or 500 to 599, not 404: remove it, any other answer is the client's"),
+        (430, "must be 429 or 500 to 599, not 430: remove it, any other answer is the client's"),
+        (600, "must be 429 or 500 to 599, not 600: remove it, any other answer is the client's"),
+        ("503", 'must be a whole number, not the text "503": remove the quotes'),
+        (503.5, "must be a whole number, not 503.5"),
+        (True, "must be a whole number, not true"),
+    ],
+)
+def test_only_answers_that_are_the_replicas_fault_can_be_retried(status: object, words: str) -> None:
+    kept, problems = check_policy({"retries": {"statuses": [429, status, 500, 599]}})
+    assert problems == [FieldProblem("/retries/statuses/1", words)]
+    assert kept == {"retries": {"statuses": [429, 500, 599]}}
+
+
 def test_a_strategy_is_checked_where_the_strategies_are_known() -> None:
     rules = StrategyRules(names=["round_robin"], build=lambda name, parameters: None)
     assert check_policy({"strategy": "round_robin"}, rules)[1] == []

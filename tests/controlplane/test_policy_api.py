@@ -142,6 +142,11 @@ def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> N
             "/retries/replay_safe",
             "must be one of auto, always, never",
         ),
+        (
+            {"retries": {"statuses": [503, 404]}},
+            "/retries/statuses/1",
+            "must be 429 or 500 to 599, not 404",
+        ),
     ],
 )
 def test_refused_and_explained(api: Api, llm: str, changes: Any, pointer: str, words: str) -> None:

@@ -57,6 +57,7 @@ function Surroundings({ policy }) {
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
+    <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
