@@ -23,24 +23,19 @@ import os
 import platform
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from routing.contract.client_keys import new_key
+from tests.benchmarks.processes import cpu_seconds, family, pin, running, two_cpus
 from tests.ports import free_ports
 
 ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
 BODY = '{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
 PATH = "/v1/chat/completions"
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 NGINX = """daemon off; worker_processes 1; pid {folder}/{name}.pid; error_log stderr crit;
 events {{ worker_connections 4096; }}
@@ -53,43 +48,6 @@ REPLICAS = "server {{ {listens} location / {{ return 200 '{answer}'; }} }}"
 PROXY = """upstream replicas {{ {servers} keepalive 128; keepalive_requests 100000000; }}
   server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://replicas; proxy_http_version 1.1;
   proxy_set_header Connection ""; }} }}"""
-
-
-@contextmanager
-def running(command: list[str], port: int, cpu: int | None) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, pinned to a CPU, from the moment its port answers; ended afterwards."""
-    process = subprocess.Popen(
-        command, stderr=subprocess.DEVNULL, preexec_fn=None if cpu is None else lambda: pin(cpu)
-    )
-    try:
-        until = time.monotonic() + 15
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > until:
-                    sys.exit(f"{command[0]} did not start: {' '.join(command)}")
-                time.sleep(0.05)
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(15)
-
-
-def pin(cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-
-
-def family(pid: int) -> list[int]:
-    """The process and all its descendants."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(member for child in children for member in family(int(child)))]
-
-
-def cpu_seconds(pids: list[int]) -> float:
-    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
-    return sum(int(field[11]) + int(field[12]) for field in fields) * TICK_S
 
 
 def drive(port: int, script: Path, seconds: int, connections: int, cpu: int | None) -> int:
@@ -153,8 +111,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[f
     *ports, nginx_port, our_port = free_ports(6)
     key = new_key() if options.key else ""
     replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, HEADS[options.heads], key)
-    cpus = sorted(os.sched_getaffinity(0))
-    proxy_cpu, other_cpu = (cpus[0], cpus[1]) if len(cpus) > 1 and not options.no_pin else (None, None)
+    proxy_cpu, other_cpu = (None, None) if options.no_pin else two_cpus()
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", "1", "--admin", "none"]
     rounds: dict[str, list[tuple[float, float]]] = {"nginx": [], "switchyard": []}
     with (

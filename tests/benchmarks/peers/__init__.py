@@ -1,0 +1,1 @@
+"""Other proxies and routers beside ours, in one run: see :mod:`tests.benchmarks.peers.__main__`."""

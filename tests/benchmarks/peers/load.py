@@ -1,0 +1,146 @@
+"""Three kinds of load: as much as goes (wrk), so many requests a second whatever comes back, and streams."""
+
+import asyncio
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import uvloop
+
+from tests.benchmarks.peers.setup import MODEL, PATH
+from tests.benchmarks.peers.stream_replica import TOKENS
+from tests.benchmarks.processes import pin
+
+BODY = f'{{"model":"{MODEL}","messages":[{{"role":"user","content":"Hello there"}}],"max_tokens":16}}'
+STREAMING = f'{BODY[:-1]},"stream":true}}'
+SENDERS = 32
+
+
+def as_much_as_goes(
+    port: int, folder: Path, key: str, seconds: float, connections: int, cpu: int | None
+) -> int:
+    """Answers within so many seconds, each connection asking again as soon as it was answered."""
+    script = folder / "post.lua"
+    script.write_text(
+        f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
+        f"wrk.headers['Authorization'] = 'Bearer {key}'\n"
+    )
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(script)]
+    said = subprocess.run(
+        [*command, f"http://127.0.0.1:{port}{PATH}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=None if cpu is None else lambda: pin(cpu),
+    ).stdout
+    if "Non-2xx" in said or "Socket errors" in said:
+        sys.exit(f"the proxy on port {port} answered with errors:\n{said}")
+    matched = re.search(r"(\d+) requests in", said)
+    assert matched is not None, said
+    return int(matched[1])
+
+
+def request(body: str, key: str) -> bytes:
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return (head + body).encode()
+
+
+def at_a_rate(port: int, key: str, rate: float, seconds: float) -> list[float]:
+    """Seconds that each request took, sent at its time whether or not those before were answered.
+
+    One that could not be sent in time, because all senders were waiting, counts from when it was due.
+    """
+    sent = request(BODY, key)
+    began = time.monotonic() + 0.1
+    took: list[list[float]] = [[] for _ in range(SENDERS)]
+
+    def send(number: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), 30) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for place in range(number, int(rate * seconds), SENDERS):
+                due = began + place / rate
+                wait = due - time.monotonic()
+                if wait > 0:
+                    time.sleep(wait)
+                    due = time.monotonic()
+                connection.sendall(sent)
+                read_answer(connection)
+                took[number].append(time.monotonic() - due)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(SENDERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [one for each in took for one in each]
+
+
+def read_answer(connection: socket.socket) -> None:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), head
+    lowered = head.lower()
+    if b"transfer-encoding: chunked" in lowered:
+        while not body.endswith(b"0\r\n\r\n"):
+            body += connection.recv(65536)
+        return
+    length = int(lowered.partition(b"content-length:")[2].split(b"\r\n")[0])
+    while len(body) < length:
+        body += connection.recv(65536)
+
+
+class StreamReader(asyncio.Protocol):
+    """Asks once; counts the events until the last one."""
+
+    def __init__(self, sent: bytes) -> None:
+        self.sent = sent
+        self.events = 0
+        self.tail = b""
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(self.sent)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        self.events += data.count(b'"choices"')
+        self.tail = (self.tail + data)[-64:]
+        if b"[DONE]" in self.tail and not self.done.done():
+            self.done.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(ConnectionError(f"the stream broke off after {self.events} events"))
+
+
+async def _streams(port: int, key: str, count: int) -> int:
+    loop, sent = asyncio.get_running_loop(), request(STREAMING, key)
+    made = [await loop.create_connection(lambda: StreamReader(sent), "127.0.0.1", port) for _ in range(count)]
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(reader.done for _, reader in made))
+    for transport, _ in made:
+        transport.close()
+    return sum(reader.events for _, reader in made)
+
+
+def streams(port: int, key: str, count: int) -> int:
+    """So many at a time; returns the events that arrived."""
+    events = uvloop.run(_streams(port, key, count))
+    if events < count * TOKENS:
+        sys.exit(f"the proxy on port {port} passed on {events} of {count * TOKENS} events")
+    return events
+
+
+def middle_and_late(seconds: list[float]) -> tuple[float, float]:
+    """Median and 99th percentile, in milliseconds."""
+    cut = statistics.quantiles(seconds, n=100)
+    return statistics.median(seconds) * 1000, cut[98] * 1000
