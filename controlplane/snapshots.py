@@ -66,6 +66,7 @@ def _snapshot(fleet: Fleet, epoch: int, replicas: list[ReplicaSpec]) -> FleetSna
         name=fleet.name,
         protocol=fleet.protocol,  # type: ignore[arg-type]  # the column's choices are the literal's
         aliases=list(fleet.aliases),
+        adapters=list(fleet.adapters),
         served_model=fleet.served_model,
         policy=with_defaults(fleet.policy, Policy),
         probe=with_defaults(fleet.probe, Probe),
@@ -103,16 +104,16 @@ def manifest() -> Manifest:
     """Three queries, five where there are client keys. A fleet's version in it is the one at the time; its
     snapshot may be newer already."""
     state = current_state()
-    fleets = list(
-        Fleet.objects.order_by("name").values_list("name", "table_version", "aliases", "is_default", "match")
-    )
+    columns = ("name", "table_version", "aliases", "adapters", "is_default", "match")
+    fleets = list(Fleet.objects.order_by("name").values_list(*columns))
     key_hashes = _key_hashes()
     return Manifest(
         epoch=state.epoch,
         version=state.manifest_version,
         fleets={name: version for name, version, *_ in fleets},
-        default=next((name for name, _, _, is_default, _ in fleets if is_default), None),
+        default=next((name for name, *_, is_default, _ in fleets if is_default), None),
         aliases={alias: name for name, _, aliases, *_ in fleets for alias in aliases},
+        adapters={adapter: name for name, _, _, adapters, *_ in fleets for adapter in adapters},
         matches={name: msgspec.convert(match, list[Match]) for name, *_, match in fleets if match},
         key_hashes=key_hashes,
         # Read anew: the first key, and its salt with it, may have come since.

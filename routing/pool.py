@@ -92,6 +92,8 @@ class Pool:
         self.served_model = snapshot.served_model
         self.renames = snapshot.protocol == "openai" and bool(snapshot.served_model or snapshot.aliases)
         """Whether a request's body may call the model by a name that the replicas do not know."""
+        self.adapters = frozenset(snapshot.adapters)
+        """Names of models that the replicas know besides."""
         self.policy: Policy = snapshot.policy
         self.version = Version(snapshot.epoch, snapshot.version)
         self.strategy = strategy

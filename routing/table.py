@@ -1,4 +1,4 @@
-"""What one worker routes from: snapshots become pools, names and aliases find them.
+"""What one worker routes from: snapshots become pools; names, aliases and adapters find them.
 
 ``(epoch, version)`` orders tables: older ones are ignored, invalid ones refused with words, and the
 last good one stays. Only a manifest removes fleets. Replicas whose uid and URL match keep their
@@ -42,7 +42,7 @@ class Table:
         return Version(self.manifest.epoch, self.manifest.version)
 
     def resolve(self, model: str) -> Pool | None:
-        """The fleet of this name or alias."""
+        """The fleet of this name, alias or adapter."""
         return self._by_name.get(model)
 
     def wanted(self) -> list[str]:
@@ -98,10 +98,11 @@ class Table:
         return pool is None or pool.version < (self.manifest.epoch, number)
 
     def _index(self) -> None:
-        """Names win over aliases, so that a new alias never hides a fleet."""
+        """Names win over aliases and adapters, so that a new one never hides a fleet."""
         fleets, manifest = self.fleets, self.manifest
         aliases = {alias: fleets[name] for alias, name in manifest.aliases.items() if name in fleets}
-        self._by_name = {**aliases, **fleets}
+        adapters = {name: fleets[fleet] for name, fleet in manifest.adapters.items() if fleet in fleets}
+        self._by_name = {**adapters, **aliases, **fleets}
         self.default = fleets.get(manifest.default) if manifest.default is not None else None
 
     def __repr__(self) -> str:
@@ -116,6 +117,9 @@ def check_manifest(manifest: Manifest) -> None:
     for alias, name in manifest.aliases.items():
         if name not in manifest.fleets:
             raise TableRefused(f"{words}: alias {alias!r} stands for {name!r}, which is not among its fleets")
+    for adapter, name in manifest.adapters.items():
+        if name not in manifest.fleets:
+            raise TableRefused(f"{words}: adapter {adapter!r} is of {name!r}, which is not among its fleets")
     for name in manifest.matches:
         if name not in manifest.fleets:
             raise TableRefused(f"{words}: hosts or paths lead to {name!r}, which is not among its fleets")

@@ -37,7 +37,7 @@ class FleetList(ApiView):
 
     @lists("list_fleets", "List fleets", serializers.Fleet, SEARCH)
     def get(self, request: Request) -> Response:
-        rows = Fleet.objects.filter(filters.search(request, "name", "aliases"))
+        rows = Fleet.objects.filter(filters.search(request, "name", "aliases", "adapters"))
         return self.paged(request, rows, represent.fleets)
 
     @creates(

@@ -35,6 +35,7 @@ def _fleet(row: Fleet, epoch: int, states: Mapping[str, int]) -> dict[str, Any]:
         "name": row.name,
         "protocol": row.protocol,
         "aliases": row.aliases,
+        "adapters": row.adapters,
         "match": [{"host": "", "path_prefix": "", **match} for match in row.match],
         "served_model": row.served_model,
         "default": row.is_default,

@@ -126,6 +126,9 @@ class Fleet(Row):
     name = serializers.CharField()
     protocol = serializers.ChoiceField(choices=PROTOCOLS)
     aliases = serializers.ListField(child=serializers.CharField())
+    adapters = serializers.ListField(
+        child=serializers.CharField(), help_text="LoRA adapters that the replicas serve besides."
+    )
     match = Match(many=True, help_text="Hosts and paths whose requests are its own.")
     served_model = serializers.CharField(allow_blank=True)
     default = serializers.BooleanField()

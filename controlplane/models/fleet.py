@@ -15,6 +15,7 @@ class Fleet(models.Model):
     name = models.CharField(max_length=63, unique=True, validators=[slug_validator])
     protocol = models.CharField(max_length=20, choices=Protocol.choices)
     aliases = models.JSONField(default=list, blank=True)
+    adapters = models.JSONField(default=list, blank=True)
     match = models.JSONField(default=list, blank=True)
     """Hosts and paths of its requests: what the operator set of each routing.contract.table.Match."""
     served_model = models.CharField(max_length=255, blank=True, default="")

@@ -26,13 +26,14 @@ _KEYS_ELSEWHERE = (
 
 def elsewhere(*, prune: bool = False) -> Elsewhere:
     """What a file must not collide with. With ``prune`` no fleet stays that it does not name."""
-    fleets = [] if prune else list(Fleet.objects.values_list("name", "aliases", "match"))
+    fleets = [] if prune else list(Fleet.objects.values_list("name", "aliases", "adapters", "match"))
     matches: dict[Match, str] = {}
-    for name, _, match in fleets:
+    for name, *_, match in fleets:
         matches |= dict.fromkeys(msgspec.convert(match, list[Match]), name)
     return Elsewhere(
         hardware=set(HardwareClass.objects.values_list("name", flat=True)),
-        aliases={name: aliases for name, aliases, _ in fleets},
+        aliases={name: aliases for name, aliases, *_ in fleets},
+        adapters={name: adapters for name, _, adapters, _ in fleets},
         matches=matches,
         refused={"client_keys": _KEYS_ELSEWHERE},
     )
@@ -87,6 +88,7 @@ def _fleet(write: Writing, entry: FleetEntry) -> list[str]:
     settings = {
         "protocol": entry.protocol,
         "aliases": entry.aliases,
+        "adapters": entry.adapters,
         "match": [without_defaults(match) for match in entry.match],
         "served_model": entry.served_model,
         "default": entry.default,
@@ -157,6 +159,7 @@ def _free_names(write: Writing, file: FleetFile) -> list[str]:
         matches = [without_defaults(match) for match in entry.match]
         kept = {
             "aliases": [alias for alias in fleet.aliases if alias in entry.aliases],
+            "adapters": [adapter for adapter in fleet.adapters if adapter in entry.adapters],
             "match": [match for match in fleet.match if match in matches],
         }
         lines += [f"fleet {fleet.name}: {line}" for line in fleets.put(write, fleet, kept)]
@@ -185,6 +188,7 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
         name=fleet.name,
         protocol=fleet.protocol,  # type: ignore[arg-type]  # the column's choices are the literal's
         aliases=list(fleet.aliases),
+        adapters=list(fleet.adapters),
         match=msgspec.convert(fleet.match, list[Match]),
         served_model=fleet.served_model,
         default=fleet.is_default,

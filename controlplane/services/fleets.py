@@ -16,7 +16,7 @@ from controlplane.services.writing import Writing, check_version, table_state, w
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file_rules import check_fleet
-from routing.contract.fleet_file_whole import taken_match
+from routing.contract.fleet_file_whole import OTHER_NAMES, taken_match
 from routing.contract.probe_rules import check_probe
 from routing.contract.table import Match
 
@@ -26,7 +26,14 @@ _NAME_STAYS = (
 )
 _COLUMNS = {"default": "is_default"}
 """Fields that the row calls otherwise."""
-_UNSET: Mapping[str, Any] = {"aliases": [], "match": [], "served_model": "", "default": False, "probe": {}}
+_UNSET: Mapping[str, Any] = {
+    "aliases": [],
+    "adapters": [],
+    "match": [],
+    "served_model": "",
+    "default": False,
+    "probe": {},
+}
 """What ``null`` in a change means: not set."""
 
 
@@ -80,6 +87,7 @@ def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
         name=kept["name"],
         protocol=kept["protocol"],
         aliases=kept.get("aliases", []),
+        adapters=kept.get("adapters", []),
         match=_stored_match(kept.get("match", [])),
         served_model=kept.get("served_model", ""),
         is_default=kept.get("default", False),
@@ -135,7 +143,7 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     if fields.get("is_default"):
         lines += _take_default(write, fleet.name)
     write.save_fleet(fleet, **fields)
-    if {"aliases", "match", "is_default"} & fields.keys():
+    if {"aliases", "adapters", "match", "is_default"} & fields.keys():
         write.manifest_changed()
     write.audit("fleets.update", fleet.name, before, after)
     text = f"{write.actor} changed fleet {fleet.name}: {'; '.join(lines)}"
@@ -165,6 +173,7 @@ def described(fleet: Fleet) -> dict[str, Any]:
     return {
         "protocol": fleet.protocol,
         "aliases": fleet.aliases,
+        "adapters": fleet.adapters,
         "match": fleet.match,
         "served_model": fleet.served_model,
         "default": fleet.is_default,
@@ -202,22 +211,27 @@ def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
 
 
 def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:
-    """A name or alias leads to one fleet only. Raises Invalid."""
+    """A name, alias or adapter leads to one fleet only. Raises Invalid."""
     taken: dict[str, str] = {}
     others = Fleet.objects.all() if fleet is None else Fleet.objects.exclude(pk=fleet.pk)
-    for other, aliases in others.values_list("name", "aliases"):
+    for other, *listed in others.values_list("name", *OTHER_NAMES):
         taken[other] = f"the name of fleet {other}"
-        taken.update(dict.fromkeys(aliases, f"an alias of fleet {other}"))
+        for names, word in zip(listed, OTHER_NAMES.values(), strict=True):
+            taken.update(dict.fromkeys(names, f"an {word} of fleet {other}"))
     problems = []
     name = fleet.name if fleet is not None else kept["name"]
     if name in taken and fleet is None:
         problems.append(FieldProblem("/name", f'the name "{name}" is already {taken[name]}: choose another'))
     taken[name] = "this fleet's own name"
-    for index, alias in enumerate(kept.get("aliases", [])):
-        if alias in taken:
-            message = f'the alias "{alias}" is already {taken[alias]}: choose another'
-            problems.append(FieldProblem(f"/aliases/{index}", message))
-        taken[alias] = "listed here"
+    for field, word in OTHER_NAMES.items():
+        if fleet is not None and field not in kept:
+            taken.update(dict.fromkeys(getattr(fleet, field), f"an {word} of this fleet"))
+    for field, word in OTHER_NAMES.items():
+        for index, other in enumerate(kept.get(field, [])):
+            if other in taken:
+                message = f'the {word} "{other}" is already {taken[other]}: choose another'
+                problems.append(FieldProblem(f"/{field}/{index}", message))
+            taken[other] = "listed here"
     refuse([*problems, *_match_problems(kept, name, others)])
 
 

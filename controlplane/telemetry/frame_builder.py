@@ -93,6 +93,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         name=row.name,
         protocol=row.protocol,
         aliases=row.aliases,
+        adapters=row.adapters,
         strategy=row.strategy,
         revision=row.revision,
         rps=numbers.rps,

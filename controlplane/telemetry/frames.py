@@ -74,6 +74,7 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     name: str
     protocol: str
     aliases: list[str]
+    adapters: list[str]
     strategy: str
     revision: int
     rps: float

@@ -31,6 +31,7 @@ class FleetRow:
     name: str
     protocol: str
     aliases: list[str]
+    adapters: list[str]
     strategy: str
     revision: int
     version: str
@@ -59,6 +60,7 @@ def read() -> Rows:
             name=fleet.name,
             protocol=fleet.protocol,
             aliases=list(fleet.aliases),
+            adapters=list(fleet.adapters),
             strategy=policy.strategy,
             revision=fleet.revision,
             version=f"{epoch}:{fleet.table_version}",

@@ -30,6 +30,7 @@ def compile_file(
         fleets={fleet.name: version for fleet in file.fleets},
         default=next((fleet.name for fleet in file.fleets if fleet.default), None),
         aliases={alias: fleet.name for fleet in file.fleets for alias in fleet.aliases},
+        adapters={adapter: fleet.name for fleet in file.fleets for adapter in fleet.adapters},
         matches={fleet.name: fleet.match for fleet in file.fleets if fleet.match},
     )
     return manifest, snapshots
@@ -43,6 +44,7 @@ def _snapshot(fleet: FleetEntry, weights: Mapping[str, float], epoch: int, versi
         name=fleet.name,
         protocol=fleet.protocol,
         aliases=fleet.aliases,
+        adapters=fleet.adapters,
         served_model=fleet.served_model,
         policy=fleet.policy,
         probe=fleet.probe,

@@ -135,6 +135,11 @@ FLEET = Section(
             item=Text(words="Alias.", check=_alias),
             plural="names",
         ),
+        "adapters": ListOf(
+            words="Names of LoRA adapters that the replicas serve besides; they reach them unchanged.",
+            item=Text(words="Name of an adapter.", check=_alias),
+            plural="names",
+        ),
         "served_model": Text(
             words="The model's name as the replicas know it, when it differs from the fleet's.",
             what="model name",

@@ -41,6 +41,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     protocol: Protocol
     aliases: list[str] = []
+    adapters: list[str] = []
     served_model: str = ""
     match: list[Match] = []
     """Normalised (:mod:`routing.contract.matches`)."""

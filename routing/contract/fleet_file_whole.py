@@ -1,4 +1,4 @@
-"""What must hold between the parts of a fleet file: names, aliases, hardware, the default fleet.
+"""What must hold between the parts of a fleet file: names, aliases, adapters, hardware, the default fleet.
 
 Looks at the file as it was written, so that these problems are reported together with those of single
 fields; whatever is not of the right type is passed over here, being reported there.
@@ -18,6 +18,9 @@ from routing.contract.table import Match
 _Part = tuple[str, Mapping[str, Any]]
 """(JSON pointer, group of fields)."""
 
+OTHER_NAMES = {"aliases": "alias", "adapters": "adapter"}
+"""Fields of a fleet that list names which clients may say instead of its own → the word for one of them."""
+
 
 class Elsewhere(NamedTuple):
     """What exists besides the file, in the control plane that it is to be applied to."""
@@ -26,18 +29,23 @@ class Elsewhere(NamedTuple):
     """Classes of hardware."""
     aliases: Mapping[str, Collection[str]] = {}
     """Fleet → its aliases. Fleets that the file names are passed over: they become what it says."""
+    adapters: Mapping[str, Collection[str]] = {}
+    """Fleet → its adapters; likewise."""
     matches: Mapping[Match, str] = {}
     """Match → the fleet that it leads to; likewise."""
     refused: Mapping[str, str] = {}
     """Top-level field that has no place there → why. Empty lists pass."""
 
     def taken_names(self, in_file: Collection[str]) -> dict[str, str]:
-        """Name or alias → whose it is: ``an alias of fleet x``."""
+        """Name, alias or adapter → whose it is: ``an alias of fleet x``."""
         taken: dict[str, str] = {}
         for fleet, aliases in self.aliases.items():
             if fleet not in in_file:
                 taken[fleet] = f"the name of fleet {fleet}"
                 taken |= dict.fromkeys(aliases, f"an alias of fleet {fleet}")
+        for fleet, adapters in self.adapters.items():
+            if fleet not in in_file:
+                taken |= dict.fromkeys(adapters, f"an adapter of fleet {fleet}")
         return taken
 
     def taken_matches(self, in_file: Collection[str]) -> dict[Match, str]:
@@ -64,7 +72,7 @@ def problems_of_the_whole(content: Any, strategies: StrategyRules | None, elsewh
     in_file = set(_texts(fleets, "name"))
     taken = elsewhere.taken_names(in_file)
     _free_names(fleets, taken, problems)
-    _unique_aliases(fleets, taken, problems)
+    _unique_other_names(fleets, taken, problems)
     _unique_matches(fleets, elsewhere.taken_matches(in_file), problems)
     _one_default(fleets, problems)
     for fleet in fleets:
@@ -107,18 +115,19 @@ def _free_names(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Pro
             problems.append(FieldProblem(f"{pointer}/name", message))
 
 
-def _unique_aliases(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
+def _unique_other_names(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
     taken = {**elsewhere, **{name: f"the name of fleet {name}" for name in _texts(fleets, "name")}}
     for pointer, fields in fleets:
-        aliases = fields.get("aliases")
-        for index, alias in enumerate(aliases if isinstance(aliases, list) else []):
-            if not isinstance(alias, str):
-                continue
-            if alias in taken:
-                message = f'the alias "{alias}" is already {taken[alias]}: choose another'
-                problems.append(FieldProblem(f"{pointer}/aliases/{index}", message))
-            else:
-                taken[alias] = f"an alias of fleet {fields.get('name')}"
+        for key, word in OTHER_NAMES.items():
+            names = fields.get(key)
+            for index, name in enumerate(names if isinstance(names, list) else []):
+                if not isinstance(name, str):
+                    continue
+                if name in taken:
+                    message = f'the {word} "{name}" is already {taken[name]}: choose another'
+                    problems.append(FieldProblem(f"{pointer}/{key}/{index}", message))
+                else:
+                    taken[name] = f"an {word} of fleet {fields.get('name')}"
 
 
 def _unique_matches(fleets: list[_Part], elsewhere: Mapping[Match, str], problems: Problems) -> None:

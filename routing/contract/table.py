@@ -66,6 +66,8 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     protocol: Protocol
     aliases: list[str] = []
+    adapters: list[str] = []
+    """Names that replicas know besides the model's own, as of LoRA adapters: they are never changed."""
     served_model: str = ""
     """The name replicas expect in the request when it differs from the fleet's; empty: the same."""
     policy: Policy = Policy()
@@ -99,6 +101,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     default: str | None = None
     """Fleet that takes requests which name none."""
     aliases: dict[str, str] = {}
+    adapters: dict[str, str] = {}
+    """Adapter → the fleet whose replicas serve it, under this very name."""
     matches: dict[str, list[Match]] = {}
     """Fleet name → requests that belong to it where nothing in the request names a fleet before them."""
     accelerators: list[AcceleratorSpec] = []

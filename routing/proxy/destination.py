@@ -92,9 +92,8 @@ def _unknown(name: str) -> Unroutable:
 
 
 def known_names(table: Table, may_use: Callable[[str], bool]) -> str:
-    """Names and aliases of the fleets that the caller may use, in words."""
-    fleets = {name for name in table.fleets if may_use(name)}
-    names = sorted({*fleets, *(alias for alias, name in table.manifest.aliases.items() if name in fleets)})
+    """Names, aliases and adapters of the fleets that the caller may use, in words."""
+    names = _names_of(table, {name for name in table.fleets if may_use(name)})
     if not names:
         return "no fleet is known yet"
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -102,7 +101,12 @@ def known_names(table: Table, may_use: Callable[[str], bool]) -> str:
 
 
 def openai_names(table: Table) -> list[str]:
-    """Names and aliases of all fleets that speak the OpenAI protocol."""
-    names = {name for name, pool in table.fleets.items() if pool.protocol == "openai"}
-    aliases = {alias for alias, name in table.manifest.aliases.items() if name in names}
-    return sorted(names | aliases)
+    """Names, aliases and adapters of all fleets that speak the OpenAI protocol."""
+    return _names_of(table, {name for name, pool in table.fleets.items() if pool.protocol == "openai"})
+
+
+def _names_of(table: Table, fleets: set[str]) -> list[str]:
+    """What clients may call these fleets, and their adapters."""
+    manifest = table.manifest
+    others = (*manifest.aliases.items(), *manifest.adapters.items())
+    return sorted(fleets | {name for name, fleet in others if fleet in fleets})

@@ -52,7 +52,7 @@ def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, b
     assert pool is not None
     if plan.v2:
         model = pool.served_model or pool.name
-        if model != plan.name:
+        if model != plan.name and plan.name not in pool.adapters:
             target = open_inference.with_model(target, model)
     if exchange.upload is not None:
         if head.chunked:

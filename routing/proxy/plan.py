@@ -25,7 +25,7 @@ class Plan:
     def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self.kind = DEFAULT
         self.name = ""
-        """Of a fleet or alias, where the kind is ``NAMED``."""
+        """Of a fleet, alias or adapter, where the kind is ``NAMED``."""
         self.v2 = False
         """Whether the path holds the model's name, which is replaced by the one that replicas expect."""
         self.target = head.target

@@ -41,7 +41,12 @@ def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) ->
         return None
     model, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, body, complete)
     # Any other name than the fleet's own stays: the caller means a model that the replicas know besides.
-    if model and model != (pool.served_model or pool.name) and exchange.proxy.table.resolve(model) is pool:
+    if (
+        model
+        and model != (pool.served_model or pool.name)
+        and exchange.proxy.table.resolve(model) is pool
+        and model not in pool.adapters
+    ):
         exchange.body_bytes = openai.with_model(body, pool.served_model or pool.name)
     return pool
 
@@ -58,7 +63,7 @@ def by_body(exchange: ExchangeState) -> Pool:
     model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
     pool = table.resolve(model) or find_unnamed(table, model)
     expected = pool.served_model or pool.name
-    if model != expected and model and body[:1] == b"{":
+    if model != expected and model and body[:1] == b"{" and model not in pool.adapters:
         exchange.body_bytes = openai.with_model(body, expected)
     return pool
 

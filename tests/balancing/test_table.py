@@ -31,8 +31,14 @@ def test_a_fleet_is_found_by_name_and_alias(table):
     assert table.resolve("unknown") is None
 
 
-def test_an_alias_never_hides_a_fleet(table, make_snapshot):
-    table.apply_manifest(listing("digits", "chat", version=2, aliases={"chat": "digits"}))
+def test_a_fleet_is_found_by_an_adapter(table):
+    table.apply_manifest(listing("digits", version=2, adapters={"sql": "digits", "late": "digits"}))
+    assert table.resolve("sql") is table.fleets["digits"]
+
+
+@pytest.mark.parametrize("what", ["aliases", "adapters"])
+def test_another_name_never_hides_a_fleet(table, make_snapshot, what):
+    table.apply_manifest(listing("digits", "chat", version=2, **{what: {"chat": "digits"}}))
     other = msgspec.structs.replace(make_snapshot(1), name="chat")
     table.apply_snapshot(other)
     assert table.resolve("chat") is table.fleets["chat"]
@@ -114,6 +120,7 @@ def test_what_cannot_be_routed_from_is_refused_and_the_last_good_one_kept(
     [
         ({"default": "nobody"}, "default fleet 'nobody' is not among its fleets"),
         ({"aliases": {"chat": "nobody"}}, "alias 'chat' stands for 'nobody'"),
+        ({"adapters": {"sql": "nobody"}}, "adapter 'sql' is of 'nobody'"),
         ({"matches": {"nobody": [Match(host="a.test")]}}, "hosts or paths lead to 'nobody'"),
     ],
 )

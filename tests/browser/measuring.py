@@ -147,6 +147,7 @@ class Measuring:
             name=snapshot.name,
             protocol=snapshot.protocol,
             aliases=snapshot.aliases,
+            adapters=snapshot.adapters,
             strategy=snapshot.policy.strategy,
             revision=snapshot.revision,
             rps=point.rps,

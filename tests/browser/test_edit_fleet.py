@@ -25,6 +25,10 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     expect(form.get_by_label("Aliases")).to_be_focused()
     form.get_by_label("Aliases").fill(f"first-{name}, second-{name}")
     form.get_by_label("Served model").fill("org/Model-8B")
+    form.get_by_label("LoRA adapters").fill(f"sql-{name}, first-{name}")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_contain_text("Entry 2: ")
+    form.get_by_label("LoRA adapters").fill(f"sql-{name}, code-{name}")
     form.get_by_label("Hosts and paths").fill(f"{name}.example:80/v1")
     page.keyboard.press("Enter")
     expect(form.get_by_role("alert")).to_contain_text("has a port: requests are matched by name alone")
@@ -42,7 +46,9 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     expect(form.get_by_role("status").last).to_contain_text("saved")
     expect(page.locator("[data-aliases]")).to_have_text(f"first-{name}, second-{name}")
     kept = site.api("GET", f"/fleets/{name}")
+    expect(page.locator("[data-adapters]")).to_have_text(f"sql-{name}, code-{name}")
     assert kept["aliases"] == [f"first-{name}", f"second-{name}"]
+    assert kept["adapters"] == [f"sql-{name}", f"code-{name}"]
     assert kept["match"] == [
         {"host": f"{name}.example", "path_prefix": "/v1"},
         {"host": "", "path_prefix": f"/{name}"},

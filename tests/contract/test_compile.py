@@ -22,6 +22,7 @@ fleets:
   - name: llm
     protocol: openai
     aliases: [chat]
+    adapters: [sql]
     match: [{host: LLM.corp.example, path_prefix: /v1/}, {host: "*.corp.example"}]
     served_model: org/Model
     default: true
@@ -43,6 +44,7 @@ def test_the_manifest_says_how_requests_find_their_fleet() -> None:
         fleets={"llm": 9, "digits": 9},
         default="llm",
         aliases={"chat": "llm"},
+        adapters={"sql": "llm"},
         matches={"llm": [Match(host="llm.corp.example", path_prefix="/v1"), Match(host="*.corp.example")]},
     )
 
@@ -50,6 +52,7 @@ def test_the_manifest_says_how_requests_find_their_fleet() -> None:
 def test_snapshots_carry_policy_and_resolved_weights() -> None:
     _, (llm, digits) = compile_file(FILE, epoch=3, version=9)
     assert (llm.epoch, llm.version, llm.name, llm.served_model) == (3, 9, "llm", "org/Model")
+    assert (llm.aliases, llm.adapters, digits.adapters) == (["chat"], ["sql"], [])
     assert llm.policy == Policy(strategy="round_robin", max_concurrency=8)
     assert [replica.weight for replica in llm.replicas] == [4.0, 0.5, 1.0]
     assert [replica.max_concurrency for replica in llm.replicas] == [None, 2, None]

@@ -30,6 +30,7 @@ hardware:
 fleets:
   - name: llama-3-8b
     aliases: [chat]
+    adapters: [sql-lora, "org/Support LoRA"]
     served_model: meta-llama/Llama-3.1-8B-Instruct
     protocol: openai
     default: true
@@ -56,6 +57,7 @@ def test_every_field_is_read() -> None:
                 name="llama-3-8b",
                 protocol="openai",
                 aliases=["chat"],
+                adapters=["sql-lora", "org/Support LoRA"],
                 served_model="meta-llama/Llama-3.1-8B-Instruct",
                 default=True,
                 policy=Policy(
@@ -147,6 +149,7 @@ fleets:
 - name: llama-3-8b
   protocol: openai
   aliases: [chat]
+  adapters: [sql-lora, org/Support LoRA]
   served_model: meta-llama/Llama-3.1-8B-Instruct
   default: true
   policy:
@@ -214,6 +217,7 @@ def files(draw: st.DrawFn) -> FleetFile:
                 name=st.just(name),
                 protocol=st.sampled_from(get_args(Protocol)),
                 aliases=st.just([f"{name} {draw(aliases)}"]) | st.just([]),
+                adapters=st.just([f"{name}: {draw(aliases)}"]) | st.just([]),
                 served_model=st.just("") | aliases,
                 default=st.just(name == names[0] and draw(st.booleans())),
                 policy=policies,

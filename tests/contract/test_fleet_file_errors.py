@@ -145,6 +145,19 @@ CASES = {
             '7:23 fleets[1].aliases[1]: the alias "chat" is already an alias of fleet digits: choose another',
         ],
     ),
+    "an adapter that is a name, an alias or an adapter already": (
+        FLEET + "    aliases: [chat]\n    adapters: [sql, chat, digits]\n"
+        "  - name: llm\n    protocol: openai\n    aliases: [sql]\n    adapters: [x, x]\n",
+        [
+            '5:21 fleets[0].adapters[1]: the adapter "chat" is already an alias of fleet digits: '
+            "choose another",
+            '5:27 fleets[0].adapters[2]: the adapter "digits" is already the name of fleet digits: '
+            "choose another",
+            '8:15 fleets[1].aliases[0]: the alias "sql" is already an adapter of fleet digits: '
+            "choose another",
+            '9:19 fleets[1].adapters[1]: the adapter "x" is already an adapter of fleet llm: choose another',
+        ],
+    ),
     "an empty alias": (FLEET + "    aliases: ['']\n", ["4:15 fleets[0].aliases[0]: must not be empty"]),
     "matches that lead to two fleets, or are listed twice": (
         FLEET

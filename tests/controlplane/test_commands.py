@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
-from controlplane.services import tokens
+from controlplane.services import fleet_files, tokens
 from routing.contract import redis_keys
 from routing.contract.table import Match, decode_manifest, decode_snapshot
 from tests.controlplane.conftest import Api
@@ -133,6 +133,33 @@ def test_an_alias_moves_from_one_fleet_to_another(apply: Any, redis_client: Any)
     apply(moved)
     manifest = decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body"))
     assert manifest.aliases == {"chat": "digits"}
+
+
+def test_an_adapter_moves_from_one_fleet_to_another_and_may_become_an_alias(
+    apply: Any, redis_client: Any
+) -> None:
+    first = FILE.replace("aliases: [chat]", "aliases: [chat]\n    adapters: [sql, code]")
+    apply(first)
+    moved = FILE.replace("aliases: [chat]", "aliases: [sql]").replace(
+        "    served_model: mnist", "    served_model: mnist\n    adapters: [code, chat]"
+    )
+    apply(moved)
+    manifest = decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body"))
+    assert (manifest.aliases, manifest.adapters) == ({"sql": "llm"}, {"code": "digits", "chat": "digits"})
+    assert apply(moved) == ["Nothing to change."]
+    dumped = fleet_files.read()
+    assert {fleet.name: fleet.adapters for fleet in dumped.fleets} == {"digits": ["code", "chat"], "llm": []}
+    apply(first)
+    assert {fleet.name: fleet.adapters for fleet in Fleet.objects.all()} == {
+        "digits": [],
+        "llm": ["sql", "code"],
+    }
+
+
+def test_an_adapter_of_a_fleet_that_stays_is_refused(apply: Any, make_fleet: Any) -> None:
+    make_fleet("other", adapters=["chat"])
+    with pytest.raises(CommandError, match=r"line \d+, column \d+.*already an adapter of fleet other"):
+        apply(FILE)
 
 
 def test_hosts_and_paths_are_part_of_a_file(apply: Any, redis_client: Any) -> None:

@@ -47,6 +47,12 @@ def test_create_with_replicas(api: Api, redis_client: Any) -> None:
         ({"aliases": ["x", "x"]}, "/aliases/1", "already listed here"),
         ({"aliases": ["taken"]}, "/aliases/0", "already an alias of fleet other"),
         ({"aliases": ["other"]}, "/aliases/0", "already the name of fleet other"),
+        ({"adapters": "sql"}, "/adapters", "must be a list"),
+        ({"adapters": ["chat"]}, "/adapters/0", "already listed here"),
+        ({"adapters": ["llm"]}, "/adapters/0", "already this fleet's own name"),
+        ({"adapters": ["taken"]}, "/adapters/0", "already an alias of fleet other"),
+        ({"adapters": ["lora"]}, "/adapters/0", "already an adapter of fleet other"),
+        ({"aliases": ["lora"]}, "/aliases/0", "already an adapter of fleet other"),
         ({"name": "taken"}, "/name", "already an alias of fleet other"),
         ({"protocoll": "openai"}, "/protocoll", 'did you mean "protocol"?'),
         ({"match": [{"host": "x:80"}]}, "/match/0/host", "leave it out"),
@@ -64,7 +70,7 @@ def test_create_with_replicas(api: Api, redis_client: Any) -> None:
 def test_refused_and_explained(
     api: Api, make_fleet: Callable[..., str], change: Any, pointer: str, words: str
 ) -> None:
-    make_fleet("other", aliases=["taken"], match=[{"host": "taken.test"}])
+    make_fleet("other", aliases=["taken"], adapters=["lora"], match=[{"host": "taken.test"}])
     api.post("/hardware-classes", {"name": "h100"})
     answer = api.post("/fleets", {**LLM, **change})
     assert answer.status_code == 400, answer.content
@@ -117,6 +123,26 @@ def test_change_aliases_and_probe(api: Api, llm: str, redis_client: Any) -> None
     assert body["probe"] | {"preset": "llama.cpp", "period_s": 5.0} == body["probe"]
     assert manifest(redis_client).aliases == {"chat": "llm", "talk": "llm"}
     assert body["revision"] == 1
+
+
+def test_adapters(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm", {"adapters": ["sql", "org/Support"]}).json()
+    assert (body["adapters"], body["changed"]) == (
+        ["sql", "org/Support"],
+        ["adapters: none → sql, org/Support"],
+    )
+    assert manifest(redis_client).adapters == {"sql": "llm", "org/Support": "llm"}
+    kept = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert kept.adapters == ["sql", "org/Support"]
+    # Each of the two lists is looked at beside the other, whichever is changed.
+    for change in ({"adapters": ["chat"]}, {"aliases": ["sql"]}):
+        (error,) = api.patch("/fleets/llm", change).json()["errors"]
+        assert error["detail"].endswith("of this fleet: choose another")
+    both = {"aliases": ["sql"], "adapters": ["chat"]}
+    assert api.patch("/fleets/llm", both).json()["aliases"] == ["sql"]
+    assert [row["name"] for row in api.get("/fleets?search=chat").json()["results"]] == ["llm"]
+    assert api.patch("/fleets/llm", {"adapters": None}).json()["adapters"] == []
+    assert manifest(redis_client).adapters == {}
 
 
 def test_hosts_and_paths(api: Api, llm: str, redis_client: Any) -> None:

@@ -49,6 +49,7 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         name="llm",
         protocol="openai",
         aliases=[],
+        adapters=[],
         strategy="round_robin",
         revision=1,
         rps=1.0,

@@ -24,7 +24,13 @@ def write() -> None:
 
     anna = User.objects.create_user("anna", password="a long enough password", is_staff=True)
     rows = [{"name": "a", "url": "http://127.0.0.1:9"}, {"name": "b", "url": "http://127.0.0.1:10"}]
-    fleet = {"name": "llm", "protocol": "openai", "aliases": ["chat"], "match": [{"host": "llm.example.com"}]}
+    fleet = {
+        "name": "llm",
+        "protocol": "openai",
+        "aliases": ["chat"],
+        "adapters": ["sql"],
+        "match": [{"host": "llm.example.com"}],
+    }
     fleets.create({**fleet, "replicas": rows}, "anna")
     fleets.create({"name": "gone", "protocol": "generic", "replicas": rows}, "anna")
     policies.change("llm", {"strategy": "round_robin", "parameters": {}}, "anna")

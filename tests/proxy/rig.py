@@ -317,6 +317,7 @@ class Rig:
         policy: Policy | None = None,
         served_model: str = "",
         aliases: tuple[str, ...] = (),
+        adapters: tuple[str, ...] = (),
         default: bool = True,
         match: tuple[Match, ...] = (),
         draining: tuple[Replica, ...] = (),
@@ -334,6 +335,7 @@ class Rig:
                 version=self._version,
                 fleets=fleets,
                 aliases=names,
+                adapters={**old.adapters, **dict.fromkeys(adapters, name)},
                 matches={fleet: listed for fleet, listed in matches.items() if listed},
                 default=chosen,
             )
@@ -348,6 +350,7 @@ class Rig:
                 policy=policy or Policy(strategy="round_robin", slow_start_s=0),
                 served_model=served_model,
                 aliases=list(aliases),
+                adapters=list(adapters),
                 replicas=[
                     ReplicaSpec(
                         uid=f"{name}-{r.name}",

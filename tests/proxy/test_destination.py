@@ -62,6 +62,53 @@ async def test_alias_in_the_body(rig: Rig) -> None:
     assert some.tiny.requests[0].body == expected
 
 
+async def test_an_adapters_name_reaches_its_replicas_as_it_was_written(rig: Rig) -> None:
+    """However the fleet is found; beside it names and aliases are put right as ever."""
+    some = await fleets(rig)
+    names = {"aliases": ("chat",), "adapters": ("sql", "org/Support LoRA")}
+    rig.fleet(some.tiny, name="tiny", protocol="openai", served_model="org/Tiny", **names)
+    client = await rig.client()
+    body = b'{ "model": "org/Support LoRA","messages":[]}'
+    field = b"X-Switchyard-Fleet: tiny\r\n"
+    for each in (
+        request(b"POST /v1/chat/completions", body),
+        request(b"POST /fleets/tiny/v1/chat/completions", body),
+        request(b"POST /fleets/sql/v1/chat/completions", body),
+        request(b"POST /v1/chat/completions", body, field),
+    ):
+        assert said_by(await client.ask(each)) == b"t1"
+        assert some.tiny.requests[-1].body == body
+    for model in (b"chat", b"tiny"):
+        await client.ask(request(b"POST /v1/completions", b'{"model":"%b"}' % model))
+        assert some.tiny.requests[-1].body == b'{"model":"org/Tiny"}'
+    await client.ask(request(b"POST /v2/models/sql/infer", b"{}"))
+    assert some.tiny.requests[-1].line == b"POST /v2/models/sql/infer HTTP/1.1"
+    await client.ask(request(b"POST /v2/models/chat/infer", b"{}"))
+    assert some.tiny.requests[-1].line == b"POST /v2/models/org%2FTiny/infer HTTP/1.1"
+    listed = json.loads((await client.ask(request(b"GET /v1/models"))).body)["data"]
+    assert [model["id"] for model in listed] == [
+        "big",
+        "chat",
+        "org/Support LoRA",
+        "small model",
+        "sql",
+        "tiny",
+    ]
+    assert (await client.ask(request(b"GET /v1/models/org%2FSupport%20LoRA"))).status == 200
+    unknown = await client.ask(chat("nope"))
+    assert b"org/Support LoRA, small model, sql" in unknown.body
+
+
+async def test_an_adapter_that_is_taken_away_is_unknown(rig: Rig) -> None:
+    replica = await rig.replica("t1")
+    rig.fleet(replica, name="tiny", protocol="openai", adapters=("sql",))
+    client = await rig.client()
+    assert said_by(await client.ask(chat("sql"))) == b"t1"
+    manifest = rig.table.manifest
+    rig.table.apply_manifest(replace(manifest, version=manifest.version + 1, adapters={}))
+    assert (await client.ask(chat("sql"))).status == 404
+
+
 async def test_chunked_body_is_sent_with_its_length(rig: Rig) -> None:
     some = await fleets(rig)
     client = await rig.client()

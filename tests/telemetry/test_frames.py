@@ -126,7 +126,7 @@ def test_durations_read_at_a_glance(seconds: float, text: str) -> None:
 
 
 def fleet_row(*replicas: ReplicaRow, name: str = "digits", version: str = "1:7") -> FleetRow:
-    return FleetRow(1, name, "open-inference", ["d"], "round_robin", 3, version, list(replicas))
+    return FleetRow(1, name, "open-inference", ["d"], [], "round_robin", 3, version, list(replicas))
 
 
 def frames_of(rows: Rows, *second: object) -> Frames:

@@ -9,7 +9,7 @@
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
  *   seconds_per_work: number | null}} ReplicaLive
  *
- * @typedef {{name: string, protocol: string, aliases: string[], strategy: string, revision: number, rps: number,
+ * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
  *   capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
  *

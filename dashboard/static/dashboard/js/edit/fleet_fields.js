@@ -21,9 +21,9 @@ function presets() {
 }
 
 /** A fleet's values as text. @param {any} fleet as the API answers it, or `{}` @returns {import("./draft.js").Values} */
-export function valuesOf({ protocol = "openai", aliases = [], served_model = "", match = [], default: standard = false, probe = {} }) {
+export function valuesOf({ protocol = "openai", aliases = [], adapters = [], served_model = "", match = [], default: standard = false, probe = {} }) {
   const chosen = probe.preset && (probe.preset !== "http" || probe.path);
-  return { protocol, aliases: aliases.join(", "), served_model, match: match.map(written).join(", "), default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "" };
+  return { protocol, aliases: aliases.join(", "), adapters: adapters.join(", "), served_model, match: match.map(written).join(", "), default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "" };
 }
 
 /**
@@ -36,6 +36,7 @@ export function bodyOf(draft, all) {
   const wanted = (/** @type {string} */ name) => (all ? draft.values[name] : draft.touched(name));
   if (wanted("protocol")) body.protocol = draft.values.protocol;
   if (wanted("aliases")) body.aliases = listed(draft.text("aliases"));
+  if (wanted("adapters")) body.adapters = listed(draft.text("adapters"));
   if (wanted("served_model")) body.served_model = draft.text("served_model");
   if (wanted("match")) body.match = listed(draft.text("match")).map(matchOf);
   if (wanted("default")) body.default = draft.values.default;
@@ -78,6 +79,7 @@ export function FleetFields({ draft }) {
   return html`<${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What clients speak." />
     <${TextEntry} draft=${draft} name="aliases" label="Aliases" placeholder="chat, gpt-large" help="Other names that clients may say; commas between them." />
     <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the fleet is called" help="The model's name as the replicas know it, where it differs." />
+    <${TextEntry} draft=${draft} name="adapters" label="LoRA adapters" placeholder="sql-lora, support-lora" help="Names that the replicas serve besides; they reach them unchanged." />
     <${TextEntry} draft=${draft} name="match" label="Hosts and paths" placeholder="llm.corp.example/v1, /chat" help="Lead here requests that do not name their fleet; commas between them." />
     <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "as the protocol says"], ...choices.map(([name]) => [name, name])]}
       help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any answer below 500."} />

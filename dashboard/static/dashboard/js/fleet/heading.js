@@ -1,6 +1,8 @@
 /** What the header says of the fleet. The server wrote it; it follows what is saved here and what others save. */
 import { protocolWords } from "../edit/fleet_fields.js";
 
+/** @typedef {{protocol: string, aliases: string[], adapters: string[]}} Names */
+
 export class Heading {
   /** Of the newest frame; one that says the same as the one before may be older than what was just saved. */
   #framed = "";
@@ -10,7 +12,7 @@ export class Heading {
     this.protocol = protocol;
   }
 
-  /** @param {{protocol: string, aliases: string[], default: boolean}} fleet as the API answers it */
+  /** @param {Names & {default: boolean}} fleet as the API answers it */
   saved(fleet) {
     this.#say(fleet);
     const mark = tag("default");
@@ -18,23 +20,29 @@ export class Heading {
   }
 
   /** @param {import("../frames.js").FleetSummary} summary */
-  frame({ protocol, aliases }) {
-    const framed = JSON.stringify([protocol, aliases]);
+  frame({ protocol, aliases, adapters }) {
+    const framed = JSON.stringify([protocol, aliases, adapters]);
     if (framed === this.#framed) return;
     this.#framed = framed;
-    this.#say({ protocol, aliases });
+    this.#say({ protocol, aliases, adapters });
   }
 
-  /** @param {{protocol: string, aliases: string[]}} fleet */
-  #say({ protocol, aliases }) {
+  /** @param {Names} fleet */
+  #say({ protocol, aliases, adapters }) {
     this.protocol = protocol;
     const spoken = tag("spoken");
     if (spoken) spoken.textContent = protocolWords(protocol);
-    const names = tag("aliases");
-    if (!names) return;
-    names.textContent = aliases.join(", ");
-    names.hidden = !aliases.length;
+    list("aliases", aliases);
+    list("adapters", adapters);
   }
+}
+
+/** @param {string} name @param {string[]} words */
+function list(name, words) {
+  const element = tag(name);
+  if (!element) return;
+  element.textContent = words.join(", ");
+  element.hidden = !words.length;
 }
 
 /** @param {string} name @returns {HTMLElement | null} */

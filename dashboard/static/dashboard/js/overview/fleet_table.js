@@ -18,7 +18,7 @@ const PROTOCOLS = /** @type {Record<string, string>} */ ({ openai: "OpenAI", "op
 
 /** @param {FleetSummary[]} fleets @param {string} words */
 export function foundFleets(fleets, words) {
-  return fleets.filter((fleet) => matches(words, [fleet.name, ...fleet.aliases, PROTOCOLS[fleet.protocol] ?? "", fleet.strategy]));
+  return fleets.filter((fleet) => matches(words, [fleet.name, ...fleet.aliases, ...fleet.adapters, PROTOCOLS[fleet.protocol] ?? "", fleet.strategy]));
 }
 
 /** @param {{model: import("./model.js").OverviewModel, fleets: FleetSummary[], search: string}} props */
