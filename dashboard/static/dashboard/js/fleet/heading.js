@@ -32,17 +32,18 @@ export class Heading {
     this.protocol = protocol;
     const spoken = tag("spoken");
     if (spoken) spoken.textContent = protocolWords(protocol);
-    list("aliases", aliases);
-    list("adapters", adapters);
+    list("aliases", "Clients may also say", aliases);
+    list("adapters", "LoRA adapters that clients may say:", adapters);
   }
 }
 
-/** @param {string} name @param {string[]} words */
-function list(name, words) {
+/** Where there is no room for all of them, the title says them. @param {string} name @param {string} what @param {string[]} names */
+function list(name, what, names) {
   const element = tag(name);
   if (!element) return;
-  element.textContent = words.join(", ");
-  element.hidden = !words.length;
+  element.textContent = names.join(", ");
+  element.title = `${what} ${element.textContent}`;
+  element.hidden = !names.length;
 }
 
 /** @param {string} name @returns {HTMLElement | null} */
