@@ -5,7 +5,7 @@
 Those peers take part that are installed; the others are named with the command that brings them. Each proxy
 has one CPU to itself, one after another within each round, so that a machine whose speed drifts drifts for
 all; load and replicas share another CPU. Behind each are the same four replicas: for whole answers an nginx
-that answers from memory, for streams a server that sends 50 events 20 ms apart. Ours runs with all its guards,
+that answers from memory, for streams a server that sends 50 events 20 ms apart. Ours runs with all guards,
 with metrics, and asks for a client key.
 
 - CPU: the proxy's own user and system time (/proc), divided by the answers that wrk counted, 64 connections.
