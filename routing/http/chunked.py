@@ -25,6 +25,10 @@ _SIZE_LINE = re.compile(
     + _QUOTED
     + rb"))?+)*+\Z"
 )
+_known_sizes: dict[bytes, int] = {}
+"""Size lines read before, never of a last chunk. Servers that stream write each event as one chunk and in one
+segment: with its size looked up, nothing of it needs to be read but its two line ends."""
+_MOST_KNOWN = 4096
 _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
 
 
@@ -51,6 +55,11 @@ class ChunkedDecoder:
 
     def feed(self, data: bytes) -> bytes:
         """Payload bytes in ``data``, maybe none. Raises :class:`BadChunk`."""
+        if self._state == _SIZE and not self._line:
+            start = data.find(b"\r\n", 0, 18) + 2
+            size = _known_sizes.get(data[: start - 2])
+            if size is not None and len(data) == start + size + 2 and data.endswith(b"\r\n"):
+                return data[start:-2]
         pieces = []
         position = 0
         length = len(data)
@@ -102,8 +111,10 @@ class ChunkedDecoder:
             matched = _SIZE_LINE.match(line)
             if matched is None:
                 raise BadChunk("a chunk does not begin with a hexadecimal size")
-            self._remaining = int(matched[1], 16)
-            self._state = _DATA if self._remaining else _TRAILERS
+            self._remaining = size = int(matched[1], 16)
+            self._state = _DATA if size else _TRAILERS
+            if size and len(_known_sizes) < _MOST_KNOWN:
+                _known_sizes[line] = size
         elif not line:
             self._state = _DONE
         else:

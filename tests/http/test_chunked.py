@@ -88,3 +88,13 @@ def test_frame(length: int) -> None:
 def test_refused(data: bytes) -> None:
     assert outcome([data]) == "refused"
     assert outcome([data[at : at + 1] for at in range(len(data))]) == "refused"
+
+
+@pytest.mark.parametrize(
+    "data", [b"7\r\nmore ofXX", b"7\r\nmore of\r", b"7\r\nmore o\r\n", b"7\nmore of\r\n\r\n"]
+)
+def test_a_size_that_was_read_before_says_no_more_than_the_first_time(data: bytes) -> None:
+    """A whole chunk in one piece is known by its size line; whatever is not one is read like any other."""
+    decoder = ChunkedDecoder()
+    assert [decoder.feed(frame(piece)) for piece in (b"more of", b"the sam")] == [b"more of", b"the sam"]
+    assert outcome([b"7\r\nmore of\r\n", data]) == outcome([b"7\r\nmore of\r\n" + data])
