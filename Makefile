@@ -11,7 +11,7 @@ help:
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
 	@echo "make test      lint, types, import contracts, migrations check, every test"
 	@echo "make lint      the checks without the tests"
-	@echo "make bench     what a pick, a proxied request and a stream cost, beside other proxies that are installed"
+	@echo "make bench     what a pick, a request and a stream cost, beside other proxies; how leaving is heard of"
 	@echo "make pictures  pictures of every page, light and dark, from a stack under load (needs Chromium)"
 	@echo "make password  set the administrator's password anew"
 	@echo "make reset     empty the data folder (var/)"
@@ -33,6 +33,7 @@ bench: python
 	@$(RUN) run --dev -m tests.benchmarks.picking
 	@$(RUN) run --dev -m tests.benchmarks.proxy_cpu
 	@$(RUN) run --dev -m tests.benchmarks.peers
+	@$(RUN) run --dev -m tests.benchmarks.leaving --times 8
 
 pictures: python
 	@$(RUN) run --dev -m tests.system.screenshots docs/images

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from time import monotonic
 
+from routing.http.cutting import cut
 from routing.http.errors import RequestRefused
 from routing.http.lingering import Lingering
 from routing.http.partial_head import PartialHead
@@ -135,14 +136,14 @@ class ClientLife(asyncio.Protocol):
     def _check_idle(self, now: float) -> None:
         if self._lingering is not None:
             if self._lingering.is_over(now):
-                self.transport.abort()
+                cut(self.transport)
             return
         limit = self._idle_limit_s if self._partial is None else self._limits.head_timeout_s
         self.deadline = self._since + limit
         if now < self.deadline:
             return
         if self._ending or self.transport.get_write_buffer_size():
-            self.transport.abort()
+            cut(self.transport)
         elif self._partial is not None:
             error = RequestRefused(408, "head_timeout", "the request head was not complete in time")
             self._refuse(error, self._partial.beginning)
@@ -189,4 +190,4 @@ class ClientLife(asyncio.Protocol):
         else:
             self.exchange = None
             exchange.client_gone()
-            self.transport.abort()
+            cut(self.transport)

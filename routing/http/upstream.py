@@ -19,6 +19,7 @@ from typing import Protocol
 
 from routing.http.chunked import ChunkedDecoder
 from routing.http.consumer import Consumer
+from routing.http.cutting import cut, has_unsent
 from routing.http.errors import BadChunk, BadResponse
 from routing.http.response_head import (
     MAX_RESPONSE_HEAD,
@@ -30,6 +31,8 @@ from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
 _LONGEST_KNOWN = 4096
+_TO_TAKE_THE_REST_S = 0.02
+"""A replica that reads nothing would not hear of the end at all."""
 _HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
 
 
@@ -131,15 +134,18 @@ class UpstreamConnection(asyncio.Protocol):
             self.pool.closed(self)
 
     def close(self) -> None:
-        """As :meth:`discard`, after what was sent."""
+        """As :meth:`discard`, after what was sent. Its replica is given little time to take that."""
         self.consumer = None
         self.pool.writes.flush()
-        self.transport.close()
+        if has_unsent(self.transport):
+            asyncio.get_running_loop().call_later(_TO_TAKE_THE_REST_S, cut, self.transport)
+        else:
+            self.transport.close()
 
     def discard(self) -> None:
         """Close now, whatever is in flight; the consumer hears nothing more."""
         self.consumer = None
-        self.transport.abort()
+        cut(self.transport)
 
     # Called by the event loop.
 
@@ -153,7 +159,7 @@ class UpstreamConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         consumer = self.consumer
         if consumer is None:
-            self.transport.abort()
+            cut(self.transport)
             return
         head = self._ready
         if head is not None:
@@ -297,7 +303,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._state = _HEAD
         self._decoder = None
         if rest or not self._reusable or self.request_open or self.write_paused:
-            self.transport.abort()
+            cut(self.transport)
         else:
             self.pool.release(self, now)
 

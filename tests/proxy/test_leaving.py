@@ -1,11 +1,14 @@
 """A client that leaves cancels the replica's work within 100 ms, whatever the exchange is doing."""
 
+import asyncio
+import select
 import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, unreachable, until
+from tests.proxy.test_tunnels import ASKED, switch
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 WAYS: dict[str, Callable[[Client], None]] = {
@@ -89,3 +92,67 @@ async def test_client_leaves_with_pipelined_requests_held(rig: Rig, replica: Rep
     client.abort()
     await until(lambda: replica.connections[0].closed)
     assert replica.connections[0].closed_at - left < 0.1
+
+
+def heard(connection: ReplicaConnection) -> bool:
+    """Whether FIN or RST has come to a replica that reads nothing, and whose loop does not tell it so."""
+    poll = select.poll()
+    poll.register(connection.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+async def stands_still(value: Callable[[], int]) -> None:
+    """Wait until a value has not changed for a while."""
+    last, since = value(), time.monotonic()
+    while time.monotonic() - since < 0.1:
+        await asyncio.sleep(0.01)
+        if value() != last:
+            last, since = value(), time.monotonic()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_client_leaves_an_answer_that_it_does_not_read(
+    rig: Rig, replica: Replica, client: Client, way: str
+) -> None:
+    """The proxy reads nothing of the replica either, so neither end can write."""
+
+    async def flood(connection: ReplicaConnection, seen: Seen) -> None:
+        size = 64 << 20
+        connection.transport.write(OK + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
+
+    replica.script = flood
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    client.send(GET)
+    await until(lambda: replica.requests)
+    connection = replica.connections[0]
+    await stands_still(connection.transport.get_write_buffer_size)
+    assert connection.transport.get_write_buffer_size()
+    left = time.monotonic()
+    WAYS[way](client)
+    await until(lambda: connection.closed)
+    assert connection.closed_at - left < 0.1
+    await until(lambda: rig.proxy.clients == 0)
+
+
+@pytest.mark.parametrize("tunnel", [False, True])
+async def test_a_replica_that_reads_nothing_hears_of_it_too(
+    rig: Rig, replica: Replica, client: Client, tunnel: bool
+) -> None:
+    """A FIN would wait behind all that was sent to it."""
+    if tunnel:
+        replica.script = switch
+        assert (await client.ask(ASKED)).status == 101
+    else:
+        client.send(b"POST /p HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n" % (60 << 20))
+        await until(lambda: replica.connections and replica.connections[0].received)
+    connection = replica.connections[0]
+    connection.transport.pause_reading()
+    client.send(bytes(60 << 20))
+    await stands_still(client.writer.transport.get_write_buffer_size)
+    assert client.writer.transport.get_write_buffer_size()
+    assert not heard(connection)
+    left = time.monotonic()
+    client.abort()
+    await until(lambda: heard(connection))
+    assert time.monotonic() - left < 0.1
+    await until(lambda: rig.proxy.upstreams == 0)
