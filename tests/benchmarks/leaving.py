@@ -3,8 +3,8 @@
 A real proxy with one worker stands before a scripted replica in another process. The client leaves at each
 stage of a request: by closing, by a reset, or by ending its own direction only (``shutdown``), which the
 proxy takes for leaving as well. The clock starts before the client's call; it stops when FIN or RST has
-reached the replica's socket, as the replica itself says. Where nothing was sent to a replica yet, it stops when the
-proxy has given back its sockets.
+reached the replica's socket, as the replica itself says. Where nothing was sent to a replica yet, it stops
+when the proxy has given back its sockets.
 
 A close, and so a FIN, waits behind bytes that the client's own kernel could not send yet. Such a client can
 only be seen to go when it resets (``upload, held in its kernel``).
