@@ -95,6 +95,7 @@ class Pool:
         self.adapters = frozenset(snapshot.adapters)
         """Names of models that the replicas know besides."""
         self.policy: Policy = snapshot.policy
+        self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
         self.strategy = strategy
         self._pick = strategy.pick

@@ -7,9 +7,11 @@ live state over every swap.
 
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 from routing.contract.client_keys import salt_bytes
 from routing.contract.matches import MatchIndex
+from routing.contract.policy import Limits, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.pool import Pool
 from routing.shared_counts import SharedCounts
@@ -17,6 +19,13 @@ from routing.shared_counts import SharedCounts
 
 class TableRefused(Exception):
     """A manifest or snapshot cannot be routed from; the text says why. The last good one is kept."""
+
+
+class Bounds(NamedTuple):
+    """What at least one fleet allows: the bound for a request whose fleet is not known yet."""
+
+    head_s: float
+    max_body_bytes: int
 
 
 class Table:
@@ -35,6 +44,7 @@ class Table:
         self.on_manifest: Callable[[], None] = _nobody
         """Called after each manifest that was taken."""
         self._by_name: dict[str, Pool] = {}
+        self._bounds: Bounds | None = None
 
     @property
     def version(self) -> Version:
@@ -44,6 +54,17 @@ class Table:
     def resolve(self, model: str) -> Pool | None:
         """The fleet of this name, alias or adapter."""
         return self._by_name.get(model)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of the most generous fleets; without any fleet, as by default."""
+        if self._bounds is None:
+            policies = [pool.policy for pool in self.fleets.values()]
+            self._bounds = Bounds(
+                max((one.timeouts.head_s for one in policies), default=Timeouts().head_s),
+                max((one.limits.max_body_bytes for one in policies), default=Limits().max_body_bytes),
+            )
+        return self._bounds
 
     def wanted(self) -> list[str]:
         """Fleets that the manifest lists and of which this worker holds no snapshot, or an older one."""
@@ -63,6 +84,7 @@ class Table:
         for name in [name for name in self.fleets if name not in manifest.fleets]:
             self.fleets.pop(name).close()
             self.refusals.pop(name, None)
+        self._bounds = None
         self._index()
         self.on_manifest()
         return True
@@ -91,6 +113,7 @@ class Table:
                 f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
             ) from error
         self.refusals.pop(name, None)
+        self._bounds = None
         return True
 
     def _lacks(self, name: str, number: int) -> bool:

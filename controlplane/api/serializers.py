@@ -57,11 +57,18 @@ class StrategyParameters(serializers.DictField):
 
 
 class Timeouts(Row):
+    head_s = serializers.FloatField()
+    body_grace_s = serializers.FloatField()
+    body_min_bytes_per_s = serializers.FloatField()
     connect_s = serializers.FloatField()
     first_byte_s = serializers.FloatField()
     idle_s = serializers.FloatField()
     stall_s = serializers.FloatField()
     total_s = serializers.FloatField()
+
+
+class Limits(Row):
+    max_body_bytes = serializers.IntegerField()
 
 
 class Retries(Row):
@@ -83,6 +90,7 @@ class PolicyValues(Row):
     parameters = StrategyParameters()
     max_concurrency = serializers.IntegerField(allow_null=True)
     timeouts = Timeouts()
+    limits = Limits()
     retries = Retries()
     ejection = Ejection()
     slow_start_s = serializers.FloatField()

@@ -26,8 +26,11 @@ _GROUPS: Mapping[str, str] = {
     "proxy_ssl_verify proxy_ssl_name proxy_ssl_server_name proxy_ssl_certificate proxy_ssl_certificate_key "
     "proxy_ssl_protocols proxy_ssl_session_reuse proxy_ssl_trusted_certificate": "https to replicas is not "
     "supported yet",
-    "client_max_body_size client_body_buffer_size client_body_timeout client_header_timeout "
-    "client_header_buffer_size large_client_header_buffers send_timeout": "the proxy has its own limits",
+    "client_max_body_size": "a fleet has its own limit, 64 MiB by default: set limits.max_body_bytes",
+    "client_body_timeout": "a fleet has a least rate: set timeouts.body_grace_s and body_min_bytes_per_s",
+    "client_header_timeout": "a fleet has its own limit, 10 s by default: set timeouts.head_s",
+    "client_body_buffer_size client_header_buffer_size large_client_header_buffers send_timeout": "the proxy "
+    "has its own limits",
     "limit_req limit_req_zone limit_conn limit_conn_zone limit_rate": "there are no rate limits",
     "auth_basic auth_basic_user_file auth_request auth_request_set auth_jwt allow deny satisfy": _ACCESS,
     "rewrite return try_files error_page sub_filter if set map geo split_clients": "requests are passed on "

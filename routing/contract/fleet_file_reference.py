@@ -21,8 +21,8 @@ from routing.contract.fleet_file_structs import (
     HardwareEntry,
     ReplicaEntry,
 )
-from routing.contract.policy import Ejection, Policy, Retries, Timeouts
-from routing.contract.policy_rules import EJECTION, POLICY, RETRIES, TIMEOUTS
+from routing.contract.policy import Ejection, Limits, Policy, Retries, Timeouts
+from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, RETRIES, TIMEOUTS
 from routing.contract.presets import PRESETS
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE
@@ -37,6 +37,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "keys": (CLIENT_KEY, ClientKeyEntry),
     "policy": (POLICY, Policy),
     "timeouts": (TIMEOUTS, Timeouts),
+    "limits": (LIMITS, Limits),
     "retries": (RETRIES, Retries),
     "ejection": (EJECTION, Ejection),
     "probe": (PROBE, Probe),

@@ -13,8 +13,13 @@ ReplaySafe = Literal["auto", "always", "never"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Time limits of one request, each in seconds."""
+    """Time limits of one request, in seconds, and the rate that its body must keep."""
 
+    head_s: float = 10.0
+    """The request's head, from its first byte to its last."""
+    body_grace_s: float = 25.0
+    """The request's body may take this long, and a second more for each ``body_min_bytes_per_s`` of it."""
+    body_min_bytes_per_s: float = 1024.0
     connect_s: float = 1.0
     """Opening a connection to a replica."""
     first_byte_s: float = 60.0
@@ -25,6 +30,13 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in flight and nothing heard from the replica on any of them: the replica is ejected."""
     total_s: float = 600.0
     """The whole request, retries included."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of one request."""
+
+    max_body_bytes: int = 64 << 20
+    """Without chunked coding. A body that names its model is searched up to the proxy's own bound besides."""
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +90,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: int | None = None
     """Requests a replica serves at once; ``None``: a batching server with no fixed number."""
     timeouts: Timeouts = Timeouts()
+    limits: Limits = Limits()
     retries: Retries = Retries()
     ejection: Ejection = Ejection()
     slow_start_s: float = 30.0

@@ -55,6 +55,18 @@ TIMEOUTS = Section(
     words="Time limits of one request.",
     what="timeouts",
     fields={
+        "head_s": seconds("The request's head, from its first byte to its last.", 0.1, 3600),
+        "body_grace_s": seconds(
+            "The request's body may take this long, and a second more for each `body_min_bytes_per_s` of it.",
+            0.1,
+            DAY_S,
+        ),
+        "body_min_bytes_per_s": Number(
+            words="The rate that the request's body must keep after its grace.",
+            minimum=1,
+            maximum=1_000_000_000,
+            unit="bytes per second",
+        ),
         "connect_s": seconds("Opening a connection to a replica.", 0.001, 60),
         "first_byte_s": seconds("First response byte, for answers that are streamed.", 0.001, DAY_S),
         "idle_s": seconds(
@@ -68,6 +80,20 @@ TIMEOUTS = Section(
             DAY_S,
         ),
         "total_s": seconds("The whole request, retries included.", 0.001, DAY_S),
+    },
+)
+
+LIMITS = Section(
+    words="Sizes of one request.",
+    what="limits",
+    fields={
+        "max_body_bytes": Number(
+            words="The largest request body, without chunked coding.",
+            minimum=1,
+            maximum=100_000_000_000,
+            whole=True,
+            unit="bytes",
+        ),
     },
 )
 
@@ -114,6 +140,7 @@ POLICY = Section(
             nullable=True,
         ),
         "timeouts": TIMEOUTS,
+        "limits": LIMITS,
         "retries": RETRIES,
         "ejection": EJECTION,
         "slow_start_s": seconds("How long a new or returning replica is spared.", 0, 3600),

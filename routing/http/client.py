@@ -34,6 +34,7 @@ from routing.http.answers import CONTINUE
 from routing.http.client_life import ClientLife
 from routing.http.errors import RequestRefused
 from routing.http.head_template import LONGEST, HeadTemplate, template_of
+from routing.http.limits import BodyLimits
 from routing.http.partial_head import PartialHead
 from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
@@ -163,6 +164,11 @@ class ClientConnection(ClientLife):
             self._body.resume(monotonic())
         self._reading.go_on(UPLOAD)
 
+    def limit_body(self, limits: BodyLimits) -> None:
+        """From now on these hold for what is still to come of the request's body."""
+        if isinstance(self._body, RequestBody):
+            self._body.limits = limits
+
     def open_tunnel(self) -> None:
         """What the client sends from now on is no request: the exchange hears of it as of a body."""
         exchange = self.exchange
@@ -203,7 +209,7 @@ class ClientConnection(ClientLife):
                     while data.startswith(LINE_END, position):
                         position += 2
                     head = parse_request_head(data, position, end, self._limits)
-                    self._idle_limit_s = self._limits.keep_alive_s
+                    self._is_new = False
                     if end - position < LONGEST:
                         self._remember(head, data[position : end + 4])
                     position = self._begin(head, data, end + 4)
@@ -223,12 +229,13 @@ class ClientConnection(ClientLife):
     def _begin(self, head: RequestHead, data: bytes, position: int) -> int:
         """Hand one request to the host; returns where the next one begins."""
         stop = position + head.content_length
-        if stop <= len(data) and not head.chunked and head.content_length <= self._limits.max_body:
+        if stop <= len(data) and not head.chunked:
             self.exchange = exchange = self._host.exchange(self, head)
             self.deadline = 0.0
             exchange.begin(data[position:stop], True)
+            self.head_s = 0.0
             return stop
-        self._body = body = RequestBody(head, self._limits, monotonic())
+        self._body = body = RequestBody(head, self._host.body_limits, monotonic())
         self.exchange = exchange = self._host.exchange(self, head)
         self.deadline = 0.0
         try:
@@ -246,7 +253,7 @@ class ClientConnection(ClientLife):
         return len(data)
 
     def _remember(self, head: RequestHead, text: bytes) -> None:
-        if not head.chunked and head.content_length <= self._limits.max_body:
+        if not head.chunked:
             if self._known_head is not None and self._templates_left:
                 self._templates_left -= 1
                 self._template = template_of(text, head, self._known, self._template, self._limits)
@@ -271,7 +278,9 @@ class ClientConnection(ClientLife):
             return
         if collected is not None:
             self._partial = None
+            self.head_s = monotonic() - self._since
             self._serve(collected, 0)
+            self.head_s = 0.0
 
     def _receive(self, data: bytes) -> None:
         """Bytes of the body of the request that is being served."""

@@ -22,6 +22,8 @@ from routing.http.request_head import RequestHead
 from routing.http.roles import ClientHost, Exchange
 from routing.http.tunnel_body import TunnelBody
 
+LOOK_AGAIN_S = 1.0
+
 _TO_HEAD = re.compile(rb"(?:\r\n)*+HEAD ")
 
 
@@ -33,7 +35,7 @@ class ClientLife(asyncio.Protocol):
         "_ending",
         "_held",
         "_host",
-        "_idle_limit_s",
+        "_is_new",
         "_limits",
         "_lingering",
         "_partial",
@@ -43,6 +45,7 @@ class ClientLife(asyncio.Protocol):
         "_write_paused_at",
         "deadline",
         "exchange",
+        "head_s",
         "transport",
         "write",
     )
@@ -51,7 +54,8 @@ class ClientLife(asyncio.Protocol):
         # Of the connection.
         self._host = host
         self._limits = host.limits
-        self._idle_limit_s = self._limits.head_timeout_s
+        self._is_new = True
+        """No request has come yet."""
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self.write: Callable[[bytes], None] = None  # type: ignore[assignment]
         """The transport's, at the end of the loop's turn."""
@@ -68,6 +72,8 @@ class ClientLife(asyncio.Protocol):
         # Of the bytes not yet given to anyone.
         self._ready: RequestHead | None = None
         """The known head, while the connection is idle and holds nothing."""
+        self.head_s = 0.0
+        """How long the head took that is being handed on, where it came in pieces."""
         self._partial: PartialHead | None = None
         self._held = b""
 
@@ -138,9 +144,13 @@ class ClientLife(asyncio.Protocol):
             if self._lingering.is_over(now):
                 cut(self.transport)
             return
-        limit = self._idle_limit_s if self._partial is None else self._limits.head_timeout_s
+        awaits_head = self._is_new or self._partial is not None
+        limit = self._host.head_timeout_s if awaits_head else self._limits.keep_alive_s
         self.deadline = self._since + limit
         if now < self.deadline:
+            if awaits_head:
+                # Meanwhile the limit may change.
+                self.deadline = min(self.deadline, now + LOOK_AGAIN_S)
             return
         if self._ending or self.transport.get_write_buffer_size():
             cut(self.transport)

@@ -35,7 +35,7 @@ _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
 class HeadTemplate:
     """One checked head and the many like it. :meth:`recognise` leaves in ``end`` where the head ended."""
 
-    __slots__ = ("_before", "_fields", "_head", "_holes", "_longest", "_max_body", "_size", "end", "names")
+    __slots__ = ("_before", "_fields", "_head", "_holes", "_longest", "_size", "end", "names")
 
     def __init__(
         self, head: RequestHead, before: bytes, holes: list[_Hole], fields: bytes, limits: Limits
@@ -48,7 +48,6 @@ class HeadTemplate:
         self._fields = fields
         """To forward, up to the first hole that is forwarded."""
         self._longest = min(LONGEST, limits.max_head)
-        self._max_body = limits.max_body
         self.end = 0
         self.names: frozenset[bytes] = frozenset()
         """Of the fields whose values are holes, in lower case."""
@@ -74,9 +73,7 @@ class HeadTemplate:
             if kind == _DIGITS:
                 if LENGTH.match(value) is None:
                     return None
-                head.content_length = length = int(value)
-                if length > self._max_body:
-                    return None
+                head.content_length = int(value)
             elif kind == _ID:
                 if REQUEST_ID.match(value) is None:
                     return None

@@ -2,17 +2,18 @@
 
 from routing.http.chunked import ChunkedDecoder
 from routing.http.errors import BadChunk, RequestRefused
-from routing.http.limits import Limits
+from routing.http.limits import BodyLimits
 from routing.http.request_head import RequestHead
 
 
 class RequestBody:
     """Counts down a Content-Length or decodes chunks. After the end ``rest`` holds what came behind."""
 
-    __slots__ = ("_decoder", "_limits", "_paused_at", "_remaining", "_since", "complete", "received", "rest")
+    __slots__ = ("_decoder", "_paused_at", "_remaining", "_since", "complete", "limits", "received", "rest")
 
-    def __init__(self, head: RequestHead, limits: Limits, now: float) -> None:
-        self._limits = limits
+    def __init__(self, head: RequestHead, limits: BodyLimits, now: float) -> None:
+        self.limits = limits
+        """Others may take their place while the body comes."""
         self._decoder = ChunkedDecoder() if head.chunked else None
         self._remaining = head.content_length
         self._since = now
@@ -24,7 +25,7 @@ class RequestBody:
 
     def feed(self, data: bytes) -> bytes:
         """The payload in ``data``. Raises :class:`RequestRefused`, also when too much is announced."""
-        if self._remaining > self._limits.max_body:
+        if self._remaining > self.limits.max_bytes:
             raise self._too_large()
         if self._decoder is None:
             piece = data[: self._remaining]
@@ -41,7 +42,7 @@ class RequestBody:
                 self.complete = True
                 self.rest = self._decoder.rest
         self.received += len(piece)
-        if self.received > self._limits.max_body:
+        if self.received > self.limits.max_bytes:
             raise self._too_large()
         return piece
 
@@ -49,7 +50,8 @@ class RequestBody:
         """Whether the client has fallen behind the minimum rate. Time spent paused is not the client's."""
         if self._paused_at:
             return False
-        return now - self._since > self._limits.body_grace_s + self.received / self._limits.body_min_rate
+        limits = self.limits
+        return now - self._since > limits.grace_s + self.received / limits.min_bytes_per_s
 
     def pause(self, now: float) -> None:
         self._paused_at = now
@@ -59,6 +61,5 @@ class RequestBody:
         self._paused_at = 0.0
 
     def _too_large(self) -> RequestRefused:
-        return RequestRefused(
-            413, "body_too_large", f"the request body is larger than {self._limits.max_body} bytes"
-        )
+        words = f"the request body is larger than {self.limits.max_bytes} bytes, the most that is taken here"
+        return RequestRefused(413, "body_too_large", words)

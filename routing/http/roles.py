@@ -7,7 +7,7 @@ from typing import Protocol
 
 from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
-from routing.http.limits import Limits
+from routing.http.limits import BodyLimits, Limits
 from routing.http.request_head import RequestHead
 from routing.http.sweep import Sweeper
 from routing.http.write_batch import WriteBatch
@@ -22,6 +22,11 @@ class Client(Protocol):
     """The client's address, for X-Forwarded-For."""
     tag: bytes
     """A free place for the host."""
+
+    @property
+    def head_s(self) -> float:
+        """While an exchange begins: seconds that the request's head took, where it came in pieces."""
+        ...
 
     @property
     def write_paused(self) -> bool:
@@ -48,6 +53,9 @@ class Client(Protocol):
 
     def resume_body(self) -> None:
         """Read on."""
+
+    def limit_body(self, limits: BodyLimits) -> None:
+        """From now on these hold for what is still to come of the request's body."""
 
     def open_tunnel(self) -> None:
         """What the client sends from now on is no request: the exchange hears of it as of a body."""
@@ -91,6 +99,16 @@ class ClientHost(Protocol):
     writes: WriteBatch
     draining: bool
     """Whether each connection is to be closed after its answer."""
+
+    @property
+    def head_timeout_s(self) -> float:
+        """How long a head may take whose request is not known yet, or a new connection until it begins."""
+        ...
+
+    @property
+    def body_limits(self) -> BodyLimits:
+        """Of a request of which nothing is known yet."""
+        ...
 
     def opened(self, client: Client) -> None: ...
     def closed(self, client: Client) -> None: ...

@@ -17,6 +17,7 @@ class Unroutable(Exception):
     """No fleet for this request; what to answer instead.
 
     ``lists_fleets``: the names that the caller may use are to follow the message (:func:`known_names`).
+    ``closes``: the connection serves no further request.
     """
 
     def __init__(
@@ -27,8 +28,10 @@ class Unroutable(Exception):
         retry_after_s: float = 0.0,
         *,
         lists_fleets: bool = False,
+        closes: bool = False,
     ) -> None:
         super().__init__(message)
+        self.closes = closes
         self.lists_fleets = lists_fleets
         self.status = status
         self.code = code

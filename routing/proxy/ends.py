@@ -19,12 +19,14 @@ _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
 
 
 class Failure:
-    """What to tell the client when no attempt is left. ``is_error``: it counts as an error of the fleet."""
+    """What to tell the client when no attempt is left. ``is_error``: it counts as an error of the fleet.
+    ``closes``: the connection serves no further request."""
 
-    __slots__ = ("code", "is_error", "message", "retry_after_s", "status")
+    __slots__ = ("closes", "code", "is_error", "message", "retry_after_s", "status")
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: float = 0.0) -> None:
         self.is_error = status >= 500
+        self.closes = False
         self.status = status
         self.code = code
         self.message = message
@@ -54,7 +56,7 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
         protocol = exchange.pool.protocol
     else:
         protocol = head.note.protocol if isinstance(head.note, Plan) else protocol_of_path(head.target)
-    keep = head.keep_alive and client.may_go_on(True)
+    keep = head.keep_alive and not failure.closes and client.may_go_on(True)
     content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
     fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b%b" % (
         exchange.proxy.via_name,
@@ -94,7 +96,9 @@ def refuse(exchange: ExchangeState, error: Unroutable) -> None:
     proxy.rejected += 1
     if error.lists_fleets:
         message = f"{message}; {known_names(proxy.table, exchange.may_use)}"
-    answer_error(exchange, Failure(error.status, error.code, message, error.retry_after_s))
+    failure = Failure(error.status, error.code, message, error.retry_after_s)
+    failure.closes = error.closes
+    answer_error(exchange, failure)
 
 
 def no_replica(exchange: ExchangeState, refusal: Refusal, failure: Failure | None) -> None:

@@ -15,7 +15,7 @@ from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
-from routing.proxy import ends, plan, search, time_limits, tunnel
+from routing.proxy import ends, plan, request_limits, search, time_limits, tunnel
 from routing.proxy.answering import Answering
 from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
@@ -48,7 +48,7 @@ class Exchange(Answering):
         if complete:
             self.body_bytes = body
         else:
-            self.upload = Upload(head.chunked, body)
+            self.upload = Upload(head.chunked, body, self.client.head_s)
         kind = planned.kind
         try:
             if kind == plan.IN_BODY:
@@ -85,6 +85,7 @@ class Exchange(Answering):
                 if complete:
                     pool = search.collected(self)
                 if pool is not None:
+                    request_limits.check_head(pool, upload.head_s)
                     # Time that the client took to send it is not the replica's.
                     self.take(pool, monotonic())
             except Unroutable as error:
@@ -111,6 +112,7 @@ class Exchange(Answering):
         ends.close_books(self, answered=False)
 
     def check(self, now: float) -> None:
+        request_limits.follow(self)
         if time_limits.is_too_late(self, now):
             self._give_up()
             return
@@ -128,7 +130,9 @@ class Exchange(Answering):
     # --- attempts ---------------------------------------------------------------------------------
 
     def take(self, pool: Pool, now: float) -> None:
-        """The fleet is known: its books begin."""
+        """The fleet is known: its books begin. Raises :class:`Unroutable`."""
+        if self.client.head_s:
+            request_limits.check_head(pool, self.client.head_s)
         self.pool = pool
         pool.request_seen()
         pool.counters.in_flight += 1

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from routing.access_log import LONGEST_PATH, AccessLine, AccessLog, now
+from routing.http.limits import BodyLimits
 from routing.http.request_head import RequestHead
 from routing.http.roles import Client
 from routing.http.trace_context import trace_id
@@ -143,6 +144,10 @@ class LoggedClient:
         self._client.tag = value
 
     @property
+    def head_s(self) -> float:
+        return self._client.head_s
+
+    @property
     def write_paused(self) -> bool:
         return self._client.write_paused
 
@@ -158,6 +163,9 @@ class LoggedClient:
 
     def resume_body(self) -> None:
         self._client.resume_body()
+
+    def limit_body(self, limits: BodyLimits) -> None:
+        self._client.limit_body(limits)
 
     def open_tunnel(self) -> None:
         self._client.open_tunnel()

@@ -12,6 +12,7 @@ from routing.http.answers import answer
 from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
+from routing.http.limits import BodyLimits
 from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
 from routing.http.roles import Client
@@ -27,6 +28,7 @@ from routing.proxy.guarded import GuardedExchange
 from routing.proxy.link import Link
 from routing.proxy.logged_exchange import LoggedExchange, LoggedGuardedExchange
 from routing.proxy.plan import Plans
+from routing.proxy.request_limits import before_the_fleet
 from routing.proxy.settings import ProxySettings
 from routing.replica import Replica
 from routing.table import Table
@@ -126,6 +128,14 @@ class Proxy:
         return not self.writes and not any(client.busy for client in self._clients)
 
     # What client connections need (routing.http.client.ClientHost).
+
+    @property
+    def head_timeout_s(self) -> float:
+        return self.table.bounds.head_s
+
+    @property
+    def body_limits(self) -> BodyLimits:
+        return before_the_fleet(self.table)
 
     def opened(self, client: Client) -> None:
         self._clients.add(client)

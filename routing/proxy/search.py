@@ -13,6 +13,7 @@ from routing.proxy.cost import ask_of
 from routing.proxy.destination import Unroutable, find_planned, find_unnamed, read_body, too_large_to_search
 from routing.proxy.plan import IN_BODY, Plan
 from routing.proxy.replay import replay_is_safe
+from routing.proxy.request_limits import hold_to, too_large
 from routing.proxy.state import ExchangeState
 
 WORTH_COLLECTING_BYTES = 65_536
@@ -34,11 +35,15 @@ def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) ->
     """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
     that, or names the model, and is waited for. Raises :class:`Unroutable`."""
     pool = find_planned(exchange.proxy.table, plan)
-    if not complete and (
-        is_worth_collecting(pool.protocol, exchange.head)
-        or (pool.renames and _may_name_a_model(exchange.head, body))
-    ):
-        return None
+    if complete:
+        if len(body) > pool.max_body_bytes:
+            raise too_large(pool)
+    else:
+        hold_to(exchange, pool)
+        if is_worth_collecting(pool.protocol, exchange.head) or (
+            pool.renames and _may_name_a_model(exchange.head, body)
+        ):
+            return None
     model, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, body, complete)
     # Any other name than the fleet's own stays: the caller means a model that the replicas know besides.
     if (
@@ -62,6 +67,8 @@ def by_body(exchange: ExchangeState) -> Pool:
     body, table = exchange.body_bytes, exchange.proxy.table
     model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
     pool = table.resolve(model) or find_unnamed(table, model)
+    if len(body) > pool.max_body_bytes:
+        raise too_large(pool)
     expected = pool.served_model or pool.name
     if model != expected and model and body[:1] == b"{" and model not in pool.adapters:
         exchange.body_bytes = openai.with_model(body, expected)

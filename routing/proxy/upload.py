@@ -10,9 +10,9 @@ HELD_BYTES = 65_536
 class Upload:
     """State of one body on its way."""
 
-    __slots__ = ("_pieces", "chunked", "complete", "held", "searched")
+    __slots__ = ("_pieces", "chunked", "complete", "head_s", "held", "max_bytes", "searched")
 
-    def __init__(self, chunked: bool, piece: bytes) -> None:
+    def __init__(self, chunked: bool, piece: bytes, head_s: float = 0.0) -> None:
         self.chunked = chunked
         """Whether its length is not known beforehand, so that it goes upstream in chunks."""
         self.complete = False
@@ -21,6 +21,10 @@ class Upload:
         """Bytes collected and not yet taken."""
         self.searched = 0
         """Bytes that count against the worker's budget for bodies whose fleet is not known yet."""
+        self.head_s = head_s
+        """How long the request's head took, where it came in pieces."""
+        self.max_bytes = 0
+        """Set with the fleet."""
 
     def add(self, piece: bytes, complete: bool) -> None:
         self._pieces.append(piece)

@@ -21,9 +21,10 @@ from routing.contract.fleet_file_structs import (
     HardwareEntry,
     ReplicaEntry,
 )
-from routing.contract.policy import Ejection, Policy, Retries, Timeouts
+from routing.contract.policy import Ejection, Limits, Policy, Retries, Timeouts
 from routing.contract.policy_rules import (
     EJECTION,
+    LIMITS,
     POLICY,
     RETRIES,
     TIMEOUTS,
@@ -117,6 +118,7 @@ def test_numbers_too_large_for_a_float_are_refused_in_few_words() -> None:
 
 PAIRS: list[tuple[Section, type[msgspec.Struct]]] = [
     (TIMEOUTS, Timeouts),
+    (LIMITS, Limits),
     (RETRIES, Retries),
     (EJECTION, Ejection),
     (POLICY, Policy),

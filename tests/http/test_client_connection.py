@@ -10,7 +10,7 @@ from routing.http.answers import answer
 from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
 from routing.http.hangup import HangupWatch
-from routing.http.limits import Limits
+from routing.http.limits import BodyLimits, Limits
 from routing.http.request_head import RequestHead
 from routing.http.roles import Client, Exchange
 from routing.http.sweep import Sweeper
@@ -49,7 +49,9 @@ class Recorder:
     """A host whose exchanges answer once the whole request is there, and write down all they hear."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.limits = Limits(max_body=1000)
+        self.limits = Limits()
+        self.head_timeout_s = 10.0
+        self.body_limits = BodyLimits(1000, 25.0, 1024.0)
         self.sweeper = Sweeper(loop)
         self.hangups = HangupWatch(loop)
         self.writes = WriteBatch(loop)

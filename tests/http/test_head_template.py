@@ -134,13 +134,6 @@ def test_the_same_head_again_has_no_template() -> None:
     assert template(USUAL, USUAL) is None
 
 
-def test_a_body_that_is_too_long_is_left_to_the_whole_check() -> None:
-    made = template_of(USUAL, parse(USUAL), BEFORE, None, Limits(max_body=100))
-    assert made is not None
-    assert made.recognise(USUAL.replace(b"12", b"100"), 0) is not None
-    assert made.recognise(USUAL.replace(b"12", b"101"), 0) is None
-
-
 def test_what_connection_names_is_cut_out_of_the_next_head_too() -> None:
     text = USUAL.replace(b"Host", b"Connection: x-step\r\nHost")
     made = template(text, BEFORE.replace(b"Host", b"Connection: x-step\r\nHost"))

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from routing.contract.policy import Limits as BodyLimits
+from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import Limits
 from routing.proxy import ProxySettings
 from tests.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
@@ -115,7 +117,7 @@ async def test_held_bytes_are_bounded(rig: Rig, replica: Replica, client: Client
 
 
 async def test_idle_client_connection_is_closed(start_rig: StartRig) -> None:
-    rig = await start_rig(ProxySettings(limits=Limits(keep_alive_s=0.3, head_timeout_s=5)))
+    rig = await start_rig(ProxySettings(limits=Limits(keep_alive_s=0.3)))
     replica = await rig.replica()
     rig.fleet(replica)
     client = await rig.client()
@@ -123,20 +125,18 @@ async def test_idle_client_connection_is_closed(start_rig: StartRig) -> None:
     assert await client.ends(2.0) == b""
 
 
-async def test_silent_client_is_closed_without_a_word(start_rig: StartRig) -> None:
-    rig = await start_rig(ProxySettings(limits=Limits(head_timeout_s=0.3)))
+async def test_silent_client_is_closed_without_a_word(rig: Rig) -> None:
     replica = await rig.replica()
-    rig.fleet(replica)
+    rig.fleet(replica, policy=Policy(timeouts=Timeouts(head_s=0.3)))
     client = await rig.client()
     assert await client.ends(2.0) == b""
     assert replica.connections == []
 
 
-async def test_slow_head_is_answered_408(start_rig: StartRig) -> None:
+async def test_slow_head_is_answered_408(rig: Rig) -> None:
     """The limit is absolute: bytes that trickle in do not extend it."""
-    rig = await start_rig(ProxySettings(limits=Limits(head_timeout_s=0.4)))
     replica = await rig.replica()
-    rig.fleet(replica)
+    rig.fleet(replica, policy=Policy(timeouts=Timeouts(head_s=0.4)))
     client = await rig.client()
     answer = asyncio.ensure_future(client.answer(limit_s=3.0))
     for byte in GET[:-1]:
@@ -149,10 +149,9 @@ async def test_slow_head_is_answered_408(start_rig: StartRig) -> None:
     assert replica.connections == []
 
 
-async def test_slow_body_is_answered_408(start_rig: StartRig) -> None:
-    rig = await start_rig(ProxySettings(limits=Limits(body_grace_s=0.4)))
+async def test_slow_body_is_answered_408(rig: Rig) -> None:
     replica = await rig.replica()
-    rig.fleet(replica)
+    rig.fleet(replica, policy=Policy(timeouts=Timeouts(body_grace_s=0.4)))
     client = await rig.client()
     client.send(b"POST /p HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n")
     answer = asyncio.ensure_future(client.answer(limit_s=5.0))
@@ -164,10 +163,10 @@ async def test_slow_body_is_answered_408(start_rig: StartRig) -> None:
     await until(lambda: not replica.open)
 
 
-async def test_body_over_the_limit(start_rig: StartRig) -> None:
-    rig = await start_rig(ProxySettings(limits=Limits(max_body=1000)))
+async def test_body_over_the_limit(rig: Rig) -> None:
+    """F04, F05."""
     replica = await rig.replica()
-    rig.fleet(replica)
+    rig.fleet(replica, policy=Policy(limits=BodyLimits(max_body_bytes=1000)))
     for request in (
         b"Content-Length: 1001\r\n\r\n",
         b"Content-Length: 1001\r\n\r\n" + bytes(1001),
