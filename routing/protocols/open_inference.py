@@ -1,19 +1,34 @@
 """The Open Inference Protocol (KServe V2): ``/v2/models/{model}[/versions/{v}]/infer``.
 
-Work is the number of tensor elements in the request.
+Work is the number of tensor elements in the request, which the shapes tell. With the binary extension the
+body is a JSON object, as long as ``Inference-Header-Content-Length`` says, with the tensors' bytes behind it:
+only the object is read. Of Triton's generate extension (``…/generate``, ``…/generate_stream``) work is
+counted in tokens, as of the OpenAI API.
+
+Nothing here refuses a request: what cannot be read is estimated by its size, and the replica says what is
+wrong.
 """
 
+import re
 from math import prod
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
 from routing.protocols.ask import Ask
+from routing.protocols.openai import BYTES_PER_TOKEN, MOST_TOKENS
 
 PREFIX = b"/v2/models/"
 BYTES_PER_ELEMENT = 8.0
 """Of a JSON body whose shapes were not read."""
+BYTES_PER_BINARY_ELEMENT = 4.0
+"""Of binary tensors whose shapes were not read: FP32."""
+
 _MOST_ELEMENTS = 1e12
+_MOST_DIMENSIONS = 32
+"""A longer shape is not multiplied: the time that takes grows with the square of its length."""
+_JSON_LENGTH = re.compile(rb"\r\ninference-header-content-length:[ \t]*+([0-9]{1,18})[ \t]*+(?=\r|\Z)", re.I)
+_GENERATES = (b"/generate", b"/generate_stream")
 
 
 class _Tensor(msgspec.Struct):
@@ -24,7 +39,19 @@ class _Body(msgspec.Struct):
     inputs: list[_Tensor] = []
 
 
+class _Parameters(msgspec.Struct):
+    max_tokens: int | None = None
+
+
+class _Prompt(msgspec.Struct):
+    """Of the generate extension; ``max_tokens`` is where vLLM's and TensorRT-LLM's backends read it."""
+
+    max_tokens: int | None = None
+    parameters: _Parameters | None = None
+
+
 _decode = msgspec.json.Decoder(_Body).decode
+_decode_prompt = msgspec.json.Decoder(_Prompt).decode
 
 
 def model_of(target: bytes) -> str | None:
@@ -44,15 +71,54 @@ def with_model(target: bytes, model: str) -> bytes:
     return PREFIX + quote_from_bytes(model.encode(), safe="").encode() + slash + rest + question + query
 
 
-def read(body: bytes) -> Ask:
-    """Never raises: what cannot be read as JSON (binary tensors) is estimated by its size."""
-    try:
-        elements = sum(prod(tensor.shape) for tensor in _decode(body).inputs)
-    except msgspec.MsgspecError:
-        elements = 0
+def read(target: bytes, fields: bytes, body: bytes, size: int) -> Ask:
+    """Never raises. ``fields``: each preceded by CRLF. ``body``: what is here of ``size`` bytes."""
+    elements = 0
+    if len(body) == size:
+        try:
+            elements = _elements(body)
+        except msgspec.MsgspecError:
+            elements = _elements_before_binary(fields, body)
+    else:
+        elements = _elements_before_binary(fields, body)
     if 0 < elements < _MOST_ELEMENTS:
         return ("", False, float(elements))
-    return ("", False, len(body) / BYTES_PER_ELEMENT)
+    path = target.partition(b"?")[0]
+    if path.endswith(_GENERATES):
+        return ("", path.endswith(_GENERATES[1]), _tokens(body, size))
+    binary = _JSON_LENGTH.search(fields) is not None
+    return ("", False, size / (BYTES_PER_BINARY_ELEMENT if binary else BYTES_PER_ELEMENT))
+
+
+def _elements(json: bytes | memoryview) -> int:
+    """Raises msgspec.MsgspecError. 0: the shapes do not tell."""
+    total = 0
+    for tensor in _decode(json).inputs:
+        if len(tensor.shape) > _MOST_DIMENSIONS:
+            return 0
+        total += prod(tensor.shape)
+    return total
+
+
+def _elements_before_binary(fields: bytes, body: bytes) -> int:
+    """As the JSON object says that stands before binary tensors; 0: it does not, or is not all here."""
+    said = _JSON_LENGTH.search(fields)
+    if said is None:
+        return 0
+    try:
+        return _elements(memoryview(body)[: int(said[1])])
+    except msgspec.MsgspecError:
+        return 0
+
+
+def _tokens(body: bytes, size: int) -> float:
+    """Of the prompt and what may be generated; 0 where the request sets no limit."""
+    try:
+        prompt = _decode_prompt(body)
+    except msgspec.MsgspecError:
+        return 0.0
+    limit = (prompt.parameters and prompt.parameters.max_tokens) or prompt.max_tokens or 0
+    return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else 0.0
 
 
 def error_body(message: str) -> bytes:

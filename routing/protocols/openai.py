@@ -11,6 +11,8 @@ import msgspec
 from routing.protocols.ask import Ask, BadAsk
 
 BYTES_PER_TOKEN = 4.0
+MOST_TOKENS = 1_000_000_000
+"""More than that is no limit that anybody means."""
 
 _GENERATES = (b"/completions", b"/responses", b"/messages")
 _COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
@@ -54,7 +56,8 @@ def read(target: bytes, body: bytes) -> Ask:
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
     work = len(body) / BYTES_PER_TOKEN
     if limit is not None and limit > 0:
-        work += limit * (said.n or 1)
+        tokens = limit * (said.n or 1)
+        work = work + tokens if 0 < tokens <= MOST_TOKENS else 0.0
     elif target.partition(b"?")[0].endswith(_GENERATES):
         work = 0.0
     return (said.model, said.stream is True, work)

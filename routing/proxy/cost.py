@@ -11,7 +11,7 @@ def ask_of(protocol: str, head: RequestHead, body: bytes, complete: bool) -> Ask
     if protocol == "generic" or not size:
         return ("", False, float(size))
     if protocol == "open-inference":
-        return open_inference.read(body) if complete else ("", False, size / open_inference.BYTES_PER_ELEMENT)
+        return open_inference.read(head.target, head.fields, body, size)
     if complete and body[:1] == b"{":
         try:
             return openai.read(head.target, body)

@@ -27,6 +27,9 @@ def work_of(target: bytes, body: bytes) -> float:
         (CHAT, {}, ("", False, 0.0)),
         (CHAT, {"model": "m", "max_tokens": "many"}, ("m", False, 0.0)),
         (CHAT, {"model": "m", "max_tokens": -1}, ("m", False, 0.0)),
+        (CHAT, {"model": "m", "max_tokens": 10**300}, ("m", False, 0.0)),
+        (CHAT, {"model": "m", "max_tokens": 9, "n": -(10**300)}, ("m", False, 0.0)),
+        (b"/v1/embeddings", {"model": "m", "max_tokens": 10**400}, ("m", False, 0.0)),
     ],
 )
 def test_read(target: bytes, body: object, expected: tuple[str, bool, float]) -> None:
