@@ -4,7 +4,9 @@ import asyncio
 import sys
 
 from routing import logs
+from routing.certificate import CertificateError
 from routing.contract.fleet_file import FleetFileError
+from routing.parent.certificate_files import CertificateFiles
 from routing.parent.listeners import ListenFailed
 from routing.parent.options import BadOptions, Options, parse
 from routing.server import Server
@@ -19,12 +21,13 @@ def main() -> int:
     try:
         options = parse(sys.argv[1:])
         standalone = _standalone(options)
-    except (BadOptions, FleetFileError) as problem:
+        certificate = _certificate(options)
+    except (BadOptions, CertificateError, FleetFileError) as problem:
         print(problem, file=sys.stderr)
         return WRONG_INPUT
     logs.configure(options.log_level, "parent", options.log_format)
     try:
-        return asyncio.run(_serve(options, standalone))
+        return asyncio.run(_serve(options, standalone, certificate))
     except ListenFailed as problem:
         print(f"the proxy could not start: {problem}", file=sys.stderr)
         return COULD_NOT_START
@@ -39,8 +42,16 @@ def _standalone(options: Options) -> Standalone | None:
         raise BadOptions(f"--fleets {options.fleets_file}: {problem.strerror}") from problem
 
 
-async def _serve(options: Options, standalone: Standalone | None) -> int:
-    return await Server(options, standalone).run()
+def _certificate(options: Options) -> CertificateFiles | None:
+    if options.tls_certificate is None:
+        return None
+    return CertificateFiles(options.tls_certificate, options.tls_key)
+
+
+async def _serve(
+    options: Options, standalone: Standalone | None, certificate: CertificateFiles | None
+) -> int:
+    return await Server(options, standalone, certificate).run()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import cast
 
 import msgspec
 
+from routing.certificate import Certificate
 from routing.contract.log_line import Format
 from routing.contract.table import FleetSnapshot, Manifest
 
@@ -35,6 +36,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """A path, ``-`` for standard output; ``None``: none."""
     keys_required: bool = False
     """Serve nobody without a client key, even while none exists."""
+    certificate: Certificate | None = None
+    """Speak TLS to clients; ``None``: plain HTTP."""
     trace_sample_percent: float | None = 100.0
     """Of the traces that the proxy begins; ``None``: it begins none."""
 
@@ -48,6 +51,12 @@ class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
 
     manifest: Manifest | None
     snapshots: list[FleetSnapshot]
+
+
+class NewCertificate(msgspec.Struct, frozen=True, tag="new_certificate", kw_only=True):
+    """Parent → worker: for handshakes from now on."""
+
+    certificate: Certificate
 
 
 class Overrides(msgspec.Struct, frozen=True, tag="overrides", kw_only=True):
@@ -108,7 +117,17 @@ class Explanation(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):
 
 
 Message = (
-    Start | Tables | Overrides | Drain | StopAccepting | Explain | Serving | Applied | Reported | Explanation
+    Start
+    | Tables
+    | NewCertificate
+    | Overrides
+    | Drain
+    | StopAccepting
+    | Explain
+    | Serving
+    | Applied
+    | Reported
+    | Explanation
 )
 
 _encoder = msgspec.msgpack.Encoder()

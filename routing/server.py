@@ -9,6 +9,8 @@ after min_drain_s   listeners are closed; a worker leaves when nothing is in fli
 after drain_s       what is left is cut; exit status 0
 second signal       everything is killed; exit status 1
 ==================  ==========================================================================
+
+Where it has a certificate, SIGHUP has that read again.
 """
 
 import asyncio
@@ -25,8 +27,18 @@ from routing.admin.door import AdminDoor
 from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.metrics import WorkerView
 from routing.admin.report_sums import Totals
+from routing.certificate import Certificate
 from routing.contract.telemetry import WorkerReport
-from routing.control_channel import Drain, Message, Overrides, Start, StopAccepting, Tables
+from routing.control_channel import (
+    Drain,
+    Message,
+    NewCertificate,
+    Overrides,
+    Start,
+    StopAccepting,
+    Tables,
+)
+from routing.parent.certificate_files import CertificateFiles
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.kept_table import KeptTable
 from routing.parent.listeners import Address, open_listener, open_listeners
@@ -43,13 +55,16 @@ HOUSEKEEPING_EVERY_S = 1.0
 class Server:
     """One proxy. Construct it inside a running event loop, then :meth:`run`."""
 
-    def __init__(self, options: Options, standalone: Standalone | None) -> None:
+    def __init__(
+        self, options: Options, standalone: Standalone | None, certificate: CertificateFiles | None = None
+    ) -> None:
         """Opens the sockets. Raises :class:`routing.parent.listeners.ListenFailed`."""
         self.options = options
         self.draining = False
         self.totals = Totals()
         self.drains = EmergencyDrains()
         self.table = KeptTable(None if options.state_dir is None else DiskCopy(options.state_dir))
+        self.certificate = certificate
         self._standalone = standalone
         self._listeners = open_listeners(options.listen, options.workers)
         self._admin = None if options.admin is None else open_listener(options.admin)
@@ -74,6 +89,7 @@ class Server:
             log_format=self.options.log_format,
             access_log=self.options.access_log,
             keys_required=self.options.keys_required,
+            certificate=None if self.certificate is None else self.certificate.in_force,
             trace_sample_percent=self.options.trace_sample_percent,
         )
         known = self.table.message()
@@ -125,6 +141,9 @@ class Server:
         workers = [asyncio.ensure_future(slot.run()) for slot in self.slots]
         address = Address(self.options.listen.host, self._listeners[0].getsockname()[1])
         log.info("listening on %s with %d workers", address, len(self.slots))
+        if self.certificate is not None:
+            self.certificate.begin(self._on_certificate)
+            loop.add_signal_handler(signal.SIGHUP, self.certificate.reload)
         if self.options.admin is not None and self._admin is not None:
             admin = Address(self.options.admin.host, self._admin.getsockname()[1])
             log.info("admin listener on %s", admin)
@@ -158,6 +177,7 @@ class Server:
     def _background(self) -> list[Coroutine[Any, Any, None]]:
         works = [self._housekeeping(), self.table.write_to_disk() if self.options.state_dir else None]
         works.append(None if self._standalone is None else self._standalone.run())
+        works.append(None if self.certificate is None else self.certificate.run())
         if self._admin is not None:
             works.append(AdminDoor(self, self._admin).run())
         return [work for work in works if work is not None]
@@ -166,6 +186,9 @@ class Server:
         """A new table of the fleet file."""
         self.table.keep(tables.manifest, tables.snapshots)
         self._tell(tables)
+
+    def _on_certificate(self, certificate: Certificate) -> None:
+        self._tell(NewCertificate(certificate=certificate))
 
     def _answered(self) -> dict[str, int]:
         """Replica uid → answers of live traffic that the workers have reported."""

@@ -22,6 +22,7 @@ import uvloop
 
 from routing import logs
 from routing.access_log import AccessLog
+from routing.certificate import Certificate, server_context
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.control_channel import (
     Applied,
@@ -30,6 +31,7 @@ from routing.control_channel import (
     Explain,
     Explanation,
     Message,
+    NewCertificate,
     Overrides,
     ReplicaState,
     Reported,
@@ -193,11 +195,15 @@ class Worker:
     def _received(self, message: Message) -> None:
         match message:
             case Start():
+                if message.certificate is not None:
+                    self._speak_tls(message.certificate)
                 self._started.set_result(message)
             case Tables():
                 self._from_parent = True
                 self._feed.take(message.manifest, message.snapshots)
                 self._from_parent = False
+            case NewCertificate():
+                self._speak_tls(message.certificate)
             case Overrides():
                 self._feed.drain_by_hand(message.drained)
             case Drain():
@@ -213,6 +219,9 @@ class Worker:
                 self._channel.send(Explanation(question=message.question, fleets=fleets))
             case _:
                 raise ValueError(f"the parent sent a {type(message).__name__}")
+
+    def _speak_tls(self, certificate: Certificate) -> None:
+        self._proxy.speak_tls(server_context(certificate.chain, certificate.key))
 
     def _took(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
         """The table has changed."""
@@ -256,7 +265,7 @@ def spare_the_collector() -> None:
 
 def leave_signals_to_parent() -> None:
     """A service manager signals a whole group; how and when a worker drains and ends is the parent's word."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 

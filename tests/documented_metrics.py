@@ -44,6 +44,7 @@ def of_text(text: str) -> list[Row]:
 
 
 def of_proxy() -> list[Row]:
+    from routing.admin.certificate_view import CertificateView
     from routing.admin.metrics import WorkerView, render
     from routing.admin.report_sums import Totals
     from routing.contract.table import FleetSnapshot, ReplicaSpec
@@ -54,7 +55,8 @@ def of_proxy() -> list[Row]:
     view = WorkerView(0, os.getpid(), True, 0, report, 0.5)
     spec = ReplicaSpec(uid="u", name="a", url="http://10.0.0.1")
     table = FleetSnapshot(epoch=1, version=1, revision=1, name="echo", protocol="generic", replicas=[spec])
-    return of_text(render([view], Totals(), False, [table], []).decode())
+    certificate = CertificateView(1.8e9, "00", "", "")
+    return of_text(render([view], Totals(), False, [table], [], certificate).decode())
 
 
 def of_role(role: str) -> list[Row]:

@@ -11,11 +11,13 @@ import time
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+from routing.admin.certificate_view import CertificateView, status_of
 from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
 from routing.admin.metrics import WorkerView, render
 from routing.admin.report_sums import Totals
 from routing.admin.status import replica_rows, worker_rows
+from routing.parent.certificate_files import CertificateFiles
 from routing.parent.kept_table import KeptTable
 from routing.parent.worker_slot import WorkerSlot
 
@@ -30,6 +32,7 @@ class Proxy(Protocol):
     drains: EmergencyDrains
     table: KeptTable
     slots: list[WorkerSlot]
+    certificate: CertificateFiles | None
 
     def workers(self) -> list[WorkerView]: ...
     def unready(self) -> str | None: ...
@@ -107,18 +110,29 @@ class AdminDoor:
     def _metrics(self) -> bytes:
         proxy = self._proxy
         snapshots = [snapshot for _, snapshot in sorted(proxy.table.snapshots.items())]
-        return render(proxy.workers(), proxy.totals, proxy.draining, snapshots, proxy.drains.keys())
+        drained, certificate = proxy.drains.keys(), self._certificate()
+        return render(proxy.workers(), proxy.totals, proxy.draining, snapshots, drained, certificate)
+
+    def _certificate(self) -> CertificateView | None:
+        files = self._proxy.certificate
+        if files is None:
+            return None
+        in_force = files.in_force
+        alarm = files.alarm(time.time())
+        return CertificateView(in_force.expires_at, in_force.fingerprint, alarm, files.refused)
 
     async def _status(self) -> dict[str, Any]:
         proxy, now = self._proxy, time.monotonic()
         answers = await asyncio.gather(*(slot.explain() for slot in proxy.slots))
         drains = proxy.drains.all()
         manifest = proxy.table.manifest
+        certificate = self._certificate()
         return {
             "ready": proxy.unready() is None,
             "why": proxy.unready() or "",
             "draining": proxy.draining,
             "manifest": None if manifest is None else f"{manifest.epoch}:{manifest.version}",
+            "certificate": None if certificate is None else status_of(certificate, time.time()),
             "workers": worker_rows(proxy.workers(), [slot.manifest for slot in proxy.slots]),
             "fleets": {
                 name: {

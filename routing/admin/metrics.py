@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from routing.admin import process_numbers
+from routing.admin.certificate_view import CertificateView, certificate_families
 from routing.admin.exposition import Exposition, Labels
 from routing.admin.replica_states import Named, replica_states
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
@@ -51,14 +52,18 @@ def render(
     draining: bool,
     snapshots: Iterable[FleetSnapshot],
     drained: Collection[Named],
+    certificate: CertificateView | None = None,
 ) -> bytes:
-    """The whole page. ``snapshots``: the table. ``drained``: replicas taken out at this proxy by hand."""
+    """The whole page. ``snapshots``: the table. ``drained``: replicas taken out at this proxy by hand.
+    ``certificate``: where clients are spoken to by TLS."""
     reports = [worker.report for worker in workers if worker.report is not None]
     out = Exposition()
     version = (("version", VERSION), ("process", "proxy"))
     out.family("switchyard_build_info", "gauge", "1, with the software's version.", [(version, 1)])
     _process_families(out, workers)
     _proxy_families(out, workers, totals, reports, draining)
+    if certificate is not None:
+        certificate_families(out, certificate)
     fleets = merge(totals, reports)
     _fleet_families(out, fleets)
     replica_states(out, snapshots, drained, fleets)

@@ -40,6 +40,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A path, made absolute, or ``-`` for standard output; ``None``: none."""
     trace_sample_percent: float | None = 100.0
     """Of the traces begun for clients that begin none; ``None``: none is begun."""
+    tls_certificate: Path | None = None
+    """Clients are spoken to by TLS; ``None``: by plain HTTP."""
+    tls_key: Path | None = None
+    """``None``: the key is in the certificate's file."""
     open: bool = False
     """Whether an address that is reachable from outside is served while no client key exists."""
 
@@ -64,6 +68,8 @@ def parse(arguments: Sequence[str]) -> Options:
         raise BadOptions("--probe goes with --fleets; with --redis the control plane probes")
     if given.state_dir is not None and given.redis is None:
         raise BadOptions("--state-dir goes with --redis; with --fleets the file itself is kept")
+    if given.tls_key is not None and given.tls_certificate is None:
+        raise BadOptions("--tls-key goes with --tls-certificate")
     if given.min_drain_seconds > given.drain_seconds:
         raise BadOptions("--min-drain-seconds must not be longer than --drain-seconds")
     if not given.name or "/" in given.name or len(given.name) > 100:
@@ -83,6 +89,8 @@ def parse(arguments: Sequence[str]) -> Options:
         log_format=given.log_format or _format_of_environment(),
         access_log=_access_log(given.access_log),
         trace_sample_percent=given.trace_sample,
+        tls_certificate=given.tls_certificate,
+        tls_key=given.tls_key,
         open=given.open,
     )
 
@@ -101,6 +109,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--redis", metavar="URL", help="Redis of the control plane, or env:NAME to read the URL from there")
     add("--fleets", metavar="FILE", type=Path, help="run without a control plane, on this fleet file")
     add("--listen", metavar="HOST:PORT", type=_address, default=Address("127.0.0.1", 8080))
+    add("--tls-certificate", metavar="FILE", type=Path, help="speak HTTPS on --listen, with this certificate")
+    add("--tls-key", metavar="FILE", type=Path, help="its private key (default: in the certificate's file)")
     add("--admin", metavar="HOST:PORT|none", type=_admin_address, default=Address("127.0.0.1", 8081))
     add("--workers", metavar="N", type=_workers, default=min(_usable_cpus(), MAX_WORKERS))
     add("--state-dir", metavar="DIR", type=Path, help="keep a copy of the table, for a start without Redis")

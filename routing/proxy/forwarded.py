@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference
+from routing.proxy.host import Host
 from routing.proxy.link import Link
 from routing.proxy.plan import Plan
 from routing.proxy.state import ExchangeState
@@ -20,7 +21,7 @@ def request_bytes(exchange: ExchangeState, link: Link, body: bytes) -> bytes:
     if head.plain:
         ours = exchange.client.tag
     else:
-        ours = _continued_fields(head, exchange.client.peer, exchange.proxy.via_name)
+        ours = _continued_fields(head, exchange.client.peer, exchange.proxy)
     return b"".join(
         (
             head.method,
@@ -37,10 +38,11 @@ def request_bytes(exchange: ExchangeState, link: Link, body: bytes) -> bytes:
     )
 
 
-def request_fields(peer: bytes, via_name: bytes) -> bytes:
+def request_fields(peer: bytes, scheme: bytes, via_name: bytes) -> bytes:
     """What the proxy adds, ready-made for a client's connection, up to the value of X-Request-Id."""
-    return b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: http\r\nVia: 1.1 %b\r\nX-Request-Id: " % (
+    return b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\nVia: 1.1 %b\r\nX-Request-Id: " % (
         peer,
+        scheme,
         via_name,
     )
 
@@ -62,11 +64,12 @@ def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, b
     return target, fields
 
 
-def _continued_fields(head: RequestHead, peer: bytes, via_name: bytes) -> bytes:
+def _continued_fields(head: RequestHead, peer: bytes, proxy: Host) -> bytes:
     """What the proxy adds where other proxies came before (their values are continued) or hops count."""
-    via = b"1.1 " + via_name
-    fields = b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: http\r\nVia: %b" % (
+    via = b"1.1 " + proxy.via_name
+    fields = b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\nVia: %b" % (
         peer if head.forwarded_for is None else head.forwarded_for + b", " + peer,
+        proxy.scheme,
         via if head.via is None else head.via + b", " + via,
     )
     if head.upgrade:

@@ -20,6 +20,8 @@ class Host(Protocol):
     settings: ProxySettings
     via_name: bytes
     """Of this proxy, in ``Via``."""
+    scheme: bytes
+    """By which clients come, for X-Forwarded-Proto."""
     plans: Plans
     keys: ClientKeys
     """In force at this moment."""

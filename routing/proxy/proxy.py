@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat
@@ -17,6 +18,7 @@ from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
 from routing.http.roles import Client
 from routing.http.sweep import Sweeper
+from routing.http.tls_layer import TlsLayer
 from routing.http.trace_context import ALL, trace_parents
 from routing.http.upstream_pool import UpstreamPool
 from routing.http.write_batch import WriteBatch
@@ -64,6 +66,11 @@ class Proxy:
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
         self._clients: set[Client] = set()
+        self._tls: ssl.SSLContext | None = None
+        self.scheme = b"http"
+        """By which clients come, for X-Forwarded-Proto."""
+        self.handshakes: set[object] = set()
+        """Of TLS, under way."""
         self.plans = Plans(self.via_name, table.matches)
         self.searched_bytes = 0
         """Bytes of bodies that are being read to find the model in them."""
@@ -80,7 +87,14 @@ class Proxy:
 
     def connection(self) -> asyncio.Protocol:
         """A protocol for one new client connection."""
+        if self._tls is not None:
+            return TlsLayer(self._tls, ClientConnection(self), self)
         return ClientConnection(self)
+
+    def speak_tls(self, context: ssl.SSLContext) -> None:
+        """From now on new connections speak TLS by this context; open ones go on as they are."""
+        self._tls = context
+        self.scheme = b"https"
 
     def require_keys(self, where_they_are_made: str) -> None:
         """From now on no request is served without a client key, even while none exists; the words tell
@@ -125,7 +139,7 @@ class Proxy:
 
     def idle(self) -> bool:
         """Whether no request is in flight and no answer waits to be taken."""
-        return not self.writes and not any(client.busy for client in self._clients)
+        return not (self.writes or self.handshakes or any(client.busy for client in self._clients))
 
     # What client connections need (routing.http.client.ClientHost).
 
@@ -139,7 +153,7 @@ class Proxy:
 
     def opened(self, client: Client) -> None:
         self._clients.add(client)
-        client.tag = request_fields(client.peer, self.via_name)
+        client.tag = request_fields(client.peer, self.scheme, self.via_name)
 
     def closed(self, client: Client) -> None:
         self._clients.discard(client)

@@ -1,6 +1,7 @@
 """CPU that one proxied request costs: ours and nginx's, in the same run.
 
     python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--heads ids] [--key]
+        [--tls]
 
 Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
 settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
@@ -12,6 +13,9 @@ there is only one.
 ``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such
 a head once for each connection. ``ids``: by their X-Request-Id, as those of real clients do by an id, a trace
 or a length; a template recognises them. ``unlike``: by the name of a field; each is checked anew.
+
+With ``--tls`` wrk speaks TLS to both proxies, which have the same certificate and cipher: TLS 1.3 on
+connections that stay open.
 
 With ``--key`` our proxy asks for a client key and every request carries it; nginx passes the field on.
 
@@ -46,22 +50,24 @@ http {{ access_log off; keepalive_requests 100000000; default_type application/j
 """
 REPLICAS = "server {{ {listens} location / {{ return 200 '{answer}'; }} }}"
 PROXY = """upstream replicas {{ {servers} keepalive 128; keepalive_requests 100000000; }}
-  server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://replicas; proxy_http_version 1.1;
+  server {{ listen 127.0.0.1:{port}{tls}; location / {{ proxy_pass http://replicas; proxy_http_version 1.1;
   proxy_set_header Connection ""; }} }}"""
+TLS = """ ssl; ssl_certificate {folder}/pair.pem; ssl_certificate_key {folder}/pair.pem;
+  ssl_protocols TLSv1.3"""
 
 
-def drive(port: int, script: Path, seconds: int, connections: int, cpu: int | None) -> int:
+def drive(url: str, script: Path, seconds: int, connections: int, cpu: int | None) -> int:
     """Send for so many seconds; returns the number of answers. Exits when one was an error."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
     said = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}{PATH}"],
+        [*command, url + PATH],
         capture_output=True,
         text=True,
         check=True,
         preexec_fn=None if cpu is None else lambda: pin(cpu),
     ).stdout
     if "Non-2xx" in said or "Socket errors" in said:
-        sys.exit(f"the proxy on port {port} answered with errors:\n{said}")
+        sys.exit(f"the proxy at {url} answered with errors:\n{said}")
     matched = re.search(r"(\d+) requests in", said)
     assert matched is not None, said
     return int(matched[1])
@@ -79,14 +85,14 @@ end
 
 
 def write_inputs(
-    folder: Path, ports: list[int], nginx_port: int, heads: str, key: str = ""
+    folder: Path, ports: list[int], nginx_port: int, heads: str, key: str = "", tls: bool = False
 ) -> tuple[Path, Path, Path, Path]:
     replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
     listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
     servers = " ".join(f"server 127.0.0.1:{port};" for port in ports)
     rest = REPLICAS.format(listens=listens, answer=ANSWER)
     replicas.write_text(NGINX.format(folder=folder, name="replicas", rest=rest))
-    rest = PROXY.format(servers=servers, port=nginx_port)
+    rest = PROXY.format(servers=servers, port=nginx_port, tls=TLS.format(folder=folder) if tls else "")
     proxy.write_text(NGINX.format(folder=folder, name="proxy", rest=rest))
     fleets = folder / "fleets.yaml"
     listed = "".join(f'      - {{name: r{port}, url: "http://127.0.0.1:{port}"}}\n' for port in ports)
@@ -106,27 +112,51 @@ def write_inputs(
     return replicas, proxy, fleets, script
 
 
+def make_certificate(pair: Path) -> None:
+    """Self-signed, with its key in the same file."""
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    subprocess.run([*make, "-keyout", str(pair), "-out", f"{pair}.crt"], check=True, capture_output=True)
+    with pair.open("a") as file:
+        file.write(Path(f"{pair}.crt").read_text())
+
+
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Proxy → (CPU µs a request, requests a second) of each round."""
     *ports, nginx_port, our_port = free_ports(6)
     key = new_key() if options.key else ""
-    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, HEADS[options.heads], key)
+    tls = options.tls
+    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, HEADS[options.heads], key, tls)
     proxy_cpu, other_cpu = (None, None) if options.no_pin else two_cpus()
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", "1", "--admin", "none"]
+    if tls:
+        make_certificate(folder / "pair.pem")
+        ours += ["--tls-certificate", str(folder / "pair.pem")]
+    urls = {port: f"{'https' if tls else 'http'}://127.0.0.1:{port}" for port in (nginx_port, our_port)}
     rounds: dict[str, list[tuple[float, float]]] = {"nginx": [], "switchyard": []}
     with (
         running(["nginx", "-c", str(replicas)], ports[0], other_cpu),
         running(["nginx", "-c", str(proxy)], nginx_port, proxy_cpu) as nginx,
         running([*ours, "--listen", f"127.0.0.1:{our_port}"], our_port, proxy_cpu) as switchyard,
     ):
-        drive(our_port, script, 1, options.connections, other_cpu)
-        drive(nginx_port, script, 1, options.connections, other_cpu)
+        drive(urls[our_port], script, 1, options.connections, other_cpu)
+        drive(urls[nginx_port], script, 1, options.connections, other_cpu)
         for number in range(options.rounds):
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
             for name, process, port in (("nginx", nginx, nginx_port), ("switchyard", switchyard, our_port)):
                 pids = family(process.pid)
                 before = cpu_seconds(pids)
-                count = drive(port, script, options.seconds, options.connections, other_cpu)
+                count = drive(urls[port], script, options.seconds, options.connections, other_cpu)
                 used = cpu_seconds(pids) - before
                 rounds[name].append((used / count * 1e6, count / options.seconds))
     return rounds
@@ -138,6 +168,7 @@ def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Names
     print(
         f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, "
         f"heads: {options.heads}{', with a client key' if options.key else ''}"
+        f"{', over TLS 1.3' if options.tls else ''}"
     )
     print(f"{'':12} CPU µs a request: median (least to most)   requests/s: median")
     for name, figures in rounds.items():
@@ -160,6 +191,7 @@ def main() -> None:
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose CPUs")
     parser.add_argument("--heads", choices=HEADS, default="same", help="how requests' heads differ")
     parser.add_argument("--key", action="store_true", help="ask for a client key, and send it")
+    parser.add_argument("--tls", action="store_true", help="speak TLS to both proxies")
     options = parser.parse_args()
     missing = [tool for tool in ("nginx", "wrk") if shutil.which(tool) is None]
     if missing:

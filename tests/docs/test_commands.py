@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.declared import DECLARED
+from tests.certificates import make_certificate
 from tests.docs.adapting import adapted, configurations
 from tests.docs.blocks import PROJECT, Command, commands, fenced, pages
 from tests.docs.plan import (
@@ -72,6 +73,7 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
     configurations(tmp_path)
+    make_certificate(tmp_path, "proxy")
     return tmp_path
 
 

@@ -7,7 +7,7 @@ import pytest
 import uvloop
 
 from routing.proxy import ProxySettings
-from tests.proxy.rig import Client, Replica, Rig, StartRig
+from tests.proxy.rig import Client, Replica, Rig, StartRig, Tls
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -16,12 +16,18 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 @pytest.fixture
-async def start_rig() -> AsyncIterator[StartRig]:
+def tls() -> Tls | None:
+    """Plain HTTP, unless a module says otherwise."""
+    return None
+
+
+@pytest.fixture
+async def start_rig(tls: Tls | None) -> AsyncIterator[StartRig]:
     """Starts proxies with settings of one's own; after the test their books must balance."""
     rigs = []
 
     async def start(settings: ProxySettings) -> Rig:
-        rig = Rig()
+        rig = Rig(tls)
         rigs.append(rig)
         await rig.start(settings)
         return rig

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import h11
 from msgspec.structs import replace
@@ -223,8 +226,8 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def open(cls, port: int) -> "Client":
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 22))
+    async def open(cls, port: int, tls: ssl.SSLContext | None = None) -> "Client":
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 22, ssl=tls))
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -277,7 +280,13 @@ class Client:
                 return b""
 
     def half_close(self) -> None:
-        self.writer.write_eof()
+        """A FIN, without a close_notify before it."""
+        if self.writer.can_write_eof():
+            self.writer.write_eof()
+        else:
+            raw = self.writer.transport.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(raw.fileno())) as same:
+                same.shutdown(socket.SHUT_WR)
 
     def abort(self) -> None:
         """Reset. (An orderly end would wait behind bytes that the proxy does not read.)"""
@@ -285,10 +294,18 @@ class Client:
         self.writer.transport.abort()
 
 
+class Tls(NamedTuple):
+    """How the proxy and its clients speak to each other."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
 class Rig:
     """One proxy in this event loop, before scripted replicas."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Tls | None = None) -> None:
+        self.tls = tls
         self.replicas: list[Replica] = []
         self.table = Table()
         self.proxy: Proxy
@@ -299,6 +316,8 @@ class Rig:
 
     async def start(self, settings: ProxySettings | None = None) -> None:
         self.proxy = Proxy(self.table, settings)
+        if self.tls is not None:
+            self.proxy.speak_tls(self.tls.server)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self.proxy.connection, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -370,7 +389,7 @@ class Rig:
         self.table.apply_manifest(manifest)
 
     async def client(self) -> Client:
-        client = await Client.open(self.port)
+        client = await Client.open(self.port, None if self.tls is None else self.tls.client)
         self._clients.append(client)
         return client
 

@@ -44,8 +44,8 @@ async def echo(socket: ServerConnection) -> None:
 async def test_a_real_server_and_a_real_client(rig: Rig) -> None:
     async with serve(echo, "127.0.0.1", 0, max_size=8 * MIB) as server:
         rig.fleet(_at(server))
-        url = f"ws://127.0.0.1:{rig.port}/fleets/f/chat"
-        async with connect(url, max_size=8 * MIB) as socket:
+        url = f"{'ws' if rig.tls is None else 'wss'}://127.0.0.1:{rig.port}/fleets/f/chat"
+        async with connect(url, max_size=8 * MIB, ssl=rig.tls and rig.tls.client) as socket:
             for message in ("hello", b"\x00" * 70_000, "x" * (4 * MIB)):
                 await socket.send(message)
                 assert await socket.recv() == message

@@ -1,0 +1,280 @@
+"""TLS between a client's socket and its connection: below a protocol of the loop, above a transport.
+
+Theory. The layer owes the connection above all that the loop's own transport would give it, in the same
+terms, so that nothing above knows of TLS:
+
+============== ============================ ============================================================
+state          told apart by                bytes that arrive are
+============== ============================ ============================================================
+shaking hands  not _connected, no _lingering the client's part of the handshake
+refused        _lingering                   dropped: why was said, the client may still be sending
+open           _decrypt                     records, decrypted at once and given on as one piece
+ended          _connected, no _decrypt      given on as they are, for the connection above to drop
+============== ============================ ============================================================
+
+What is written is encrypted and given to the socket's transport at once, and what is read is decrypted at
+once: nothing is kept here. So flow control, the size of what waits to be written, and a paused socket's watch
+for the client's going are those of the socket's transport. ``close_notify`` goes before a FIN, as RFC 8446
+§6.1 asks; one that comes is taken for what a FIN is taken for.
+
+uvloop has such a layer too. It keeps half a megabyte of its own, does not tell how much its socket has still
+to send, cannot end one direction alone, keeps a client's going to itself while something waits to be written,
+and says nothing to a client whose handshake fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+from routing.http.cutting import cut
+from routing.http.errors import RequestRefused
+from routing.http.limits import Limits
+from routing.http.lingering import Lingering
+from routing.http.sweep import Sweeper
+
+log = logging.getLogger(__name__)
+
+_RECORD = 16_384
+"""Most bytes that one record holds (RFC 8446 §5.1): a read that asks for so many leaves none of it behind."""
+
+
+class TlsHost(Protocol):
+    """What the layer needs of whoever accepts connections."""
+
+    limits: Limits
+    sweeper: Sweeper
+    handshakes: set[object]
+    """Those under way whose client has said something."""
+
+    @property
+    def head_timeout_s(self) -> float:
+        """How long a handshake may take."""
+        ...
+
+    def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
+        """The whole answer to what is no request."""
+        ...
+
+
+class TlsLayer(asyncio.Transport, asyncio.Protocol):
+    """One connection's. See the module's text for its states."""
+
+    __slots__ = (
+        "_above",
+        "_connected",
+        "_decrypt",
+        "_encrypt",
+        "_host",
+        "_incoming",
+        "_lingering",
+        "_object",
+        "_outgoing",
+        "_since",
+        "_socket",
+        "deadline",
+    )
+
+    def __init__(self, context: ssl.SSLContext, above: asyncio.Protocol, host: TlsHost) -> None:
+        self._host = host
+        self._above = above
+        self._socket: asyncio.Transport = None  # type: ignore[assignment]
+        """The loop's transport."""
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._decrypt: Callable[[int], bytes] | None = None
+        self._encrypt: Callable[[bytes | memoryview], int] | None = None
+        self._connected = False
+        """Whether the connection above knows of this one."""
+        self._lingering: Lingering | None = None
+        self.deadline = self._since = 0.0
+
+    # A protocol, called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = transport  # type: ignore[assignment]
+        self._since = monotonic()
+        self._host.sweeper.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._decrypt is not None:
+            self._incoming.write(data)
+            self._read()
+        elif self._connected:
+            self._above.data_received(data)
+        elif self._lingering is None:
+            self._shake_hands(data)
+        elif self._lingering.drop(data):
+            self._socket.abort()
+
+    def eof_received(self) -> None:
+        if self._connected:
+            self._above.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._connected:
+            self._above.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._connected:
+            self._above.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave_handshake()
+        self._decrypt = self._encrypt = None
+        connected, self._connected = self._connected, False
+        if connected:
+            self._above.connection_lost(exc)
+        # The largest part of a connection, which else would wait for the collector.
+        self._object = self._incoming = self._outgoing = None  # type: ignore[assignment]
+
+    # Called by the sweeper, until the handshake is done.
+
+    def check(self, now: float) -> None:
+        if self._lingering is None:
+            over = now - self._since > self._host.head_timeout_s
+        else:
+            over = self._lingering.is_over(now)
+        if over:
+            cut(self._socket)
+
+    # A transport, called by the connection above.
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        encrypt = self._encrypt
+        if encrypt is None or not data:
+            return
+        try:
+            written = encrypt(data)  # type: ignore[arg-type]
+            while written < len(data):
+                # One record at a time.
+                written += encrypt(memoryview(data)[written:])
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        self._socket.write(self._outgoing.read())
+
+    def write_eof(self) -> None:
+        self._say_goodbye()
+        self._socket.write_eof()
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._say_goodbye()
+        self._socket.close()
+
+    def abort(self) -> None:
+        self._decrypt = self._encrypt = None
+        self._socket.abort()
+
+    def is_closing(self) -> bool:
+        return self._socket.is_closing()
+
+    def pause_reading(self) -> None:
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._socket.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        return self._socket.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._object if name == "ssl_object" else self._socket.get_extra_info(name, default)
+
+    # The handshake.
+
+    def _shake_hands(self, data: bytes) -> None:
+        self._host.handshakes.add(self)
+        self._incoming.write(data)
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as error:
+            self._refuse(error)
+            return
+        self._leave_handshake()
+        self._flush()
+        self._decrypt, self._encrypt = self._object.read, self._object.write
+        self._connected = True
+        self._above.connection_made(self)
+        self._read()
+
+    def _leave_handshake(self) -> None:
+        self._host.sweeper.discard(self)
+        self._host.handshakes.discard(self)
+
+    def _refuse(self, error: ssl.SSLError) -> None:
+        """No handshake comes about. The client hears why: an alert, or an answer that it can read."""
+        log.debug("no TLS handshake with %s: %s", self.get_extra_info("peername"), error.reason)
+        self._host.handshakes.discard(self)
+        if error.reason == "HTTP_REQUEST":
+            words = "this port speaks HTTPS: write https:// in the URL"
+            self._socket.write(self._host.refusal(RequestRefused(400, "https_only", words), False))
+        else:
+            self._flush()
+        self._lingering = Lingering(self._socket, self._host.limits, monotonic(), answered=True)
+        self._socket.write_eof()
+
+    # Records.
+
+    def _read(self) -> None:
+        """Give on all that can be decrypted, as one piece."""
+        decrypt, incoming = self._decrypt, self._incoming
+        assert decrypt is not None
+        pieces: list[bytes] = []
+        failure: ssl.SSLError | None = None
+        over = False
+        try:
+            while True:
+                piece = decrypt(_RECORD)
+                if not piece:
+                    over = True
+                    break
+                pieces.append(piece)
+                if not incoming.pending:
+                    break
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            failure = error
+        if self._outgoing.pending:
+            # What TLS itself has to say, for example to a client that changes its keys.
+            self._flush()
+        if pieces:
+            self._above.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if failure is not None:
+            self._fail(failure)
+        elif over and self._decrypt is not None:
+            self._above.eof_received()
+            if not self.is_closing():
+                self.close()
+
+    def _flush(self) -> None:
+        self._socket.write(self._outgoing.read())
+
+    def _fail(self, error: ssl.SSLError) -> None:
+        """What came is no record, or cannot be trusted: nothing more is told to this client than an alert."""
+        log.debug("the TLS connection of %s is cut: %s", self.get_extra_info("peername"), error.reason)
+        if self._outgoing.pending:
+            self._flush()
+        self.abort()
+
+    def _say_goodbye(self) -> None:
+        """Nothing more is written: close_notify."""
+        if self._encrypt is not None:
+            self._decrypt = self._encrypt = None
+            # It sends ours and then looks for the client's, which has the time to come or not.
+            with contextlib.suppress(ssl.SSLError):
+                self._object.unwrap()
+            self._flush()
