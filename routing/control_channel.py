@@ -15,6 +15,7 @@ import msgspec
 from routing.certificate import Certificate
 from routing.contract.log_line import Format
 from routing.contract.table import FleetSnapshot, Manifest
+from routing.kept_ids import Place
 
 _LENGTH = struct.Struct(">I")
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
@@ -116,6 +117,28 @@ class Explanation(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):
     fleets: dict[str, list[ReplicaState]]
 
 
+class Learned(msgspec.Struct, frozen=True, tag="learned", kw_only=True):
+    """Worker → parent: which replica keeps a response (or a conversation) of this id."""
+
+    name: str
+    place: Place
+
+
+class WhoKeeps(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):
+    """Worker → parent: a client names an id that the worker does not know; answered by :class:`KeptBy`."""
+
+    question: int
+    name: str
+
+
+class KeptBy(msgspec.Struct, frozen=True, tag="kept_by", kw_only=True):
+    """Parent → worker: the answer to :class:`WhoKeeps`."""
+
+    question: int
+    place: Place | None
+    """``None``: no worker has learned it."""
+
+
 Message = (
     Start
     | Tables
@@ -128,6 +151,9 @@ Message = (
     | Applied
     | Reported
     | Explanation
+    | Learned
+    | WhoKeeps
+    | KeptBy
 )
 
 _encoder = msgspec.msgpack.Encoder()

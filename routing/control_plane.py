@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from routing.contract import redis_keys
+from routing.kept_in_redis import KeptInRedis
 from routing.subscriber import LOST, Subscriber, connect
 from routing.table_feed import TableFeed
 
@@ -33,6 +34,8 @@ class ControlPlane:
         self._client = connect(redis_url)
         self._script = self._client.register_script(redis_keys.REPORT)
         self._subscriber = Subscriber(self._client, worker, feed, rng, on_connected)
+        self.kept = KeptInRedis(self._client, lambda: self.connected)
+        """Of other hosts' proxies, and for them."""
 
     @property
     def connected(self) -> bool:

@@ -17,6 +17,7 @@ from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
 from routing.members import Members
+from routing.one_replica import OneReplica
 from routing.policies import eligibility, host_view, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.retry_budget import RetryBudget
@@ -141,8 +142,12 @@ class Pool:
         bucket = bucket_of(seconds)
         counts[bucket] = counts.get(bucket, 0) + 1
 
-    def begin(self, work: float, now: float, tried: tuple[Replica, ...] = ()) -> Attempt | Refusal:
-        """Pick a replica for a request and count it there; ``tried``: those it has been at already.
+    def begin(
+        self, work: float, now: float, tried: tuple[Replica, ...] | OneReplica = ()
+    ) -> Attempt | Refusal:
+        """Pick a replica for a request and count it there.
+
+        ``tried``: those it has been at already, or the one that alone can serve it.
 
         ``work``: estimated units, 0 or less when there is no estimate (the fleet's mean is used).
         """
@@ -152,6 +157,8 @@ class Pool:
             work = self.speed.mean_work
         candidates = self._eligible
         if tried:
+            if isinstance(tried, OneReplica):
+                return self._begin_at(tried, work, now)
             candidates = [replica for replica in candidates if replica not in tried]
         elif self._probation:
             attempt = self._probe(work, now)
@@ -163,24 +170,53 @@ class Pool:
         elif size:
             replica = candidates[0]
         else:
-            return self._refuse(tried)
+            return self._refuse(bool(tried))
         return Attempt(self._verdicts, self.speed, replica, work, now)
 
     def _probe(self, work: float, now: float) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it."""
         for replica in self._probation:
-            state = replica.ejection
-            if not state.probing and now >= state.until > 0 and host_view.claim_probe(replica, now):
-                state.probing = True
-                attempt = Attempt(self._verdicts, self.speed, replica, work, now)
-                attempt.probe = True
+            attempt = self._probe_at(replica, work, now)
+            if attempt is not None:
                 return attempt
         return None
 
-    def _refuse(self, tried: tuple[Replica, ...]) -> Refusal:
+    def _probe_at(self, replica: Replica, work: float, now: float) -> Attempt | None:
+        state = replica.ejection
+        if state.probing or not now >= state.until > 0 or not host_view.claim_probe(replica, now):
+            return None
+        state.probing = True
+        attempt = Attempt(self._verdicts, self.speed, replica, work, now)
+        attempt.probe = True
+        return attempt
+
+    def _begin_at(self, only: OneReplica, work: float, now: float) -> Attempt | Refusal:
+        """At this replica or at none. Refused with ``replica_gone``: it is not in the table any more;
+        ``replica_closed``: it takes nothing new until an operator or its health says otherwise;
+        ``replica_unavailable``: not at this moment."""
+        replica = next((one for one in self.replicas if one.uid == only.uid), None)
+        if replica is None:
+            message = (
+                f"{only.what} was kept by replica {only.name} of fleet {self.name}, which has been removed"
+            )
+            return Refusal("replica_gone", message, None)
+        found = self._sorted
+        if replica in found.probation and (attempt := self._probe_at(replica, work, now)) is not None:
+            return attempt
+        if replica in found.eligible or (only.finishes and eligibility.may_finish(replica, found.panic)):
+            return Attempt(self._verdicts, self.speed, replica, work, now)
+        why = ", and ".join(eligibility.obstacles(replica, now))
+        message = (
+            f"{only.what} is kept by replica {replica.name} of fleet {self.name}, which is not asked: {why}"
+        )
+        if eligibility.is_closed(replica):
+            return Refusal("replica_closed", message, None)
+        return Refusal("replica_unavailable", message, RETRY_AFTER_S)
+
+    def _refuse(self, retried: bool) -> Refusal:
         if self._closed:
             return Refusal("fleet_removed", f"fleet {self.name} has been removed", None)
-        if tried and self._eligible:
+        if retried and self._eligible:
             return Refusal("no_other_replica", f"every eligible replica of fleet {self.name} was tried", None)
         message = eligibility.summary(self.name, self.replicas)
         return Refusal("no_replica", message, RETRY_AFTER_S if self.replicas else None)

@@ -38,6 +38,7 @@ from routing.control_channel import (
     StopAccepting,
     Tables,
 )
+from routing.kept_ids import KeptIds
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.kept_table import KeptTable
@@ -65,6 +66,7 @@ class Server:
         self.drains = EmergencyDrains()
         self.table = KeptTable(None if options.state_dir is None else DiskCopy(options.state_dir))
         self.certificate = certificate
+        self.kept = KeptIds()
         self._standalone = standalone
         self._listeners = open_listeners(options.listen, options.workers)
         self._admin = None if options.admin is None else open_listener(options.admin)

@@ -30,6 +30,7 @@ from routing.control_channel import (
     Drain,
     Explain,
     Explanation,
+    KeptBy,
     Message,
     NewCertificate,
     Overrides,
@@ -40,6 +41,7 @@ from routing.control_channel import (
     StopAccepting,
     Tables,
 )
+from routing.kept_elsewhere import KeptElsewhere
 from routing.parent.listeners import BACKLOG
 from routing.pool import Pool
 from routing.proxy import Proxy
@@ -77,6 +79,8 @@ class Worker:
         self._stop_accepting = asyncio.Event()
         self._orphaned = asyncio.Event()
         self._channel = ControlChannel(self._received, self._orphaned.set)
+        self._kept_elsewhere = KeptElsewhere(self._channel.send)
+        self._proxy.keepers.join(self._kept_elsewhere.share, self._kept_elsewhere.find)
         self._from_parent = False
         self._draining = False
         self._reporter: Reporter | None = None
@@ -133,6 +137,7 @@ class Worker:
         self._control_plane = module.ControlPlane(
             redis_url, worker, self._feed, self._rng, self._reporter.send
         )
+        self._kept_elsewhere.wider = self._control_plane.kept
         await self._control_plane.run()
 
     # --- for the reporter (reporter.Link) ----------------------------------------------------------
@@ -217,6 +222,8 @@ class Worker:
                 pools = self._feed.table.fleets.values()
                 fleets = {pool.name: _states(pool) for pool in pools}
                 self._channel.send(Explanation(question=message.question, fleets=fleets))
+            case KeptBy():
+                self._kept_elsewhere.answered(message)
             case _:
                 raise ValueError(f"the parent sent a {type(message).__name__}")
 

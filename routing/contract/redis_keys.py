@@ -32,6 +32,12 @@ def fleet_acks_key(name: str) -> str:
     return f"sy:acks:{name}"
 
 
+def kept_key(name: str) -> str:
+    """String with an expiry: JSON of fleet, replica's uid and replica's name that keep the response or
+    conversation of this id."""
+    return f"sy:kept:{name}"
+
+
 STORE_IF_NEWER = """
 local epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '-1')
 local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')

@@ -15,6 +15,7 @@ from time import monotonic
 from routing.http.cutting import cut
 from routing.http.errors import RequestRefused
 from routing.http.lingering import Lingering
+from routing.http.overheard import Overheard
 from routing.http.partial_head import PartialHead
 from routing.http.reading import HELD, UPLOAD, Reading
 from routing.http.request_body import RequestBody
@@ -113,6 +114,10 @@ class ClientLife(asyncio.Protocol):
         self._ending = True
         self._host.writes.flush()
         self.transport.abort()
+
+    def overhear(self, listener: Callable[[bytes], bool]) -> None:
+        """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""
+        self.write = Overheard(self, listener)
 
     # Called by the host and the sweeper.
 

@@ -63,6 +63,9 @@ class Client(Protocol):
     def close_if_idle(self) -> None:
         """Close between two requests, where nothing is lost by it."""
 
+    def overhear(self, listener: Callable[[bytes], bool]) -> None:
+        """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""
+
     def forget_heads(self) -> None:
         """Read the next head anew, even if it is the same: what was concluded from it no longer holds."""
 

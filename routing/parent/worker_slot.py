@@ -20,12 +20,16 @@ from routing.control_channel import (
     ControlChannel,
     Explain,
     Explanation,
+    KeptBy,
+    Learned,
     Message,
     ReplicaState,
     Reported,
     Serving,
     Tables,
+    WhoKeeps,
 )
+from routing.kept_ids import KeptIds
 from routing.shared_counts import SharedCounts
 
 log = logging.getLogger(__name__)
@@ -43,6 +47,9 @@ _Answer = dict[str, list[ReplicaState]] | None
 
 class Owner(Protocol):
     """What a slot needs of the parent."""
+
+    kept: KeptIds
+    """What all workers have learned."""
 
     def greeting(self, index: int) -> list[Message]:
         """First messages to a new worker: Start, and what it has to know."""
@@ -208,6 +215,11 @@ class WorkerSlot:
                 answer = self._questions.get(message.question)
                 if answer is not None and not answer.done():
                     answer.set_result(message.fleets)
+            case Learned():
+                self._owner.kept.learn(message.name, message.place, self._heard_at)
+            case WhoKeeps():
+                place = self._owner.kept.find(message.name, self._heard_at)
+                self.send(KeptBy(question=message.question, place=place))
             case _:
                 raise ValueError(f"worker {self.index} sent a {type(message).__name__}")
 

@@ -59,6 +59,17 @@ def available(replicas: Iterable[Replica]) -> int:
     return sum(1 for replica in everyone if _intended(replica) and _healthy(replica, panic))
 
 
+def may_finish(replica: Replica, panic: bool) -> bool:
+    """Whether it can be asked about work that it took on before; while it empties, too."""
+    state = replica.spec.admin_state
+    return state != "maintenance" and _healthy(replica, panic) and not replica.ejection.until
+
+
+def is_closed(replica: Replica) -> bool:
+    """Whether it takes nothing new for more than a moment: as an operator wants it, or because it is down."""
+    return not _intended(replica) or replica.spec.health == "down"
+
+
 def obstacles(replica: Replica, now: float) -> list[str]:
     """Why a replica is to receive nothing new, one entry a reason; empty: it is eligible."""
     spec, ejection, found = replica.spec, replica.ejection, []

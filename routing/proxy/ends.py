@@ -5,9 +5,10 @@ from __future__ import annotations
 from time import monotonic
 
 from routing.http.answers import answer
+from routing.one_replica import OneReplica
 from routing.pool import Refusal
 from routing.protocols.errors import error_answer, protocol_of_path
-from routing.proxy import search
+from routing.proxy import not_kept, search
 from routing.proxy.destination import Unroutable, known_names
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
@@ -104,7 +105,9 @@ def refuse(exchange: ExchangeState, error: Unroutable) -> None:
 def no_replica(exchange: ExchangeState, refusal: Refusal, failure: Failure | None) -> None:
     """The pool has nobody (left). ``failure``: of the attempt before, which says more."""
     assert exchange.pool is not None
-    if failure is None:
+    if isinstance(exchange.tried, OneReplica):
+        failure = Failure(*not_kept.answer_to(refusal, exchange.tried.finishes))
+    elif failure is None:
         exchange.pool.counters.no_replica += 1
         failure = Failure(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)
     answer_error(exchange, failure)

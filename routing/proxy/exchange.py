@@ -13,9 +13,10 @@ from time import monotonic
 from routing.http.errors import RequestRefused
 from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
+from routing.one_replica import OneReplica
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
-from routing.proxy import ends, plan, request_limits, search, time_limits, tunnel
+from routing.proxy import ends, kept_responses, plan, request_limits, search, time_limits, tunnel
 from routing.proxy.answering import Answering
 from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
@@ -56,15 +57,21 @@ class Exchange(Answering):
                     self.take(search.by_body(self), self.started)
                 else:
                     search.collect(self, len(body))
+            elif kind < plan.LOCAL:
+                pool = search.by_head(self, planned, body, complete)
+                if pool is None:
+                    pool = search.collect(self, len(body))
+                if pool is not None:
+                    self.take(pool, self.started)
             elif kind == plan.LOCAL:
                 ends.answer_locally(self)
             elif kind == plan.LOOP:
                 words = "the request has passed this proxy before: a replica leads back to it"
                 raise Unroutable(508, "loop", words)
+            elif complete:
+                self._find_kept(self.client.head_s)
             else:
-                pool = search.by_head(self, planned, body, complete)
-                if pool is None:
-                    pool = search.collect(self, len(body))
+                pool = search.collect(self, len(body))
                 if pool is not None:
                     self.take(pool, self.started)
         except Unroutable as error:
@@ -88,10 +95,21 @@ class Exchange(Answering):
                     request_limits.check_head(pool, upload.head_s)
                     # Time that the client took to send it is not the replica's.
                     self.take(pool, monotonic())
+                elif complete:
+                    self._find_kept(upload.head_s)
             except Unroutable as error:
                 ends.refuse(self, error)
         elif upload.held > HELD_BYTES and not complete:
             self.client.pause_body()
+
+    def _find_kept(self, head_s: float) -> None:
+        """The request names, or makes, what a replica keeps. ``head_s``: what its head took."""
+
+        def take(pool: Pool, now: float) -> None:
+            request_limits.check_head(pool, head_s)
+            self.take(pool, now)
+
+        kept_responses.find(self, take)
 
     def refuse(self, error: RequestRefused) -> None:
         self.proxy.rejected += 1
@@ -198,12 +216,13 @@ class Exchange(Answering):
         pool, attempt = self.pool, self.attempt
         assert pool is not None
         assert attempt is not None
-        if not self.repeatable or len(self.tried) >= MOST_EXTRA_TRIES:
+        already = self.tried
+        if not self.repeatable or isinstance(already, OneReplica) or len(already) >= MOST_EXTRA_TRIES:
             return False
         reason = another_because(self.head, head, pool.protocol, pool.policy.retries)
-        if not reason or (reason is LACKS_MODEL and self.tried):
+        if not reason or (reason is LACKS_MODEL and already):
             return False
-        tried = (*self.tried, attempt.replica)
+        tried = (*already, attempt.replica)
         if time_limits.are_over(self, now) or not pool.has_other_than(tried, now) or not pool.retry_allowed():
             return False
         if not complete:
@@ -245,18 +264,23 @@ class Exchange(Answering):
             ends.answer_too_late(self)
         elif (
             repeat
-            and len(self.tried) < MOST_EXTRA_TRIES
+            and self._may_ask_again(stale)
             and not time_limits.are_over(self, now)
             and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
         ):
             pool.counters.retries += 1
             self.retried = retried_because(self.retried, failure.code)
             # That an idle connection was closed says nothing about the replica: on a new one it may be asked.
-            if not stale:
+            if not stale and isinstance(self.tried, tuple):
                 self.tried = (*self.tried, attempt.replica)
             self._try(pool, now, failure, fresh=stale)
         else:
             ends.answer_error(self, failure)
+
+    def _may_ask_again(self, stale: bool) -> bool:
+        tried = self.tried
+        # No other replica has what the one keeps.
+        return stale if isinstance(tried, OneReplica) else len(tried) < MOST_EXTRA_TRIES
 
     def _give_up(self) -> None:
         """The client has stopped waiting, though its connection is open."""

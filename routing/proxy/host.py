@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routing.proxy.client_keys import ClientKeys
+from routing.proxy.keepers import Keepers
 from routing.proxy.link import Link
 from routing.proxy.plan import Plans
 from routing.proxy.settings import ProxySettings
@@ -31,6 +32,8 @@ class Host(Protocol):
     """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
     where_keys_are_made: str
     """For whom is told that there is none yet, in words."""
+    keepers: Keepers
+    """Which replica keeps what it made."""
     rejected: int
     """Requests refused before any fleet was found."""
     draining: bool

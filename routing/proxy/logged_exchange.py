@@ -173,5 +173,9 @@ class LoggedClient:
     def close_if_idle(self) -> None:
         self._client.close_if_idle()
 
+    def overhear(self, listener: Callable[[bytes], bool]) -> None:
+        self._client.overhear(listener)
+        self._write = self._client.write
+
     def forget_heads(self) -> None:
         self._client.forget_heads()

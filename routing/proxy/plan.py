@@ -6,12 +6,14 @@ default fleet takes it. Whatever stands outside the body comes first, so that su
 without being read.
 """
 
+from copy import copy
+
 from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
-from routing.protocols import open_inference
+from routing.protocols import open_inference, responses
 from routing.protocols.errors import protocol_of_path
 
-NAMED, IN_BODY, DEFAULT, LOCAL, LOOP = range(5)
+NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, RESPONSES = range(6)
 
 _FLEETS = b"/fleets/"
 _MODELS = b"/v1/models"
@@ -20,7 +22,7 @@ _MODELS = b"/v1/models"
 class Plan:
     """Where to look for the fleet, and what is forwarded."""
 
-    __slots__ = ("kind", "name", "protocol", "target", "v2")
+    __slots__ = ("kept", "kind", "name", "protocol", "target", "usual", "v2")
 
     def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self.kind = DEFAULT
@@ -31,12 +33,25 @@ class Plan:
         self.target = head.target
         self.protocol = protocol_of_path(head.target)
         """What the caller most likely speaks, for errors while no fleet is known."""
+        self.usual: Plan | None = None
+        """Where the kind is ``RESPONSES``: the plan if it did not matter which replica keeps what."""
+        self.kept = ""
+        """What the path says a replica keeps; empty: nothing."""
         if head.via is not None and _was_here(head.via, via_name):
             self.kind = LOOP
         elif head.method == b"OPTIONS" and (head.target == b"*" or head.max_forwards == 0):
             self.kind = LOCAL
         else:
             self._find(head, matches)
+            if self.protocol == "openai" and self.kind != LOCAL:
+                self._find_kept(head.method)
+
+    def _find_kept(self, method: bytes) -> None:
+        kept = responses.named_in_path(method, self.target)
+        if kept is not None:
+            self.usual = copy(self)
+            self.kept = kept
+            self.kind = RESPONSES
 
     def _find(self, head: RequestHead, matches: MatchIndex | None) -> None:
         target = head.target

@@ -27,6 +27,7 @@ from routing.proxy.client_keys import ClientKeys
 from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
 from routing.proxy.guarded import GuardedExchange
+from routing.proxy.keepers import Keepers
 from routing.proxy.link import Link
 from routing.proxy.logged_exchange import LoggedExchange, LoggedGuardedExchange
 from routing.proxy.plan import Plans
@@ -53,6 +54,8 @@ class Proxy:
         self.trace_parent: Callable[[], bytes]
         """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
         self.begin_traces(ALL)
+        self.keepers = Keepers()
+        """Which replica keeps what it made."""
         self.keys: ClientKeys
         """In force at this moment."""
         self.exchange: Callable[[Client, RequestHead], Exchange]

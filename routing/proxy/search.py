@@ -11,7 +11,7 @@ from routing.pool import Pool
 from routing.protocols import openai
 from routing.proxy.cost import ask_of
 from routing.proxy.destination import Unroutable, find_planned, find_unnamed, read_body, too_large_to_search
-from routing.proxy.plan import IN_BODY, Plan
+from routing.proxy.plan import IN_BODY, NAMED, RESPONSES, Plan
 from routing.proxy.replay import replay_is_safe
 from routing.proxy.request_limits import hold_to, too_large
 from routing.proxy.state import ExchangeState
@@ -82,19 +82,23 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
     upload, proxy, plan = exchange.upload, exchange.proxy, exchange.head.note
     assert upload is not None
     assert isinstance(plan, Plan)
+    usual = plan.usual or plan
     if max(upload.held, exchange.head.content_length) > proxy.settings.peek_bytes:
-        if plan.kind == IN_BODY:
+        if usual.kind == IN_BODY:
             raise too_large_to_search(proxy.settings.peek_bytes)
-        return _as_it_is(exchange, plan)
+        return _as_it_is(exchange, usual)
     if not proxy.peek(size):
         raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
     upload.searched += size
-    if plan.kind == IN_BODY or upload.complete or upload.held != size or not size:
+    if usual.kind == IN_BODY or upload.complete or upload.held != size or not size:
+        return None
+    if plan.kind == RESPONSES and usual.kind != NAMED:
         return None
     # The first bytes of the body have just come.
-    pool = by_head(exchange, plan, upload.first, False)
-    if pool is not None:
-        end(exchange)
+    pool = by_head(exchange, usual, upload.first, False)
+    if pool is None or plan.kind == RESPONSES:
+        return None
+    end(exchange)
     return pool
 
 
@@ -105,14 +109,17 @@ def _as_it_is(exchange: ExchangeState, plan: Plan) -> Pool:
     return pool
 
 
-def collected(exchange: ExchangeState) -> Pool:
-    """The upload is complete: its bytes are the exchange's body from now on. Raises :class:`Unroutable`."""
+def collected(exchange: ExchangeState) -> Pool | None:
+    """The upload is complete: its bytes are the exchange's body from now on. ``None``: the fleet may depend
+    on who keeps what the request is about. Raises :class:`Unroutable`."""
     upload, plan = exchange.upload, exchange.head.note
     assert upload is not None
     assert isinstance(plan, Plan)
     exchange.body_bytes = upload.take()
     end(exchange)
     exchange.upload = None
+    if plan.kind == RESPONSES:
+        return None
     if plan.kind == IN_BODY:
         return by_body(exchange)
     pool = by_head(exchange, plan, exchange.body_bytes, True)

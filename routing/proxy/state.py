@@ -6,7 +6,7 @@ ends it, and whatever ends it settles the attempt that is open.
 =========== ======= ======== ====== ==============================================================
 state       attempt upstream answer what it waits for
 =========== ======= ======== ====== ==============================================================
-searching   None    None     None   the rest of the body: it names the fleet, or tells the cost
+searching   None    None     None   the rest of the body, or to hear who keeps what it names
 connecting  set     None     None   a connection to the replica
 waiting     set     set      None   the response's head (and perhaps more of the request's body)
 answering   set     set      set    the rest of the response
@@ -23,6 +23,7 @@ from time import monotonic
 from routing.http.request_head import RequestHead
 from routing.http.roles import Client
 from routing.http.upstream import UpstreamConnection
+from routing.one_replica import OneReplica
 from routing.pool import Attempt, Pool
 from routing.proxy.host import Host
 from routing.proxy.streamed import StreamedAnswer
@@ -78,7 +79,7 @@ class ExchangeState:
         self.attempt: Attempt | None = None
         self.upstream: UpstreamConnection | None = None
         self.cancel_connecting: Callable[[], bool] | None = None
-        self.tried: tuple[Replica, ...] = ()
+        self.tried: tuple[Replica, ...] | OneReplica = ()
         self.retried = b""
         """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
         self.repeatable = True
