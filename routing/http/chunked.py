@@ -1,7 +1,8 @@
 """Chunked bodies (RFC 9112 §7.1), read strictly; extensions and trailers are checked and dropped.
 
 Rules: a size is 1 to 16 hexadecimal digits; every line ends in CRLF; extensions are tokens and quoted
-strings; no line is longer than ``MAX_LINE``; trailers together are no longer than ``MAX_TRAILERS``.
+strings; no line is longer than ``MAX_LINE``; trailers together are no longer than ``MAX_TRAILERS``, long size
+lines together no longer than ``MAX_EXTENSIONS``, so that no sender has much read for little payload.
 
 States: reading a size line, a chunk's data, the CRLF after it, or the trailer section.
 """
@@ -13,6 +14,7 @@ from routing.http.syntax import FIELD_LINE, TEXT, TOKEN
 
 MAX_LINE = 1024
 MAX_TRAILERS = 8192
+MAX_EXTENSIONS = 16_384
 LAST_CHUNK = b"0\r\n\r\n"
 
 _QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\' + TEXT + rb')*+"'
@@ -29,6 +31,7 @@ _known_sizes: dict[bytes, int] = {}
 """Size lines read before, never of a last chunk. Servers that stream write each event as one chunk and in one
 segment: with its size looked up, nothing of it needs to be read but its two line ends."""
 _MOST_KNOWN = 4096
+_LONGEST_SIZE = 16
 _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
 
 
@@ -40,13 +43,14 @@ def frame(piece: bytes) -> bytes:
 class ChunkedDecoder:
     """Feed bytes as they arrive; get the payload. After the end ``rest`` holds what came behind it."""
 
-    __slots__ = ("_line", "_remaining", "_state", "_trailer_bytes", "rest")
+    __slots__ = ("_extension_bytes", "_line", "_remaining", "_state", "_trailer_bytes", "rest")
 
     def __init__(self) -> None:
         self._state = _SIZE
         self._remaining = 0
         self._line = b""
         self._trailer_bytes = 0
+        self._extension_bytes = 0
         self.rest = b""
 
     @property
@@ -113,7 +117,9 @@ class ChunkedDecoder:
                 raise BadChunk("a chunk does not begin with a hexadecimal size")
             self._remaining = size = int(matched[1], 16)
             self._state = _DATA if size else _TRAILERS
-            if size and len(_known_sizes) < _MOST_KNOWN:
+            if len(line) > _LONGEST_SIZE:
+                self._count_extension(line)
+            elif size and len(_known_sizes) < _MOST_KNOWN:
                 _known_sizes[line] = size
         elif not line:
             self._state = _DONE
@@ -121,3 +127,9 @@ class ChunkedDecoder:
             self._trailer_bytes += len(line)
             if self._trailer_bytes > MAX_TRAILERS or FIELD_LINE.match(line) is None:
                 raise BadChunk("the trailer section is not valid or too long")
+
+    def _count_extension(self, line: bytes) -> None:
+        """RFC 9112 §7.1.1: their total length in one message ought to be limited."""
+        self._extension_bytes += len(line)
+        if self._extension_bytes > MAX_EXTENSIONS:
+            raise BadChunk("the chunk extensions are too long together")

@@ -108,12 +108,16 @@ class ClientLife(asyncio.Protocol):
         """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
         return not self._host.draining and not (complete and self._body is not None)
 
-    def abort(self) -> None:
-        """Cut the connection off, so that the client cannot take the answer for a whole one."""
+    def abort(self, reset: bool = False) -> None:
+        """Cut the connection off, so that the client cannot take the answer for a whole one. ``reset``: where
+        the connection's orderly end would be the answer's end."""
         self.exchange = None
         self._ending = True
         self._host.writes.flush()
-        self.transport.abort()
+        if reset:
+            cut(self.transport, reset=True)
+        else:
+            self.transport.abort()
 
     def overhear(self, listener: Callable[[bytes], bool]) -> None:
         """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""

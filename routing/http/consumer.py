@@ -14,7 +14,7 @@ class Consumer(Protocol):
         ...
 
     def informational(self, head: ResponseHead) -> None:
-        """A 1xx other than 100 and 101; the final response follows."""
+        """A 1xx other than 101; the final response follows."""
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
         """The final head and what came with it, chunked coding removed."""

@@ -20,9 +20,10 @@ _SIOCOUTQNSD = 0x894B
 """Linux's number for asking how many bytes a socket has not sent yet (linux/sockios.h)."""
 
 
-def cut(transport: asyncio.Transport) -> None:
-    """Close now and drop what is written; with a reset where bytes wait that the peer does not take."""
-    if has_unsent(transport):
+def cut(transport: asyncio.Transport, reset: bool = False) -> None:
+    """Close now and drop what is written; with a reset where bytes wait that the peer does not take, or where
+    it is asked for."""
+    if reset or has_unsent(transport):
         with contextlib.suppress(OSError):
             raw = transport.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

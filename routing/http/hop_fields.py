@@ -159,7 +159,8 @@ class _RareFields:
         if b"traceparent" in self._nominated:
             head.trace = None
         head.upgrade = self._asks_for_web_socket()
-        head.plain = not (head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade)
+        continued = head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade
+        head.plain = head.minor == 1 and not continued
         return _without(fields, self._nominated) if self._nominated else fields
 
     def _connection(self, options: list[bytes]) -> None:
@@ -189,8 +190,8 @@ class _RareFields:
     def _max_forwards(self, value: bytes) -> bool:
         if self._head.method != b"OPTIONS":
             return True
-        if not value.isdigit() or len(value) > 9:
-            raise RequestRefused(400, "bad_max_forwards", "Max-Forwards must be a decimal number")
+        if not value.isdigit() or len(value) > 9 or self._head.max_forwards >= 0:
+            raise RequestRefused(400, "bad_max_forwards", "Max-Forwards must be one decimal number")
         self._head.max_forwards = int(value)
         return False
 

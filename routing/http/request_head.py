@@ -58,8 +58,9 @@ class RequestHead:
         """Set by the client for the whole of this request (``X-Request-Timeout-Ms``); 0: none."""
         self.upgrade = False
         """Whether it asks for a WebSocket (RFC 6455 §4.1): the only protocol that may follow here."""
-        self.plain = True
-        """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards."""
+        self.plain = minor == 1
+        """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards. It
+        came in HTTP/1.1, the version that our Via names."""
         self.note: object | None = None
         """A free place for what whoever routes has concluded from this head."""
 

@@ -15,7 +15,7 @@ from routing.http.request_head import RequestHead
 from routing.http.syntax import FIELD_LINE, HOST, PLAIN_TOKEN, TEXT, TOKEN
 
 _USUAL_HEAD = re.compile(
-    rb"(" + PLAIN_TOKEN + rb"++) (/[\x21\x22\x24-\x7e]*+) HTTP/1\.1"
+    rb"(" + PLAIN_TOKEN + rb"{1,64}+) (/[\x21\x22\x24-\x7e]*+) HTTP/1\.1"
     rb"(?:\r\n[Hh]ost: ([A-Za-z0-9.\-]++(?::[0-9]{1,5}+)?+)(?=\r\n))?+"
     rb"((?:\r\n" + PLAIN_TOKEN + rb"++:" + TEXT + rb"*+)*+)\r\n\r\n"
 )
@@ -23,6 +23,7 @@ _REQUEST_LINE = re.compile(rb"(" + TOKEN + rb"++) ([^ ]++) HTTP/([0-9])\.([0-9])
 _TARGET = re.compile(rb"[\x21\x22\x24-\x7e]++\Z")
 _ABSOLUTE = re.compile(rb"(?i:https?)://([^/?]*+)([^ ]*+)\Z")
 _LINE_BESIDES_TARGET = 64
+_LONGEST_METHOD = 64
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
 
 
@@ -41,8 +42,10 @@ def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> Req
         raise _method_refused(method)
     if len(target) > limits.max_target:
         raise _target_too_long(limits)
-    # A field with its line end takes at least four bytes.
-    if len(fields) >= 4 * limits.max_fields and fields.count(b"\r\n") >= limits.max_fields:
+    # A field with its line end takes at least four bytes; a Host that stands first is not among them.
+    if len(fields) >= 4 * limits.max_fields and (
+        fields.count(b"\r\n") + (host is not None) > limits.max_fields
+    ):
         raise _too_many_fields(limits)
     head = RequestHead(method, target, 1)
     if host is not None:
@@ -78,6 +81,10 @@ def _request_line(line: bytes, limits: Limits) -> RequestHead:
         raise RequestRefused(505, "bad_version", "only HTTP/1.1 and HTTP/1.0 are spoken here")
     if method in _REFUSED_METHODS:
         raise _method_refused(method)
+    if len(method) > _LONGEST_METHOD:
+        raise RequestRefused(
+            501, "method_too_long", f"no method has a name of more than {_LONGEST_METHOD} characters"
+        )
     if len(target) > limits.max_target:
         raise _target_too_long(limits)
     if _TARGET.match(target) is None:

@@ -26,7 +26,7 @@ _OURS = re.compile(
     rb"|x-(?:request-id|switchyard-(?:replica|retries|retry-reason))):[ \t]*+([^\r]*+)"
 )
 _WEB_SOCKET = re.compile(rb"\r\nupgrade:[ \t]*+websocket[ \t]*+\r\n", re.IGNORECASE)
-_BODILESS = frozenset({100, 101, 102, 103, 204, 304})
+_BODILESS = frozenset({*range(100, 200), 204, 304})
 
 
 class ResponseHead:
@@ -77,6 +77,8 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     if matched is None:
         raise BadResponse("the response head is not valid HTTP/1.1")
     end = matched.end()
+    if end - start > MAX_RESPONSE_HEAD:
+        raise BadResponse("the response head is too long")
     minor, code, reason, fields = matched.groups()
     status = int(code)
     head = ResponseHead(status, minor == b"1")
@@ -91,11 +93,11 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     ):
         head.content_length = _content_length(found[0][1])
         head.block = data[start : end - 4]
-        head.plain = status >= 200
+        head.plain = True
         head.unusual = status >= 400
         return head, end
     head.block = b"HTTP/1.1 %b%b%b" % (code, reason or b" ", _cut(head, fields, lowered) if found else fields)
-    if status < 200 or status in _BODILESS:
+    if status in _BODILESS:
         head.chunked = False
         if status != 304:
             head.drop_content_length()

@@ -45,8 +45,9 @@ class Client(Protocol):
     def finish(self, now: float, keep: bool) -> None:
         """The answer is written to its end. ``keep``: the connection may serve another request."""
 
-    def abort(self) -> None:
-        """Cut the connection off, so that the client cannot take the answer for a whole one."""
+    def abort(self, reset: bool = False) -> None:
+        """Cut the connection off, so that the client cannot take the answer for a whole one. ``reset``: where
+        the connection's orderly end would be the answer's end."""
 
     def pause_body(self) -> None:
         """Read no more of the request's body for now."""

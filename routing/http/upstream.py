@@ -208,12 +208,13 @@ class UpstreamConnection(asyncio.Protocol):
         return self._state != _HEAD or bool(self._partial)
 
     def _read_head(self, consumer: Consumer, data: bytes) -> None:
-        if self._partial:
-            data = self._partial + data
         start = 0
+        looked_at = len(self._partial)
+        if looked_at:
+            data = self._partial + data
         while True:
-            if data.find(HEAD_END, start) < 0:
-                self._keep_partial(data[start:])
+            if data.find(HEAD_END, max(start, looked_at - 3)) < 0:
+                self._keep_partial(data[start:], max(0, looked_at - start))
                 return
             head, position = parse_response_head(data, start)
             if head.status >= 200:
@@ -222,8 +223,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self._switch(consumer, head, data[start:position], data[position:])
                 return
             start = position
-            if head.status != 100:
-                consumer.informational(head)
+            consumer.informational(head)
         self._partial = b""
         if head.plain and head.keep_alive and position - start < _LONGEST_KNOWN:
             self._known = data[start:position]
@@ -238,10 +238,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._state = _UNTIL_CLOSE
         consumer.switched(head, first, monotonic())
 
-    def _keep_partial(self, data: bytes) -> None:
+    def _keep_partial(self, data: bytes, looked_at: int) -> None:
+        """``looked_at``: so much of it came before and was found good."""
         if len(data) > MAX_RESPONSE_HEAD:
             raise BadResponse("the response head is too long")
-        if not data.startswith(b"HTTP/1."[: len(data)]) or BARE_LINE_FEED.search(data):
+        if not data.startswith(b"HTTP/1."[: len(data)]) or BARE_LINE_FEED.search(data, looked_at):
             raise BadResponse("the response is not HTTP/1.1")
         self._partial = data
 

@@ -116,7 +116,7 @@ class Exchange(Answering):
         self._drop_attempt(Outcome.CANCELLED)
         if self.answer is not None:
             ends.close_books(self, answered=False)
-            self.client.abort()
+            self.client.abort(self.answer.ends_with_connection)
         else:
             ends.answer_error(self, Failure(error.status, error.code, error.message))
 
@@ -259,7 +259,7 @@ class Exchange(Answering):
         attempt.settle(outcome, now)
         if self.answer is not None:
             ends.close_books(self, answered=False, failed=not self.answer.is_tunnel)
-            self.client.abort()
+            self.client.abort(self.answer.ends_with_connection)
         elif time_limits.is_too_late(self, now):
             ends.answer_too_late(self)
         elif (
@@ -291,7 +291,7 @@ class Exchange(Answering):
             ends.answer_too_late(self)
         else:
             ends.close_books(self, answered=False)
-            self.client.abort()
+            self.client.abort(self.answer.ends_with_connection)
 
     def _drop_upstream(self) -> None:
         if self.cancel_connecting is not None:

@@ -66,7 +66,7 @@ def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, b
 
 def _continued_fields(head: RequestHead, peer: bytes, proxy: Host) -> bytes:
     """What the proxy adds where other proxies came before (their values are continued) or hops count."""
-    via = b"1.1 " + proxy.via_name
+    via = b"1.%d %b" % (head.minor, proxy.via_name)
     fields = b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\nVia: %b" % (
         peer if head.forwarded_for is None else head.forwarded_for + b", " + peer,
         proxy.scheme,

@@ -11,7 +11,7 @@ from routing.proxy.destination import openai_names
 from routing.table import Table
 
 _MODELS = b"/v1/models"
-_ALLOW = b"\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+ALLOW = b"\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 
 def local_answer(
@@ -20,7 +20,7 @@ def local_answer(
     """The whole answer to a request whose plan says ``LOCAL``. ``fields``: each preceded by CRLF.
     ``may_use``: whether the caller may hear of the fleet of this name."""
     if head.method == b"OPTIONS":
-        return answer(200, "text/plain", b"", fields=_ALLOW + fields, close=close)
+        return answer(200, "text/plain", b"", fields=ALLOW + fields, close=close)
     status, content_type, body = _models(table, head.target.partition(b"?")[0], may_use)
     return answer(status, content_type, body, fields=fields, close=close, head_only=head.method == b"HEAD")
 

@@ -99,9 +99,9 @@ class LoggedClient:
         self.leave_line("error" if self.code else "answered" if self.tries else "local")
         self._client.finish(now, keep)
 
-    def abort(self) -> None:
+    def abort(self, reset: bool = False) -> None:
         self.leave_line("cut")
-        self._client.abort()
+        self._client.abort(reset)
 
     def leave_line(self, outcome: str) -> None:
         """The request has ended."""

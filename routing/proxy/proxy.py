@@ -29,6 +29,7 @@ from routing.proxy.forwarded import request_fields
 from routing.proxy.guarded import GuardedExchange
 from routing.proxy.keepers import Keepers
 from routing.proxy.link import Link
+from routing.proxy.local_answers import ALLOW
 from routing.proxy.logged_exchange import LoggedExchange, LoggedGuardedExchange
 from routing.proxy.plan import Plans
 from routing.proxy.request_limits import before_the_fleet
@@ -167,7 +168,8 @@ class Proxy:
             line = AccessLine(time=now(), status=error.status, outcome="refused", code=error.code)
             self._access_log.add(line)
         content_type, body = error_answer("generic", error.status, error.code, error.message)
-        return answer(error.status, content_type, body, close=True, head_only=head_only)
+        allow = ALLOW if error.status == 405 else b""
+        return answer(error.status, content_type, body, fields=allow, close=True, head_only=head_only)
 
     # What exchanges need.
 

@@ -13,7 +13,7 @@ _END = b"\r\n\r\n"
 class StreamedAnswer:
     """State of one answer on its way to the client."""
 
-    __slots__ = ("_chunks", "_tokens", "ending", "failed", "keep", "outcome")
+    __slots__ = ("_chunks", "_tokens", "ending", "ends_with_connection", "failed", "keep", "outcome")
 
     is_tunnel = False
 
@@ -21,7 +21,8 @@ class StreamedAnswer:
         """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
         without_length = head.content_length < 0
         self._chunks = without_length and minor == 1
-        self.keep = keep and (self._chunks or not without_length)
+        self.ends_with_connection = without_length and not self._chunks
+        self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
         self.failed = head.status >= 500
         self.ending = (_CHUNKED if self._chunks else b"") + (b"" if self.keep else _CLOSE) + _END
@@ -55,3 +56,4 @@ class TunnelledAnswer(StreamedAnswer):
 
     def __init__(self, head: ResponseHead) -> None:
         super().__init__(head, Outcome.SUCCESS, 0, False, "generic")
+        self.ends_with_connection = False

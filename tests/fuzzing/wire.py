@@ -5,6 +5,7 @@ nothing but keep what is written. One run takes some 50 µs, against millisecond
 """
 
 import asyncio
+import socket
 
 from routing.contract.policy import Ejection, Policy
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
@@ -13,13 +14,15 @@ from routing.proxy import Proxy, ProxySettings
 from routing.table import Table
 
 FLEET = "m"
+_SOCKET = socket.socket()
+"""Never connected: whoever asks finds nothing unsent in it."""
 
 
 class Transport(asyncio.Transport):
     """Keeps what is written to it until it is closed."""
 
     def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1)})
+        super().__init__({"peername": ("127.0.0.1", 1), "socket": _SOCKET})
         self.written = bytearray()
         self.ended = False
         """Closed, or our side of it is."""

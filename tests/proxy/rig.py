@@ -14,15 +14,18 @@ from typing import NamedTuple
 import h11
 from msgspec.structs import replace
 
-from routing.contract.policy import Policy
+from routing.contract.policy import Policy, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Match, Protocol, ReplicaSpec
 from routing.proxy import Proxy, ProxySettings
 from routing.table import Table
 from tests.ports import unaccepting_port
+from tests.proxy.segments import NotedClient, write_bytewise
 
 OK = b"HTTP/1.1 200 OK\r\n"
 OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
 LIMIT_S = 10.0
+_PATIENT = Policy(strategy="round_robin", slow_start_s=0, timeouts=Timeouts(connect_s=LIMIT_S))
+"""A busy machine may take longer to connect than a fleet allows by default."""
 
 
 async def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
@@ -131,6 +134,11 @@ class ReplicaConnection(asyncio.Protocol):
         """A request has begun here and is not complete."""
         return len(self.received) > self._head_at
 
+    @property
+    def incomplete_bytes(self) -> bytes:
+        """All of such a request."""
+        return bytes(self.received[self._head_at :])
+
 
 async def answer_ok(connection: ReplicaConnection, seen: Seen) -> None:
     connection.transport.write(OK_ANSWER)
@@ -224,6 +232,8 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.port: int = writer.get_extra_info("sockname")[1]
+        self.accepted: dict[int, NotedClient] = {}
 
     @classmethod
     async def open(cls, port: int, tls: ssl.SSLContext | None = None) -> "Client":
@@ -233,9 +243,9 @@ class Client:
         self.writer.write(data)
 
     async def send_bytewise(self, data: bytes) -> None:
-        for at in range(len(data)):
-            self.writer.write(data[at : at + 1])
-            await asyncio.sleep(0)
+        """One byte per segment, as the proxy reads it."""
+        await until(lambda: self.port in self.accepted)
+        await write_bytewise(self.writer.transport, self.accepted[self.port], data)
 
     async def answer(self, method: bytes = b"GET", limit_s: float = LIMIT_S) -> Answer:
         """The next response. An incomplete body is returned as such."""
@@ -255,7 +265,11 @@ class Client:
                 except asyncio.IncompleteReadError as error:
                     answer.body, answer.complete = error.partial, False
             else:
-                answer.body = await self.reader.read(-1)
+                try:
+                    while piece := await self.reader.read(65_536):
+                        answer.body += piece
+                except ConnectionError:
+                    answer.complete = False
             return answer
 
     async def _chunks(self, answer: Answer) -> None:
@@ -312,15 +326,24 @@ class Rig:
         self.port = 0
         self._server: asyncio.Server
         self._clients: list[Client] = []
+        self._accepted: dict[int, NotedClient] = {}
+        """The proxy's side of each client's connection, by the client's port."""
+        self._descriptors = 0
         self._version = 0
 
     async def start(self, settings: ProxySettings | None = None) -> None:
+        self._descriptors = _open_descriptors()
         self.proxy = Proxy(self.table, settings)
         if self.tls is not None:
             self.proxy.speak_tls(self.tls.server)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self.proxy.connection, "127.0.0.1", 0)
+        self._server = await loop.create_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
+
+    def _accept(self) -> asyncio.Protocol:
+        if self.tls is not None:
+            return self.proxy.connection()
+        return NotedClient(self.proxy, self._accepted)
 
     async def replica(self, name: str = "") -> Replica:
         replica = Replica(name or f"r{len(self.replicas)}")
@@ -366,7 +389,7 @@ class Rig:
                 revision=1,
                 name=name,
                 protocol=protocol,
-                policy=policy or Policy(strategy="round_robin", slow_start_s=0),
+                policy=policy or _PATIENT,
                 served_model=served_model,
                 aliases=list(aliases),
                 adapters=list(adapters),
@@ -390,6 +413,7 @@ class Rig:
 
     async def client(self) -> Client:
         client = await Client.open(self.port, None if self.tls is None else self.tls.client)
+        client.accepted = self._accepted
         self._clients.append(client)
         return client
 
@@ -402,6 +426,8 @@ class Rig:
             await replica.stop()
         await until(lambda: self.proxy.upstreams == 0)
         self.check_books()
+        await until(lambda: not _tasks_of_the_proxy())
+        await until(lambda: _open_descriptors() <= self._descriptors)
 
     def check_books(self) -> None:
         """Nothing is in flight any more: every attempt was settled, every request ended."""
@@ -411,6 +437,19 @@ class Rig:
                 assert replica.in_flight == 0, replica
                 assert replica.work == 0.0, replica
         assert self.proxy.searched_bytes == 0
+
+
+def _tasks_of_the_proxy() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if "/routing/" in task.get_coro().cr_code.co_filename]  # type: ignore[union-attr]
+
+
+def _open_descriptors() -> int:
+    """Of this process: sockets, and what watches them. Other files are the test's."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            count += os.readlink(f"/proc/self/fd/{name}").startswith(("socket:", "anon_inode:[eventpoll]"))
+    return count
 
 
 StartRig = Callable[[ProxySettings], Awaitable[Rig]]

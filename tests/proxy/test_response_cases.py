@@ -1,143 +1,105 @@
-"""Byte-level cases of responses (section E): what a replica sends, and what the client must get."""
+"""Every response case three ways: at once, on connections that have served a request before, byte by byte."""
 
-from dataclasses import dataclass, field
+import asyncio
+import re
+from dataclasses import replace
 
 import pytest
 
-from tests.proxy.rig import OK, OK_ANSWER, Client, Replica, Rig, answer_bytes, until
+from routing.http import upstream_pool
+from tests.proxy.cases.response import BARE, OK_ANSWER, Case
+from tests.proxy.cases.response_bodies import BODIES, EVIL
+from tests.proxy.cases.response_heads import HEADS
+from tests.proxy.rig import Client, Replica, ReplicaConnection, Rig, Script, Seen, answer_bytes, reset, until
+from tests.proxy.segments import NotedUpstream, write_bytewise
 
+CASES = HEADS + BODIES
 CANARY = b"GET /canary HTTP/1.1\r\nHost: a.test\r\n\r\n"
-EVIL = OK + b"Content-Length: 4\r\n\r\nEVIL"
+ADDED = b"\r\nVia: 1.1 switchyard\r\nx-switchyard-replica: r0\r\nX-Request-Id: "
+_ENDING = re.compile(
+    rb"[0-9a-f]{24}(\r\nContent-Length: [0-9]+|\r\nTransfer-Encoding: chunked)?"
+    rb"(\r\nConnection: close)?\r\n\r\n\Z"
+)
+"""What may follow: the request's id, and how the body is framed where the replica gave no length."""
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
 
-@dataclass
-class Case:
-    id: str
-    answer: bytes
-    status: int = 200
-    body: bytes = b""
-    then: str = ""
-    """What the replica does after writing: nothing, ``fin`` or ``rst``."""
-    method: bytes = b"GET"
-    version: bytes = b"1.1"
-    before: tuple[int, ...] = ()
-    """1xx that the client gets first."""
-    complete: bool = True
-    reused: bool = False
-    """Whether the connection to the replica may serve another request."""
-    has: dict[bytes, list[bytes]] = field(default_factory=dict)
-    """Fields of the client's response."""
+@pytest.fixture
+def upstreams(monkeypatch: pytest.MonkeyPatch) -> dict[int, NotedUpstream]:
+    """The proxy's side of each connection to a replica, by its port."""
+    NotedUpstream.by_port.clear()
+    monkeypatch.setattr(upstream_pool, "UpstreamConnection", NotedUpstream)
+    return NotedUpstream.by_port
 
 
-EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
-HEAD_5 = OK + b"Content-Length: 5\r\n\r\n"
-OK_CLOSE = OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"
-CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-CASES = [
-    Case("E01", OK_ANSWER, body=b"ok", reused=True),
-    Case("E02", HEAD_5, method=b"HEAD", reused=True, has={b"content-length": [b"5"]}),
-    Case("E02b", CHUNKED, method=b"HEAD", reused=True, has={b"content-length": []}),
-    Case("E03 empty chunked", CHUNKED + b"0\r\n\r\n", reused=True),
-    Case(
-        "E04",
-        b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
-        status=204,
-        has={b"content-length": []},
-    ),
-    Case(
-        "E04b",
-        b"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        status=204,
-        has={b"transfer-encoding": []},
-    ),
-    Case("E05", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status=304, reused=True),
-    Case("E06", EARLY_HINTS + OK_ANSWER, body=b"ok", before=(103,), reused=True),
-    Case("E06b", EARLY_HINTS + OK_ANSWER, body=b"ok", version=b"1.0", reused=True),
-    Case("E06c 100", b"HTTP/1.1 100 Continue\r\n\r\n" + OK_ANSWER, body=b"ok", reused=True),
-    Case("E07 101", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\n\r\nraw", status=502),
-    Case("E08", OK + b"Transfer-Encoding: chunked\r\nContent-Length: 30\r\n\r\n0\r\n\r\n", status=502),
-    Case("E09", OK + b"Content-Length: foo\r\n\r\n", status=502),
-    Case("E09b twice", OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\nok", status=502),
-    Case("E10", OK + b"Transfer-Encoding: foo\r\n\r\nabc", then="fin", status=502),
-    Case(
-        "E10b",
-        OK + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        status=502,
-    ),
-    Case("E11", b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", body=b"ok"),
-    Case("E11b 1.0", b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", body=b"ok"),
-    Case("E12", OK + b"X-A: 1\r\n 2\r\nContent-Length: 2\r\n\r\nok", status=502),
-    Case("E13 LF", b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", status=502),
-    Case("E14", OK + b"X-A: a\x00b\r\nContent-Length: 2\r\n\r\nok", status=502),
-    Case("E14b", OK + b"X-A: a\rSet-Cookie: x=1\r\nContent-Length: 2\r\n\r\nok", status=502),
-    Case("E15 not HTTP", b"SSH-2.0-OpenSSH_9.2\r\n", status=502),
-    Case("E16", OK_ANSWER + EVIL, body=b"ok"),
-    Case("E18 short", OK + b"Content-Length: 5\r\n\r\nok", then="fin", body=b"ok", complete=False),
-    Case("E19", CHUNKED + b"5\r\nhello\r\n", then="fin", body=b"hello", complete=False),
-    Case("E19b bad size", CHUNKED + b"5\r\nhello\r\n0x1\r\n", status=502),
-    Case("E20", CHUNKED + b"5\r\nhello\r\n", then="rst", body=b"hello", complete=False),
-    Case("E21", OK + b"\r\nhello", then="fin", body=b"hello"),
-    Case("E21b to 1.0", OK + b"\r\nhello", then="fin", body=b"hello", version=b"1.0"),
-    Case(
-        "E22",
-        CHUNKED + b"5\r\nhello\r\n0\r\n\r\n",
-        body=b"hello",
-        version=b"1.0",
-        reused=True,
-        has={b"transfer-encoding": []},
-    ),
-    Case("E23b", b"HTTP/1.1 99 X\r\nContent-Length: 0\r\n\r\n", status=502),
-    Case("E23c", b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", status=502),
-    Case("E24 no reason", b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", body=b"ok", reused=True),
-    Case(
-        "E25",
-        OK
-        + b"Connection: X-Sec\r\nX-Sec: 1\r\nKeep-Alive: timeout=1\r\n"
-        + b"Upgrade: h2c\r\nContent-Length: 2\r\n\r\nok",
-        body=b"ok",
-        reused=True,
-        has={b"x-sec": [], b"keep-alive": [], b"upgrade": [], b"connection": []},
-    ),
-    Case("E25b close", OK_CLOSE, body=b"ok", has={b"connection": []}),
-    Case(
-        "E26",
-        OK
-        + b"Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"
-        + b"5\r\nhello\r\n0\r\nX-T: 1\r\nSet-Cookie: t=1\r\n\r\n",
-        body=b"hello",
-        reused=True,
-        has={b"x-t": [], b"set-cookie": [], b"trailer": []},
-    ),
-    Case(
-        "E27 Set-Cookie twice",
-        OK + b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n",
-        reused=True,
-        has={b"set-cookie": [b"a=1", b"b=2"]},
-    ),
-    Case("E28", b"", then="fin", status=502, method=b"POST"),
-    Case("E29", b"", then="rst", status=502, method=b"POST"),
-]
+def answer_bytewise(answer: bytes, then: str, upstreams: dict[int, NotedUpstream]) -> Script:
+    """As :func:`answer_bytes`, one byte per segment."""
+
+    async def script(connection: ReplicaConnection, seen: Seen) -> None:
+        port = connection.transport.get_extra_info("peername")[1]
+        await write_bytewise(connection.transport, upstreams[port], answer)
+        if then == "fin":
+            connection.transport.close()
+        elif then == "rst":
+            reset(connection.transport)
+
+    return script
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-async def test_case(case: Case, rig: Rig, replica: Replica, client: Client) -> None:
-    replica.script = answer_bytes(case.answer, case.then)
+@each_case
+async def test_at_once(case: Case, rig: Rig, replica: Replica, client: Client) -> None:
+    replica.script = answer_bytes(case.sent, case.then)
+    await judge(case, rig, replica, client)
+
+
+@each_case
+async def test_after_a_good_response(case: Case, rig: Rig, replica: Replica, client: Client) -> None:
+    assert (await client.ask(CANARY)).body == b"ok"
+    replica.script = answer_bytes(case.sent, case.then)
+    await judge(case, rig, replica, client)
+
+
+@each_case
+async def test_byte_by_byte(
+    case: Case, rig: Rig, replica: Replica, client: Client, upstreams: dict[int, NotedUpstream]
+) -> None:
+    if case.begun is not None:
+        case = replace(case, gets=BARE, body=case.begun, complete=False)
+    replica.script = answer_bytewise(case.sent, case.then, upstreams)
+    await judge(case, rig, replica, client)
+
+
+async def judge(case: Case, rig: Rig, replica: Replica, client: Client) -> None:
     client.send(b"%b /x HTTP/%b\r\nHost: a.test\r\n\r\n" % (case.method, case.version))
-    for status in case.before:
-        assert (await client.answer()).status == status
+    if case.version == b"1.1":
+        for head in case.before:
+            assert (await client.answer()).head == head + b"\r\n\r\n"
     answer = await client.answer(case.method)
-    assert answer.status == case.status
-    assert answer.complete == case.complete
-    if case.status != 502:
-        assert answer.body == case.body
-    for name, values in case.has.items():
-        assert answer.get(name) == values
-    if not case.complete:
+    if case.gets:
+        assert answer.head.startswith(case.gets + ADDED), answer.head
+        ending = _ENDING.match(answer.head, len(case.gets + ADDED))
+        assert ending is not None, answer.head
+        assert (answer.body, answer.complete) == (case.body, case.complete)
+    else:
+        assert (answer.status, answer.complete) == (502, True)
+        assert answer.get(b"x-switchyard-replica") == []
+    await judge_client(case, client, answer.get(b"connection") == [b"close"])
+    await judge_replica(case, rig, replica)
+
+
+async def judge_client(case: Case, client: Client, told_to_close: bool) -> None:
+    """Its connection ends where the answer is cut, or said so; else it serves on."""
+    assert told_to_close or case.version == b"1.1"
+    if told_to_close or not case.complete:
         assert await client.ends() == b""
-    await judge_connection(case, rig, replica)
+    else:
+        # Answered by the proxy itself, so that no replica's connection is touched.
+        client.send(b"OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        assert (await client.answer()).status == 200
 
 
-async def judge_connection(case: Case, rig: Rig, replica: Replica) -> None:
+async def judge_replica(case: Case, rig: Rig, replica: Replica) -> None:
     """A connection that may not be used again is closed; the next client gets a clean answer."""
     first = replica.connections[0]
     if not case.reused:
@@ -149,36 +111,40 @@ async def judge_connection(case: Case, rig: Rig, replica: Replica) -> None:
     assert (replica.requests[-1].connection is first) == case.reused
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-async def test_case_after_another(case: Case, rig: Rig, replica: Replica, client: Client) -> None:
-    """The same on connections that have served a request before."""
-    assert (await client.ask(CANARY)).body == b"ok"
-    replica.script = answer_bytes(case.answer, case.then)
-    client.send(b"%b /x HTTP/%b\r\nHost: a.test\r\n\r\n" % (case.method, case.version))
-    for status in case.before:
-        assert (await client.answer()).status == status
-    answer = await client.answer(case.method)
-    assert (answer.status, answer.complete) == (case.status, case.complete)
-
-
-async def test_e17_late_unsolicited_response(rig: Rig, replica: Replica, client: Client) -> None:
+@pytest.mark.parametrize("way", ["at once", "byte by byte", "after another"])
+async def test_late_unsolicited_response(
+    way: str, rig: Rig, replica: Replica, client: Client, upstreams: dict[int, NotedUpstream]
+) -> None:
     """Bytes on an idle connection make it useless; nobody ever gets them."""
-    assert (await client.ask(CANARY)).body == b"ok"
+    for _ in range(2 if way == "after another" else 1):
+        assert (await client.ask(CANARY)).body == b"ok"
     idle = replica.connections[0]
-    idle.transport.write(EVIL)
+    if way == "byte by byte":
+        port = idle.transport.get_extra_info("peername")[1]
+        await write_bytewise(idle.transport, upstreams[port], EVIL)
+    else:
+        idle.transport.write(EVIL)
     await until(lambda: idle.closed)
     assert (await client.ask(CANARY)).body == b"ok"
     assert replica.requests[-1].connection is not idle
 
 
+async def test_a_response_that_was_asked_to_continue(rig: Rig, replica: Replica, client: Client) -> None:
+    """The client's 100 is the proxy's; what the replica says besides is passed on."""
+    replica.script = answer_bytes(b"HTTP/1.1 100 Continue\r\n\r\n" + OK_ANSWER)
+    client.send(b"POST /p HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+    assert (await client.answer()).status == 100
+    client.send(b"hello")
+    assert (await client.answer()).status == 100
+    assert (await client.answer()).body == b"ok"
+
+
 async def test_head_split_anywhere(rig: Rig, replica: Replica, client: Client) -> None:
     """A response head that arrives in two segments, cut at each place."""
-    whole = EARLY_HINTS + OK + b"X-A: 1\r\nContent-Length: 2\r\n\r\nok"
-    import asyncio
-
+    whole = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nX-A: 1\r\nContent-Length: 2\r\n\r\nok"
     for cut in range(1, len(whole)):
 
-        async def script(connection, seen, cut=cut):  # type: ignore[no-untyped-def]
+        async def script(connection: ReplicaConnection, seen: Seen, cut: int = cut) -> None:
             connection.transport.write(whole[:cut])
             await asyncio.sleep(0)
             connection.transport.write(whole[cut:])
