@@ -94,6 +94,7 @@ class PolicyValues(Row):
     retries = Retries()
     ejection = Ejection()
     slow_start_s = serializers.FloatField()
+    half_close = serializers.ChoiceField(choices=["abort", "allow"])
 
 
 class Policy(Row):

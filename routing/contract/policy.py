@@ -10,6 +10,7 @@ import msgspec
 
 StrategyParameter = bool | int | float | str
 ReplaySafe = Literal["auto", "always", "never"]
+HalfClose = Literal["abort", "allow"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +95,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     retries: Retries = Retries()
     ejection: Ejection = Ejection()
     slow_start_s: float = 30.0
+    half_close: HalfClose = "abort"
+    """What a client's ending its own direction means: that it has left, or that it waits for its answer."""
     queue: Queue = Queue()
     locality: Locality = Locality()
     slo: Slo = Slo()

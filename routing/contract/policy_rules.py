@@ -21,7 +21,7 @@ from routing.contract.field_rules import (
     seconds,
     shown_number,
 )
-from routing.contract.policy import RESERVED_POLICY_FIELDS, Policy, ReplaySafe, StrategyParameter
+from routing.contract.policy import RESERVED_POLICY_FIELDS, HalfClose, Policy, ReplaySafe, StrategyParameter
 
 DAY_S = 86_400.0
 TOO_MANY_REQUESTS = 429
@@ -144,6 +144,11 @@ POLICY = Section(
         "retries": RETRIES,
         "ejection": EJECTION,
         "slow_start_s": seconds("How long a new or returning replica is spared.", 0, 3600),
+        "half_close": Choice(
+            words="A client that ends its own direction while it waits: `abort` takes it for one that left, "
+            "`allow` for one that still reads its answer.",
+            options=get_args(HalfClose),
+        ),
     },
     reserved=RESERVED_POLICY_FIELDS,
 )

@@ -21,7 +21,8 @@ with the same bytes, it was checked already. The usual request, a known head and
 segment while the connection is idle (``_ready``), is begun in :meth:`ClientConnection.data_received` itself.
 Where heads differ only in values such as a length or an id, a template recognises them (``_template``).
 
-uvloop reports a client's close and its half-close alike, so either counts as the client's leaving.
+uvloop reports a client's close and its half-close alike, so either counts as the client's leaving, unless the
+request's fleet says otherwise (:mod:`routing.http.half_close`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class ClientConnection(ClientLife):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        self._reading = Reading(self.transport, self._host.hangups, self._gone)
+        self._reading = Reading(self.transport, self._host.hangups, self._hung_up, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)
         address = transport.get_extra_info("peername")
         self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
@@ -152,6 +153,8 @@ class ClientConnection(ClientLife):
             if len(held) - position <= self._limits.max_pipelined:
                 self._reading.go_on(HELD)
             self._serve(held, position)
+            if self._is_half_closed:
+                self._begin_last()
 
     def pause_body(self) -> None:
         """Read no more of the request's body for now."""

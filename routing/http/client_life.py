@@ -14,6 +14,7 @@ from time import monotonic
 
 from routing.http.cutting import cut
 from routing.http.errors import RequestRefused
+from routing.http.half_close import NothingMore
 from routing.http.lingering import Lingering
 from routing.http.overheard import Overheard
 from routing.http.partial_head import PartialHead
@@ -36,6 +37,7 @@ class ClientLife(asyncio.Protocol):
         "_ending",
         "_held",
         "_host",
+        "_is_half_closed",
         "_is_new",
         "_limits",
         "_lingering",
@@ -67,6 +69,8 @@ class ClientLife(asyncio.Protocol):
         self._write_paused_at = 0.0
         self._ending = False
         """No further request is served."""
+        self._is_half_closed = False
+        """The client has ended its direction, and still reads."""
         self._lingering: Lingering | None = None
         """Set once nothing more is written."""
 
@@ -80,13 +84,19 @@ class ClientLife(asyncio.Protocol):
 
         # Of the request that is being served.
         self.exchange: Exchange | None = None
-        self._body: RequestBody | TunnelBody | None = None
-        """Set while more of the request's body is to come, and in a tunnel."""
+        self._body: RequestBody | TunnelBody | NothingMore | None = None
+        """Set while more of the request's body is to come, in a tunnel, and where nothing comes any more."""
 
     # Called by the event loop.
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool:
+        if self._still_reads():
+            self._is_half_closed = True
+            self._reading.end()
+            self._begin_last()
+            return self.exchange is not None
         self._gone()
+        return False
 
     def pause_writing(self) -> None:
         self._write_paused_at = monotonic()
@@ -106,7 +116,8 @@ class ClientLife(asyncio.Protocol):
 
     def may_go_on(self, complete: bool) -> bool:
         """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
-        return not self._host.draining and not (complete and self._body is not None)
+        ends = self._body is not None and (complete or self._is_half_closed)
+        return not self._host.draining and not ends
 
     def abort(self, reset: bool = False) -> None:
         """Cut the connection off, so that the client cannot take the answer for a whole one. ``reset``: where
@@ -173,11 +184,12 @@ class ClientLife(asyncio.Protocol):
 
     def _shut(self, now: float) -> None:
         """The last answer is written. While draining, the client does not know yet that it was the last."""
-        if self._body is not None or self._held or self._host.draining:
+        if not self._is_half_closed and (self._body is not None or self._held or self._host.draining):
             self._linger(now, answered=True)
         else:
             self._ending = True
             self._ready = None
+            self._reading.closed()
             self._host.writes.flush()
             self.transport.close()
 
@@ -200,8 +212,33 @@ class ClientLife(asyncio.Protocol):
             self._lingering = Lingering(self.transport, self._limits, now, answered)
             self.transport.write_eof()
 
+    def _still_reads(self) -> bool:
+        """Whether a client that has ended its direction is taken for one that waits for its answer."""
+        exchange = self.exchange
+        return exchange is not None and exchange.allows_half_close and self.transport.can_write_eof()
+
+    def _hung_up(self) -> None:
+        """The end of the client's direction waits behind what is not read yet."""
+        if self._still_reads():
+            self._reading.watch_for_reset()
+        else:
+            self._gone()
+
+    def _begin_last(self) -> None:
+        """Half-closed: where nothing is held the connection ends with the request that is being served."""
+        if self._body is None and self._still_reads():
+            if not self._held:
+                self._body = NothingMore()
+            return
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            # Not complete, or of a fleet that does not allow it. What was answered before still goes out.
+            exchange.client_gone()
+        self._gone()
+
     def _gone(self) -> None:
         self._ending = True
+        self._reading.closed()
         exchange = self.exchange
         if exchange is None:
             self._host.writes.flush()

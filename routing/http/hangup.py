@@ -25,7 +25,8 @@ class HangupWatch:
         self._descriptors: dict[object, int] = {}
         self._callbacks: dict[int, tuple[object, Callable[[], None]]] = {}
 
-    def watch(self, owner: object, fd: int, gone: Callable[[], None]) -> None:
+    def watch(self, owner: object, fd: int, gone: Callable[[], None], *, only_reset: bool = False) -> None:
+        """``only_reset``: that the peer has ended its direction is known, and not what is waited for."""
         if not hasattr(select, "EPOLLRDHUP"):
             return
         if self._epoll is None:
@@ -33,7 +34,8 @@ class HangupWatch:
             self._loop.add_reader(self._epoll.fileno(), self._ready)
         self._descriptors[owner] = fd
         self._callbacks[fd] = (owner, gone)
-        self._epoll.register(fd, select.EPOLLRDHUP)
+        # EPOLLHUP and EPOLLERR are always reported.
+        self._epoll.register(fd, 0 if only_reset else select.EPOLLRDHUP)
 
     def unwatch(self, owner: object) -> None:
         """Must be called before the descriptor is closed. Nothing happens when it is not watched."""

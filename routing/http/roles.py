@@ -84,6 +84,11 @@ class Exchange(Protocol):
         """The body breaks a rule or a limit: answer if nothing was, and finish. May come instead of
         :meth:`begin`."""
 
+    @property
+    def allows_half_close(self) -> bool:
+        """Whether a client that ends its own direction is to get its answer all the same."""
+        ...
+
     def client_gone(self) -> None:
         """The client left. Nothing must be written any more."""
 

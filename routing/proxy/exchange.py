@@ -120,6 +120,11 @@ class Exchange(Answering):
         else:
             ends.answer_error(self, Failure(error.status, error.code, error.message))
 
+    @property
+    def allows_half_close(self) -> bool:
+        # Who asks for a WebSocket has more to say.
+        return self.pool is not None and self.pool.policy.half_close == "allow" and not self.head.upgrade
+
     def client_gone(self) -> None:
         if self.answer is not None and self.answer.is_tunnel:
             tunnel.close_tunnel(self, monotonic())

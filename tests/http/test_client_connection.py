@@ -75,6 +75,7 @@ class Recording:
     def __init__(self, host: Recorder, client: Client, head: RequestHead) -> None:
         self.host, self.client, self.head = host, client, head
         self.content = b""
+        self.allows_half_close = False
 
     def begin(self, body: bytes, complete: bool) -> None:
         self.body(body, complete)

@@ -51,7 +51,7 @@ function outcome(policy) {
 
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
 function Surroundings({ policy }) {
-  const { max_concurrency: limit, slow_start_s, ejection, timeouts, limits, retries } = policy.stored;
+  const { max_concurrency: limit, slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Concurrency per replica">${limit ?? "not limited"}</${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
@@ -59,6 +59,7 @@ function Surroundings({ policy }) {
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
     <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
+    <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their answer" : "count as gone"}</${Fact}>
     <${Fact} name="Largest body">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
