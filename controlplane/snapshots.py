@@ -14,7 +14,7 @@ from routing.contract.client_keys import ALL_FLEETS
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.table import FleetSnapshot, Manifest, Match, ReplicaSpec, Version
+from routing.contract.table import FleetSnapshot, Manifest, Match, ReplicaSpec, Tls, Version
 
 
 class TableVersions(NamedTuple):
@@ -70,6 +70,7 @@ def _snapshot(fleet: Fleet, epoch: int, replicas: list[ReplicaSpec]) -> FleetSna
         served_model=fleet.served_model,
         policy=with_defaults(fleet.policy, Policy),
         probe=with_defaults(fleet.probe, Probe),
+        tls=with_defaults(fleet.tls, Tls),
         replicas=replicas,
     )
 

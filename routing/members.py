@@ -6,7 +6,7 @@ last request has ended, and comes back with its state if the table brings it bac
 
 from collections.abc import Iterable
 
-from routing.contract.table import FleetSnapshot, ReplicaSpec
+from routing.contract.table import FleetSnapshot, ReplicaSpec, Tls
 from routing.policies import learned_speed
 from routing.replica import Replica
 from routing.shared_counts import AlreadyHeld, CapacityExhausted, SharedCounts
@@ -27,11 +27,12 @@ class Members:
         known = {(r.uid, r.spec.url): r for r in (*self.leaving, *self.listed)}
         return [(known.get((spec.uid, spec.url)) or Replica(spec), spec) for spec in snapshot.replicas]
 
-    def take(self, pairs: list[tuple[Replica, ReplicaSpec]]) -> None:
-        """Make what :meth:`prepare` returned the members."""
+    def take(self, pairs: list[tuple[Replica, ReplicaSpec]], tls: Tls) -> None:
+        """Make what :meth:`prepare` returned the members. ``tls``: how they are verified."""
         before = set(self.listed)
         for replica, spec in pairs:
             _renew(replica, spec, joins=self._settled and replica not in before)
+            replica.verify_by(tls)
             self._claim_cells(replica)
         self.leaving = [replica for replica in self.leaving if replica.leaving]
         self.listed = [replica for replica, _ in pairs]

@@ -104,7 +104,7 @@ class Pool:
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._verdicts.policy = snapshot.policy
         self._verdicts.fleet = snapshot.name
-        self._members.take(pairs)
+        self._members.take(pairs, snapshot.tls)
         self._nobody()
 
     def close(self) -> None:

@@ -5,8 +5,10 @@ The objects here only hold state. What changes it: :mod:`routing.pool` (counting
 All times are ``time.monotonic()`` seconds.
 """
 
+from typing import Protocol
+
 from routing.contract.addresses import parse_base_url
-from routing.contract.table import ReplicaSpec
+from routing.contract.table import ReplicaSpec, Tls
 from routing.shared_counts import ReplicaCells
 
 
@@ -87,6 +89,13 @@ class RecentAnswers:
         self.failed = self.earlier_failed = 0
 
 
+class HttpSide(Protocol):
+    """What the http half keeps of a replica."""
+
+    def verify_by(self, tls: Tls) -> None:
+        """No connection that was verified otherwise is to be used again."""
+
+
 class Replica:
     """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""
 
@@ -106,6 +115,7 @@ class Replica:
         "first_byte",
         "heard_at",
         "host",
+        "host_field",
         "http",
         "in_flight",
         "latency",
@@ -113,6 +123,7 @@ class Replica:
         "load",
         "load_work",
         "name",
+        "not_verified",
         "output_tokens",
         "path_prefix",
         "peak_answer_at",
@@ -131,6 +142,7 @@ class Replica:
         "spec",
         "speed",
         "succeeded",
+        "tls",
         "tunnels",
         "turn",
         "uid",
@@ -145,11 +157,17 @@ class Replica:
         self.host = base.host
         self.port = base.port
         self.authority = base.authority.encode("ascii")
+        """``host:port``."""
+        self.host_field = base.host_field.encode("ascii")
         """What the Host header carries."""
+        self.tls = Tls() if base.scheme == "https" else None
+        """How it is verified; ``None``: it is spoken to in plain HTTP."""
         self.path_prefix = base.path_prefix.encode("ascii")
         """``b""`` or ``b"/base"``."""
-        self.http: object | None = None
-        """A free place for the http half's connections to this replica; balancing never looks at it."""
+        self.http: HttpSide | None = None
+        """A free place for the http half's connections to this replica."""
+        self.not_verified = ""
+        """Why the last connection that did not come about was not verified; empty: for another reason."""
 
         # What this worker has in flight, what other workers of the host have, and the sum of both.
         self.in_flight = 0
@@ -211,6 +229,13 @@ class Replica:
         """Take a newer spec of the same uid and URL; live state stays."""
         self.spec = spec
         self.name = spec.name
+
+    def verify_by(self, tls: Tls) -> None:
+        """What the fleet says now of replicas that are spoken to over TLS."""
+        if self.tls is not None and tls != self.tls:
+            self.tls = tls
+            if self.http is not None:
+                self.http.verify_by(tls)
 
     def __repr__(self) -> str:
         return (

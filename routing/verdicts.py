@@ -93,9 +93,9 @@ class Verdicts:
         replica = attempt.replica
         state = replica.ejection
         if attempt.probe:
-            self._eject(replica, now, f"its probe request {_WORDS[outcome]}")
+            self._eject(replica, now, f"its probe request {_words(replica, outcome)}")
         elif ejection.failed(state, self.policy.ejection.consecutive_failures) and not state.until:
-            words = f"{state.failures} failures in a row, the last one {_WORDS[outcome]}"
+            words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
             self._eject(replica, now, words)
 
     # --- on the slow timer -----------------------------------------------------------------------
@@ -156,3 +156,9 @@ class Verdicts:
             for replica in self._members.listed:
                 host_view.follow_ejections(replica, now)
         return sum(1 for replica in self._members.listed if replica.ejection.until)
+
+
+def _words(replica: Replica, outcome: Outcome) -> str:
+    if outcome is Outcome.REFUSED and replica.not_verified:
+        return f"{_WORDS[outcome]}: {replica.not_verified}"
+    return _WORDS[outcome]

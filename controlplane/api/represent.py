@@ -41,6 +41,7 @@ def _fleet(row: Fleet, epoch: int, states: Mapping[str, int]) -> dict[str, Any]:
         "default": row.is_default,
         "strategy": policy.strategy,
         "probe": settings_values.effective(settings_values.probe_of(row.probe)),
+        "tls": settings_values.effective(settings_values.tls_of(row.tls)),
         "revision": row.revision,
         "table_version": str(Version(epoch, row.table_version)),
         "replicas": sum(states.values()),

@@ -131,6 +131,15 @@ class Match(Row):
     path_prefix = serializers.CharField(allow_blank=True, help_text="Empty: any.")
 
 
+class Tls(Row):
+    """How replicas with an `https` URL are verified."""
+
+    ca = serializers.CharField(
+        allow_blank=True, help_text="`file:PATH` or `env:NAME`; empty: the system's CAs."
+    )
+    server_name = serializers.CharField(allow_blank=True, help_text="Empty: the host of each URL.")
+
+
 class Fleet(Row):
     name = serializers.CharField()
     protocol = serializers.ChoiceField(choices=PROTOCOLS)
@@ -143,6 +152,7 @@ class Fleet(Row):
     default = serializers.BooleanField()
     strategy = serializers.CharField()
     probe = Probe()
+    tls = Tls()
     revision = serializers.IntegerField()
     table_version = serializers.CharField()
     replicas = serializers.IntegerField(help_text="How many it has.")

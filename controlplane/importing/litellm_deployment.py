@@ -94,7 +94,7 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
     if base.startswith("os.environ/"):
         draft.lose(place, what, f"api_base is in the environment ({base}): write the address in the file")
         return None
-    if base.startswith("http://") and provider in _OTHER_PROTOCOL:
+    if provider in _OTHER_PROTOCOL:
         draft.lose(place, what, _TRITON if provider == "triton" else _TRANSLATED)
         return None
     url = draft.url(place, what, base.rstrip("/").removesuffix("/v1"))
@@ -111,7 +111,7 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
         url,
         place,
         at(f"{pointer}/litellm_params/{'api_base' if 'api_base' in parameters else 'base_url'}"),
-        wanted if isinstance(wanted, str) else url.removeprefix("http://").replace(":", "-"),
+        wanted if isinstance(wanted, str) else url.partition("://")[2].replace(":", "-"),
     )
     _parameters(one, parameters, f"{pointer}/litellm_params", at, draft)
     for key in entry:

@@ -24,6 +24,8 @@ class Fleet(models.Model):
     """What the operator set of routing.contract.policy.Policy; defaults are not written out."""
     probe = models.JSONField(default=dict, blank=True)
     """What the operator set of routing.contract.probe.Probe."""
+    tls = models.JSONField(default=dict, blank=True)
+    """What the operator set of routing.contract.table.Tls."""
     revision = models.PositiveIntegerField(default=1)
     """Number of the policy revision in force."""
     table_version = models.PositiveBigIntegerField(default=1)

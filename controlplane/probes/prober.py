@@ -9,7 +9,9 @@ say) without the clock of a single probe running on meanwhile.
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,13 +23,20 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from routing.contract.addresses import forbidden_address, parse_base_url
+from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_url
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
-from routing.contract.verdict import MAX_BODY_BYTES, Verdict, verdict_of_error
+from routing.contract.table import Tls
+from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
+from routing.tls import words
+from routing.tls.contexts import Contexts, Untrusted
+from routing.tls.names import names_at
 
 MOST_AT_ONCE = 50
 
 _Info = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
+
+
+_NOTHING_SET = Tls()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,7 @@ class Question:
     has_passed: bool
     wait_s: float = 0.0
     """Until it is due."""
+    tls: Tls = _NOTHING_SET
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,10 @@ def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSes
     )
 
 
+_CONTEXTS = Contexts()
+"""Of this process: loops that probe at the same time share them."""
+
+
 async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
     slots = asyncio.Semaphore(MOST_AT_ONCE)
     async with new_session() as session:
@@ -117,31 +131,76 @@ async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -
     began = time.perf_counter()
     try:
         async with asyncio.timeout(checks.timeout_s):
-            status, body = await exchange(session, question.url, checks.requests[kind])
+            status, body = await exchange(session, question.url, checks.requests[kind], question.tls)
         verdict = checks.judge(kind, status, body)
-    except aiohttp.ServerDisconnectedError:
-        verdict = verdict_of_error(EOFError(), checks.timeout_s)
     except (OSError, TimeoutError, aiohttp.ClientError) as error:
-        verdict = verdict_of_error(error, checks.timeout_s)
+        verdict = verdict_of(error, checks.timeout_s)
     return Finding(question.uid, verdict, time.perf_counter() - began)
 
 
 async def exchange(
-    session: aiohttp.ClientSession, base_url: str, request: ProbeRequest, trace: object = None
+    session: aiohttp.ClientSession, base_url: str, request: ProbeRequest, tls: Tls, trace: object = None
 ) -> tuple[int, bytes]:
     """Sends one request; the answer's status and as much of its body as a probe reads.
 
-    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError or
-    aiohttp.ClientError.
+    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (NotVerified
+    among them) or aiohttp.ClientError.
     """
+    target = parse_base_url(base_url)
+    if target.scheme == "http":
+        return await _exchange(session, target, request, trace, True, None)
+    name = tls.server_name or target.host.removesuffix(".")
+    try:
+        return await _exchange(session, target, request, trace, _CONTEXTS.get(tls.ca), name)
+    except Untrusted as error:
+        raise NotVerified(str(error)) from None
+    except aiohttp.ClientConnectorError as error:
+        cause = error.os_error
+        if not isinstance(cause, ssl.SSLError | ConnectionResetError):
+            raise
+        names = await _names(target, tls.ca, name) if words.name_is_wrong(cause) else []
+        raise NotVerified(words.words_of(cause, name, names)) from None
+
+
+class NotVerified(OSError):
+    """There is no verified TLS connection, and nothing was sent; the text says why."""
+
+
+def verdict_of(error: BaseException, limit_s: float) -> Verdict:
+    """What an error of :func:`exchange`, or ``limit_s`` without an answer, means."""
+    if isinstance(error, NotVerified):
+        return down(str(error))
+    return verdict_of_error(
+        EOFError() if isinstance(error, aiohttp.ServerDisconnectedError) else error, limit_s
+    )
+
+
+async def _names(target: BaseUrl, ca: str, name: str) -> list[str]:
+    try:
+        address = ipaddress.ip_address(target.host).compressed
+    except ValueError:
+        address = (await _Resolver().resolve(target.host, target.port, socket.AF_UNSPEC))[0]["host"]
+    return await names_at(address, target.port, ca, name)
+
+
+async def _exchange(
+    session: aiohttp.ClientSession,
+    target: BaseUrl,
+    request: ProbeRequest,
+    trace: object,
+    context: ssl.SSLContext | bool,
+    name: str | None,
+) -> tuple[int, bytes]:
     # encoded=True: the target goes out as it was written.
-    url = URL(f"http://{parse_base_url(base_url).authority}{request.path}", encoded=True)
+    url = URL(f"{target.scheme}://{target.authority}{request.path}", encoded=True)
     async with session.request(
         request.method,
         url,
         headers=request.headers,
         data=request.body or None,
         allow_redirects=False,
+        ssl=context,
+        server_hostname=name,
         trace_request_ctx=trace,
     ) as response:
         body = bytearray()

@@ -13,7 +13,7 @@ from controlplane.probes.schedule import Timing
 from routing.contract.defaults import with_defaults
 from routing.contract.presets import Checks, checks_of
 from routing.contract.probe import Probe
-from routing.contract.table import Health, Protocol
+from routing.contract.table import Health, Protocol, Tls
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +28,7 @@ class Target:
     """``fleet/replica``."""
     url: str
     checks: Checks
+    tls: Tls
     state: Health
     has_passed: bool
     in_startup_budget: bool
@@ -74,6 +75,7 @@ def _target(replica: Replica, now: float) -> Target:
         name=f"{replica.fleet.name}/{replica.name}",
         url=replica.url,
         checks=checks,
+        tls=with_defaults(replica.fleet.tls, Tls),
         state=state,
         has_passed=has_passed,
         in_startup_budget=_in_budget(state, now - since.timestamp(), probe.startup_budget_s),

@@ -72,7 +72,9 @@ def _probe(claims: list[schedule.Claim]) -> None:
         PROBE_LATENESS.observe(hold.late_s)
     counters = settlement.read_counters(client, list(holds))
     questions = [
-        prober.Question(uid, found[uid].url, found[uid].checks, found[uid].has_passed, hold.wait_s)
+        prober.Question(
+            uid, found[uid].url, found[uid].checks, found[uid].has_passed, hold.wait_s, found[uid].tls
+        )
         for uid, hold in holds.items()
     ]
     for finding in prober.probe(questions):

@@ -19,8 +19,8 @@ from controlplane.probes.trial_words import Fit, Reply
 from routing.contract.addresses import parse_base_url
 from routing.contract.presets import Checks, Kind, ProbeRequest, checks_of, conclude, preset_named, resolve
 from routing.contract.probe import Probe
-from routing.contract.table import Protocol
-from routing.contract.verdict import Verdict, verdict_of_error
+from routing.contract.table import Protocol, Tls
+from routing.contract.verdict import Verdict
 
 LIMIT_S = 5.0
 """The whole trial."""
@@ -34,6 +34,9 @@ OLLAMA = "/api/version"
 Outcome = Literal["ready", "unready", "down", "refused"]
 
 
+_NOTHING_SET = Tls()
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What to try."""
@@ -44,6 +47,7 @@ class Subject:
     model: str
     """Name that it serves the model under; empty: not known."""
     probe: Probe
+    tls: Tls = _NOTHING_SET
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ async def attempt(subject: Subject) -> Trial:
     checks = _checks(subject)
     began = time.monotonic()
     async with prober.new_session([_connect_noted()]) as session:
-        reply = await _ask(session, subject.url, checks.requests["readiness"], min(checks.timeout_s, FIRST_S))
+        reply = await _ask(session, subject, checks.requests["readiness"], min(checks.timeout_s, FIRST_S))
         left_s = max(LIMIT_S - (time.monotonic() - began), 0.1)
         return await _concluded(session, subject, checks, reply, left_s)
 
@@ -147,11 +151,11 @@ async def _look_further(
     session: aiohttp.ClientSession, subject: Subject, checks: Checks, reply: Reply, more: _More
 ) -> None:
     if checks.needs_liveness("readiness", _judged(checks, "readiness", reply)):
-        alive = await _ask(session, subject.url, checks.requests["liveness"], checks.timeout_s)
+        alive = await _ask(session, subject, checks.requests["liveness"], checks.timeout_s)
         more.liveness = _judged(checks, "liveness", alive)
         if more.liveness.passed:
             return
-    if trial_words.may_be_tls(reply):
+    if subject.url.startswith("http://") and trial_words.may_be_tls(reply):
         more.tls = await _speaks_tls(session, subject.url)
     if not more.tls and reply.status is not None and 300 <= reply.status < 500:
         more.fits = await _fitting(session, subject, checks)
@@ -161,17 +165,18 @@ def _judged(checks: Checks, kind: Kind, reply: Reply) -> Verdict:
     if reply.status is not None:
         return checks.judge(kind, reply.status, reply.body)
     assert reply.error is not None
-    error = EOFError() if isinstance(reply.error, aiohttp.ServerDisconnectedError) else reply.error
-    return verdict_of_error(error, reply.limit_s)
+    return prober.verdict_of(reply.error, reply.limit_s)
 
 
-async def _ask(session: aiohttp.ClientSession, url: str, request: ProbeRequest, limit_s: float) -> Reply:
+async def _ask(
+    session: aiohttp.ClientSession, subject: Subject, request: ProbeRequest, limit_s: float
+) -> Reply:
     noted = SimpleNamespace(connected=False)
     began = time.perf_counter()
     status, body, error = None, b"", None
     try:
         async with asyncio.timeout(limit_s):
-            status, body = await prober.exchange(session, url, request, noted)
+            status, body = await prober.exchange(session, subject.url, request, subject.tls, noted)
     except (OSError, TimeoutError, aiohttp.ClientError) as raised:
         error = raised
     return Reply(status, body, error, time.perf_counter() - began, limit_s, noted.connected)
@@ -211,7 +216,7 @@ async def _doubles_v1(session: aiohttp.ClientSession, subject: Subject, reply: R
     prefix = parse_base_url(subject.url).path_prefix
     if subject.protocol != "openai" or not prefix.endswith("/v1") or reply.status is None:
         return False
-    models = await _ask(session, subject.url, _get(f"{prefix}/v1/models"), min(left_s, V1_S))
+    models = await _ask(session, subject, _get(f"{prefix}/v1/models"), min(left_s, V1_S))
     return models.status == 404
 
 
@@ -227,7 +232,7 @@ async def _fitting(session: aiohttp.ClientSession, subject: Subject, checks: Che
     asked = checks.requests["readiness"].path
     paths = [path for path in _OTHER_PATHS if prefix + path != asked]
     replies = await asyncio.gather(
-        *(_ask(session, subject.url, _get(prefix + path), checks.timeout_s) for path in paths)
+        *(_ask(session, subject, _get(prefix + path), checks.timeout_s) for path in paths)
     )
     for path, reply in zip(paths, replies, strict=True):
         if reply.status == 200:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from controlplane.probes.prober import ForbiddenAddress
+from controlplane.probes.prober import ForbiddenAddress, NotVerified
 from routing.contract.addresses import parse_base_url
 from routing.contract.presets import ProbeRequest
 from routing.contract.verdict import Verdict
@@ -75,8 +75,8 @@ def sentence(
     place = parse_base_url(url).authority
     if tls:
         return (
-            f"TLS (https) is spoken at {place}, and replicas are spoken to in plain HTTP: "
-            "give the server's plain port, or put one in front of it"
+            f"TLS is spoken at {place}: write https:// in place of http://, and if its certificate is from a "
+            "CA of your own, set the fleet's tls.ca"
         )
     if reply.status is None:
         return _no_answer(url, place, reply, verdict)
@@ -91,7 +91,7 @@ def doubled_v1(url: str) -> str:
     base = parse_base_url(url)
     return (
         f"404 at {base.path_prefix}/v1/models: leave /v1 out of the address, because the paths that clients "
-        f"ask for begin with it (http://{base.authority}{base.path_prefix.removesuffix('/v1')})"
+        f"ask for begin with it ({base.scheme}://{base.authority}{base.path_prefix.removesuffix('/v1')})"
     )
 
 
@@ -99,6 +99,8 @@ def _no_answer(url: str, place: str, reply: Reply, verdict: Verdict) -> str:
     cause, host = reply.cause, parse_base_url(url).host
     if isinstance(cause, ForbiddenAddress):
         return f"{host} leads to a forbidden address: {cause}"
+    if isinstance(cause, NotVerified):
+        return f"{cause} - asked at {place}"
     if isinstance(cause, socket.gaierror):
         return (
             f"the name {host} does not resolve where the control plane runs: is it spelled right? "

@@ -93,6 +93,7 @@ def _fleet(write: Writing, entry: FleetEntry) -> list[str]:
         "served_model": entry.served_model,
         "default": entry.default,
         "probe": without_defaults(entry.probe),
+        "tls": without_defaults(entry.tls),
     }
     lines = fleets.put(write, fleet, settings)
     lines += _policy_and_replicas(write, fleet, entry)
@@ -194,6 +195,7 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
         default=fleet.is_default,
         policy=settings_values.policy_of(fleet.policy),
         probe=settings_values.probe_of(fleet.probe),
+        tls=settings_values.tls_of(fleet.tls),
         replicas=entries,
     )
 

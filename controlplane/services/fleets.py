@@ -33,6 +33,7 @@ _UNSET: Mapping[str, Any] = {
     "served_model": "",
     "default": False,
     "probe": {},
+    "tls": {},
 }
 """What ``null`` in a change means: not set."""
 
@@ -93,6 +94,7 @@ def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
         is_default=kept.get("default", False),
         policy=without_defaults(settings_values.policy_of(kept.get("policy", {}))),
         probe=without_defaults(settings_values.probe_of(kept.get("probe", {}))),
+        tls=without_defaults(settings_values.tls_of(kept.get("tls", {}))),
         table_version=table_state().version_floor,
     )
     write.fleet_added(fleet)
@@ -100,7 +102,8 @@ def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
 
 
 def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None) -> Change:
-    """Changes names, protocol, probe or whether it is the default. ``probe`` is merged (RFC 7396).
+    """Changes names, protocol, probe, tls or whether it is the default. ``probe`` and ``tls`` are merged
+    (RFC 7396).
 
     Raises NotFound, Invalid, Stale, Conflict.
     """
@@ -120,16 +123,21 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
         probe_changes = given.get("probe")
         if isinstance(probe_changes, Mapping) and changes["probe"] is not None:
             given["probe"] = _probe_merged(fleet.probe, probe_changes)
+        tls_changes = given.get("tls")
+        if isinstance(tls_changes, Mapping) and changes["tls"] is not None:
+            given["tls"] = settings_values.merged(fleet.tls, tls_changes)
         kept = accepted(check_fleet(given, partial=True), elsewhere)
         lines = put(write, fleet, kept)
         return change_of(fleet, lines, write)
 
 
 def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
-    """Saves checked settings (``probe`` whole). Returns what changed; nothing: nothing is written."""
+    """Saves checked settings (``probe``, ``tls`` whole). Returns what changed; if nothing, writes nothing."""
     given = {_COLUMNS.get(name, name): value for name, value in kept.items()}
     if "probe" in given:
         given["probe"] = without_defaults(settings_values.probe_of(given["probe"]))
+    if "tls" in given:
+        given["tls"] = without_defaults(settings_values.tls_of(given["tls"]))
     if "match" in given:
         given["match"] = _stored_match(given["match"])
     fields = {name: value for name, value in given.items() if value != getattr(fleet, name)}
@@ -179,6 +187,7 @@ def described(fleet: Fleet) -> dict[str, Any]:
         "default": fleet.is_default,
         "policy": fleet.policy,
         "probe": fleet.probe,
+        "tls": fleet.tls,
         "weights": revisions.weights_of(fleet),
     }
 

@@ -9,6 +9,7 @@ import msgspec
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import RESERVED_POLICY_FIELDS, Policy
 from routing.contract.probe import Probe
+from routing.contract.table import Tls
 
 Settings = dict[str, Any]
 
@@ -21,7 +22,11 @@ def probe_of(stored: Mapping[str, Any]) -> Probe:
     return with_defaults(dict(stored), Probe)
 
 
-def effective(value: Policy | Probe) -> Settings:
+def tls_of(stored: Mapping[str, Any]) -> Tls:
+    return with_defaults(dict(stored), Tls)
+
+
+def effective(value: Policy | Probe | Tls) -> Settings:
     """Every field with its value, without those that are reserved."""
     fields: Settings = msgspec.to_builtins(value)
     reserved = RESERVED_POLICY_FIELDS if isinstance(value, Policy) else frozenset()

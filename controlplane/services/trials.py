@@ -40,6 +40,11 @@ TRIAL = Section(
         "probe": replace(
             FLEET.fields["probe"], words="How to ask. Not set: as the fleet is probed.", nullable=True
         ),
+        "tls": replace(
+            FLEET.fields["tls"],
+            words="How to verify it. Not set: as the fleet's replicas are.",
+            nullable=True,
+        ),
     },
 )
 """What may be sent; the same rules as a fleet's and a replica's."""
@@ -77,6 +82,7 @@ def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, Trial]:
         "protocol": kept["protocol"],
         "model": kept.get("served_model") or kept["name"],
         "probe": kept.get("probe", {}),
+        "tls": kept.get("tls", {}),
     }
     found = trial.run_all([_subject({**settings, "url": replica["url"]}, None) for replica in replicas])
     refused = [
@@ -98,4 +104,5 @@ def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:
         protocol=msgspec.convert(protocol, Protocol),
         model=model,
         probe=settings_values.probe_of(probe),
+        tls=settings_values.tls_of(given.get("tls", fleet.tls if fleet else {})),
     )

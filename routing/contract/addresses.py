@@ -8,7 +8,7 @@ import ipaddress
 import re
 from typing import NamedTuple
 
-DEFAULT_PORT = 80
+DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_URL_LENGTH = 500
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\Z")
@@ -42,30 +42,43 @@ class BaseUrl(NamedTuple):
     port: int
     path_prefix: str
     """Empty, or ``/base`` without a slash at the end."""
+    scheme: str = "http"
+    """``http`` or ``https``."""
 
     @property
     def authority(self) -> str:
-        """``host:port`` as a Host header carries it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        """``host:port``."""
+        return f"{self._host}:{self.port}"
+
+    @property
+    def host_field(self) -> str:
+        """What a Host header carries. Servers behind TLS are often chosen by it, compared with a bare name
+        (Envoy's ``domains``), so the usual port of https is left out (RFC 9110 §7.2)."""
+        usual = self.scheme == "https" and self.port == DEFAULT_PORTS["https"]
+        return self._host if usual else self.authority
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
     def __str__(self) -> str:
-        return f"http://{self.authority}{self.path_prefix}"
+        return f"{self.scheme}://{self.authority}{self.path_prefix}"
 
 
 def parse_base_url(text: str) -> BaseUrl:
-    """Read ``http://host[:port][/prefix]``.
+    """Read ``http://host[:port][/prefix]``, or the same with ``https``.
 
     Raises ValueError with one sentence that says what is wrong and what to write instead.
     """
     _check_characters(text)
-    scheme, separator, rest = text.partition("://")
+    written, separator, rest = text.partition("://")
+    scheme = written.lower()
     if not separator:
         raise ValueError(f'"{text}" is not a URL: write http://host:port')
-    if scheme.lower() == "https":
-        raise ValueError("https to replicas is not supported yet: write http://host:port")
-    if scheme.lower() != "http":
-        raise ValueError(f'the scheme "{scheme}" is not supported: write http://host:port')
+    if scheme not in DEFAULT_PORTS:
+        raise ValueError(
+            f'the scheme "{written}" is not supported: write http://host:port or https://host:port'
+        )
     for mark, name in (("?", "query"), ("#", "fragment")):
         if mark in rest:
             raise ValueError(f'a base URL has no {name}: remove everything from "{mark}" on')
@@ -73,12 +86,24 @@ def parse_base_url(text: str) -> BaseUrl:
     if "@" in authority:
         raise ValueError("a base URL holds no user name or password: remove everything up to the @")
     host, port = _split_port(authority)
-    return BaseUrl(_host(host), port, path_prefix(path) if slash else "")
+    prefix = path_prefix(path) if slash else ""
+    return BaseUrl(_host(host), port or DEFAULT_PORTS[scheme], prefix, scheme)
 
 
 def normalise_url(text: str) -> str:
     """The normal form of a replica's base URL; raises ValueError as :func:`parse_base_url` does."""
     return str(parse_base_url(text))
+
+
+def certificate_name(text: str) -> str:
+    """A name, or an IP address, that a certificate can be for, in its normal form. Raises ValueError."""
+    if "*" in text:
+        raise ValueError(f'"{text[:80]}": write one whole name; a certificate for *.a.test is for b.a.test')
+    if ":" not in text:
+        return _host(text).removesuffix(".")
+    if text.count(":") == 1:
+        raise ValueError(f'"{text[:80]}" has a port: a certificate is for a name alone, so leave it out')
+    return _ip_address(text.removeprefix("[").removesuffix("]"), 6)
 
 
 def forbidden_address(address: str) -> str | None:
@@ -114,7 +139,8 @@ def _check_characters(text: str) -> None:
         raise ValueError("the URL holds a control character or backslash: remove it")
 
 
-def _split_port(authority: str) -> tuple[str, int]:
+def _split_port(authority: str) -> tuple[str, int | None]:
+    """Host and port; no port: ``None``."""
     if authority.startswith("["):
         host, bracket, rest = authority.partition("]")
         if not bracket:
@@ -124,7 +150,7 @@ def _split_port(authority: str) -> tuple[str, int]:
         host, colon, rest = authority.partition(":")
         rest = colon + rest
     if not rest:
-        return host, DEFAULT_PORT
+        return host, None
     if not host.startswith("[") and rest.count(":") > 1:
         raise ValueError(f"put brackets around an IPv6 address: write http://[{authority}]")
     digits = rest.removeprefix(":")

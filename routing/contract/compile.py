@@ -48,6 +48,7 @@ def _snapshot(fleet: FleetEntry, weights: Mapping[str, float], epoch: int, versi
         served_model=fleet.served_model,
         policy=fleet.policy,
         probe=fleet.probe,
+        tls=fleet.tls,
         replicas=[_replica(fleet.name, replica, weights) for replica in fleet.replicas],
     )
 

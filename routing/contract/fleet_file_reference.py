@@ -13,7 +13,7 @@ import msgspec
 
 from routing.contract.defaults import default_of
 from routing.contract.field_rules import ListOf, Number, Rule, Section
-from routing.contract.fleet_file_rules import CLIENT_KEY, FILE, FLEET, HARDWARE, MATCH, REPLICA
+from routing.contract.fleet_file_rules import CLIENT_KEY, FILE, FLEET, HARDWARE, MATCH, REPLICA, TLS
 from routing.contract.fleet_file_structs import (
     ClientKeyEntry,
     FleetEntry,
@@ -26,7 +26,7 @@ from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, RETRIES, TIM
 from routing.contract.presets import PRESETS
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE
-from routing.contract.table import Match
+from routing.contract.table import Match, Tls
 
 SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "file": (FILE, FleetFile),
@@ -41,6 +41,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "retries": (RETRIES, Retries),
     "ejection": (EJECTION, Ejection),
     "probe": (PROBE, Probe),
+    "tls": (TLS, Tls),
 }
 
 _MARKED = re.compile(r"(<!-- table: (?P<name>[a-z]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -7,7 +7,7 @@ not here: they are in the structs (Policy, Probe and :mod:`routing.contract.flee
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from routing.contract.addresses import normalise_url
+from routing.contract.addresses import certificate_name, normalise_url
 from routing.contract.field_rules import (
     Choice,
     FieldProblem,
@@ -24,6 +24,7 @@ from routing.contract.matches import normalise_host, normalise_path
 from routing.contract.names import SLUG_RULE, alias_problem, is_slug
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
+from routing.contract.references import ca_reference
 from routing.contract.table import AdminState, Protocol
 
 
@@ -42,6 +43,10 @@ def _alias(text: str) -> str:
 
 def _served_model(text: str) -> str:
     return _alias(text) if text else text
+
+
+def _server_name(text: str) -> str:
+    return certificate_name(text) if text else text
 
 
 def _name(what: str, example: str) -> Text:
@@ -65,7 +70,7 @@ REPLICA = Section(
     fields={
         "name": _name("replica, unique in its fleet", "a"),
         "url": Text(
-            words="Base URL: `http://host:port`, with an optional path prefix.",
+            words="Base URL: `http://host:port` or `https://host:port`, with an optional path prefix.",
             what="URL",
             check=normalise_url,
             required='"http://10.0.0.1:8000"',
@@ -124,6 +129,24 @@ MATCH = Section(
     afterwards=_something_to_match,
 )
 
+TLS = Section(
+    words="How replicas with an `https` URL are verified.",
+    what="tls",
+    fields={
+        "ca": Text(
+            words="Where the CA certificates to trust are, in PEM: `file:/whole/path` or `env:NAME`, where "
+            "proxies and probes run. Not set: the system's.",
+            what="reference",
+            check=ca_reference,
+        ),
+        "server_name": Text(
+            words="Name that their certificates are for. Not set: the URL's host.",
+            what="host name or IP address",
+            check=_server_name,
+        ),
+    },
+)
+
 FLEET = Section(
     words="All replicas that serve one model.",
     what="a fleet",
@@ -153,6 +176,7 @@ FLEET = Section(
         "default": Flag(words="Takes requests that name no fleet. At most one fleet."),
         "policy": POLICY,
         "probe": PROBE,
+        "tls": TLS,
         "replicas": ListOf(words="Its replicas.", item=REPLICA, plural="replicas"),
     },
 )

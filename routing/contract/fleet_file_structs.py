@@ -7,7 +7,7 @@ import msgspec
 
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.table import AdminState, Match, Protocol
+from routing.contract.table import AdminState, Match, Protocol, Tls
 
 FILE_VERSION = 1
 
@@ -48,6 +48,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     default: bool = False
     policy: Policy = Policy()
     probe: Probe = Probe()
+    tls: Tls = Tls()
     replicas: list[ReplicaEntry] = []
 
 

@@ -39,7 +39,7 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     name: str
     url: str
-    """Base URL, normalised: ``http://host:port`` with an optional path prefix, no trailing slash."""
+    """Base URL, normalised: ``http(s)://host:port`` with an optional path prefix, no trailing slash."""
     weight: float = 1.0
     """Speed relative to weight 1.0; 0 receives nothing new. Already resolved from the hardware class."""
     hardware: str = ""
@@ -54,6 +54,15 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     site: str = ""
     version: str = ""
     credential: str = ""
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """How replicas at an ``https`` URL are verified. They always are."""
+
+    ca: str = ""
+    """Where certificates of the CAs to trust are: ``env:NAME`` or ``file:PATH``; empty: the system's."""
+    server_name: str = ""
+    """What the certificate must be for, and what SNI says; empty: the URL's host."""
 
 
 class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +81,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The name replicas expect in the request when it differs from the fleet's; empty: the same."""
     policy: Policy = Policy()
     probe: Probe = Probe()
+    tls: Tls = Tls()
     replicas: list[ReplicaSpec] = []
 
 

@@ -8,20 +8,29 @@ because a request that meets a closing connection is lost.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from routing.contract.addresses import forbidden_address
+from routing.http.last_use import LastUse
 from routing.http.sweep import Sweeper
 from routing.http.upstream import UpstreamConnection
+from routing.http.verified import NotVerified, Verification, open_verified
 from routing.http.write_batch import WriteBatch
+
+log = logging.getLogger(__name__)
+
+UNREACHABLE = "replica_unreachable"
+NOT_VERIFIED = "tls_failed"
 
 
 class Connecting(Protocol):
     """Whoever asked for a new connection."""
 
     def connected(self, upstream: UpstreamConnection) -> None: ...
-    def connect_failed(self, reason: str) -> None: ...
+    def connect_failed(self, reason: str, code: str) -> None:
+        """``code``: UNREACHABLE or NOT_VERIFIED."""
 
 
 class UpstreamPool:
@@ -31,6 +40,7 @@ class UpstreamPool:
         "_loop",
         "_max_idle",
         "_max_idle_s",
+        "_said",
         "_sweeper",
         "authority",
         "deadline",
@@ -38,6 +48,7 @@ class UpstreamPool:
         "idle",
         "open",
         "port",
+        "verification",
         "writes",
     )
 
@@ -52,7 +63,9 @@ class UpstreamPool:
         *,
         max_idle: int,
         max_idle_s: float,
+        verification: Verification | None = None,
     ) -> None:
+        """``verification``: of a replica that is spoken to over TLS."""
         self._loop = loop
         self._sweeper = sweeper
         self.writes = writes
@@ -61,6 +74,9 @@ class UpstreamPool:
         self.host = host
         self.port = port
         self.authority = authority
+        self.verification = verification
+        self._said = ""
+        """Why the last connection was not verified, as the log has it."""
         self.idle: list[UpstreamConnection] = []
         """The one used last is at the end."""
         self.open: set[UpstreamConnection] = set()
@@ -93,22 +109,56 @@ class UpstreamPool:
 
     async def _connect(self, asker: Connecting) -> None:
         upstream = UpstreamConnection(self)
+        verification = self.verification
         try:
-            await self._loop.create_connection(lambda: upstream, self.host, self.port)
+            if verification is None:
+                await self._loop.create_connection(lambda: upstream, self.host, self.port)
+            else:
+                await open_verified(self._loop, upstream, self.host, self.port, verification)
         except asyncio.CancelledError:
             # The connection may have come about in this very moment.
             upstream.abandon()
             raise
+        except NotVerified as error:
+            self._say(str(error))
+            asker.connect_failed(str(error), NOT_VERIFIED)
+            return
         except OSError as error:
-            asker.connect_failed(error.strerror or str(error))
+            asker.connect_failed(error.strerror or str(error), UNREACHABLE)
+            return
+        if verification is not None:
+            self._say("")
+            if verification is not self.verification:
+                upstream.pool = LastUse(self)
+            asker.connected(upstream)
             return
         address = upstream.transport.get_extra_info("peername")[0]
         forbidden = forbidden_address(address)
         if forbidden is not None:
             upstream.discard()
-            asker.connect_failed(forbidden)
+            asker.connect_failed(forbidden, UNREACHABLE)
         else:
             asker.connected(upstream)
+
+    def verify_by(self, verification: Verification) -> None:
+        """Verify differently from now on. No connection that was made under the old rules is used for one
+        request more: idle ones are closed, busy ones after their answer."""
+        self.verification = verification
+        last_use = LastUse(self)
+        for upstream in self.open:
+            upstream.pool = last_use
+        idle, self.idle = self.idle, []
+        for upstream in idle:
+            upstream.discard()
+
+    def _say(self, problem: str) -> None:
+        """Log what is wrong with certificates, once each time that this is something else."""
+        if problem != self._said:
+            self._said = problem
+            if problem:
+                log.warning("no verified connection to %s: %s", self.authority.decode(), problem)
+            else:
+                log.info("connections to %s are verified again", self.authority.decode())
 
     def opened(self, upstream: UpstreamConnection) -> None:
         self.open.add(upstream)

@@ -13,6 +13,7 @@ from time import monotonic
 from routing.http.errors import RequestRefused
 from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
+from routing.http.upstream_pool import NOT_VERIFIED
 from routing.one_replica import OneReplica
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
@@ -189,10 +190,10 @@ class Exchange(Answering):
         self.moved_at = monotonic()
         self._send(self.proxy.link(self.attempt.replica), upstream)
 
-    def connect_failed(self, reason: str) -> None:
+    def connect_failed(self, reason: str, code: str) -> None:
         self.cancel_connecting = None
-        failure = Failure(502, "replica_unreachable", f"the replica cannot be reached: {reason}")
-        self._failed(Outcome.REFUSED, failure, repeat=True)
+        what = "is not verified" if code == NOT_VERIFIED else "cannot be reached"
+        self._failed(Outcome.REFUSED, Failure(502, code, f"the replica {what}: {reason}"), repeat=True)
 
     def _send(self, link: Link, upstream: UpstreamConnection) -> None:
         self.upstream = upstream
@@ -261,6 +262,8 @@ class Exchange(Answering):
         assert attempt is not None
         now = monotonic()
         self.attempt = None
+        if outcome is Outcome.REFUSED:
+            attempt.replica.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
         attempt.settle(outcome, now)
         if self.answer is not None:
             ends.close_books(self, answered=False, failed=not self.answer.is_tunnel)

@@ -21,6 +21,7 @@ from routing.http.sweep import Sweeper
 from routing.http.tls_layer import TlsLayer
 from routing.http.trace_context import ALL, trace_parents
 from routing.http.upstream_pool import UpstreamPool
+from routing.http.verified import Verification
 from routing.http.write_batch import WriteBatch
 from routing.protocols.errors import error_answer
 from routing.proxy.client_keys import ClientKeys
@@ -36,6 +37,7 @@ from routing.proxy.request_limits import before_the_fleet
 from routing.proxy.settings import ProxySettings
 from routing.replica import Replica
 from routing.table import Table
+from routing.tls.contexts import Contexts
 
 
 class Proxy:
@@ -50,6 +52,7 @@ class Proxy:
         self.sweeper = Sweeper(self._loop)
         self.hangups = HangupWatch(self._loop)
         self.writes = WriteBatch(self._loop)
+        self._contexts = Contexts()
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""
         self.trace_parent: Callable[[], bytes]
@@ -177,7 +180,7 @@ class Proxy:
         """The HTTP side of a replica, made when it is first needed."""
         link = replica.http
         if link is None:
-            settings = self.settings
+            settings, tls = self.settings, replica.tls
             pool = UpstreamPool(
                 self._loop,
                 self.sweeper,
@@ -187,6 +190,7 @@ class Proxy:
                 replica.authority,
                 max_idle=settings.idle_connections,
                 max_idle_s=settings.idle_connection_s,
+                verification=None if tls is None else Verification(self._contexts, tls, replica.host),
             )
             replica.http = link = Link(replica, pool, settings.name)
         assert isinstance(link, Link)

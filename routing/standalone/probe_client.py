@@ -2,40 +2,67 @@
 
 import asyncio
 import socket
+import ssl
+from typing import NamedTuple
 
 import httptools
 
-from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_url
+from routing.contract.addresses import BaseUrl, forbidden_address
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
-from routing.contract.verdict import MAX_BODY_BYTES, Verdict, verdict_of_error
+from routing.contract.table import Tls
+from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
+from routing.tls import words
+from routing.tls.contexts import Contexts, Untrusted
+from routing.tls.names import names_at
 
 _READ_BYTES = 16 * 1024
 
 
-async def probe(checks: Checks, url: str, has_passed: bool) -> Verdict:
-    """One round of probes of the replica at ``url``. Never raises for what a replica does."""
+class Place(NamedTuple):
+    """What is probed, and how it is verified where it is spoken to over TLS."""
+
+    target: BaseUrl
+    tls: Tls
+    contexts: Contexts
+
+    @property
+    def name(self) -> str:
+        """What its certificate must be for."""
+        return self.tls.server_name or self.target.host.removesuffix(".")
+
+
+class _NotVerified(Exception):
+    """The text says why."""
+
+
+async def probe(checks: Checks, place: Place, has_passed: bool) -> Verdict:
+    """One round of probes of the replica there. Never raises for what a replica does."""
     kind = checks.first(has_passed)
-    verdict = await _ask(checks, kind, url)
+    verdict = await _ask(checks, kind, place)
     if checks.needs_liveness(kind, verdict):
-        verdict = conclude(verdict, await _ask(checks, "liveness", url))
+        verdict = conclude(verdict, await _ask(checks, "liveness", place))
     return verdict
 
 
-async def _ask(checks: Checks, kind: Kind, url: str) -> Verdict:
+async def _ask(checks: Checks, kind: Kind, place: Place) -> Verdict:
     try:
         async with asyncio.timeout(checks.timeout_s):
-            status, body = await _exchange(parse_base_url(url), checks.requests[kind])
+            status, body = await _exchange(place, checks.requests[kind])
+    except (_NotVerified, Untrusted) as error:
+        return down(str(error))
     except (OSError, EOFError, httptools.HttpParserError) as error:
         return verdict_of_error(error, checks.timeout_s)
     return checks.judge(kind, status, body)
 
 
-async def _exchange(target: BaseUrl, request: ProbeRequest) -> tuple[int, bytes]:
-    """Status and as much of the body as a verdict needs. Raises OSError, EOFError, HttpParserError."""
-    address = await _address(target)
-    reader, writer = await asyncio.open_connection(address, target.port)
+async def _exchange(place: Place, request: ProbeRequest) -> tuple[int, bytes]:
+    """Status and as much of the body as a verdict needs.
+
+    Raises _NotVerified, Untrusted, OSError, EOFError, HttpParserError.
+    """
+    reader, writer = await _connect(place)
     try:
-        writer.write(_encode(target, request))
+        writer.write(_encode(place.target, request))
         answer = _Answer(is_head=request.method == "HEAD")
         while not answer.complete:
             data = await reader.read(_READ_BYTES)
@@ -45,6 +72,21 @@ async def _exchange(target: BaseUrl, request: ProbeRequest) -> tuple[int, bytes]
         return answer.status, answer.body
     finally:
         writer.close()
+
+
+async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    target = place.target
+    address = await _address(target)
+    if target.scheme == "http":
+        return await asyncio.open_connection(address, target.port)
+    context = place.contexts.get(place.tls.ca)
+    try:
+        return await asyncio.open_connection(address, target.port, ssl=context, server_hostname=place.name)
+    except (ssl.SSLError, ConnectionResetError) as error:
+        names = []
+        if words.name_is_wrong(error):
+            names = await names_at(address, target.port, place.tls.ca, place.name)
+        raise _NotVerified(words.words_of(error, place.name, names)) from None
 
 
 async def _address(target: BaseUrl) -> str:
@@ -59,7 +101,7 @@ async def _address(target: BaseUrl) -> str:
 
 
 def _encode(target: BaseUrl, request: ProbeRequest) -> bytes:
-    lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {target.authority}", "Connection: close"]
+    lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {target.host_field}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in request.headers]
     if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}")

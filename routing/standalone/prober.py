@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from routing.contract import health
+from routing.contract.addresses import parse_base_url
 from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
-from routing.contract.table import FleetSnapshot, Health, Protocol
-from routing.standalone.probe_client import probe
+from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
+from routing.standalone.probe_client import Place, probe
+from routing.tls.contexts import Contexts
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,9 @@ class Prober:
         self._answers: dict[str, int] = {}
         self._answered_at: dict[str, float] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._contexts = Contexts()
+        self._tls: dict[str, Tls] = {}
+        """By fleet. How replicas are verified may change while their health goes on."""
 
     def finding(self, uid: str) -> Finding:
         return self._findings.get(uid, Finding("checking", False))
@@ -63,6 +68,8 @@ class Prober:
         """Probe exactly the replicas of these tables from now on."""
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_answers())
+        snapshots = list(snapshots)
+        self._tls = {snapshot.name: snapshot.tls for snapshot in snapshots}
         wanted = {target: snapshot.probe for snapshot in snapshots for target in _targets(snapshot)}
         for target, (settings, task) in list(self._tasks.items()):
             if wanted.get(target) != settings:
@@ -89,7 +96,8 @@ class Prober:
         said = ""
         while True:
             started = time.monotonic()
-            verdict = await probe(checks, target.url, has_passed)
+            place = Place(parse_base_url(target.url), self._tls[target.fleet], self._contexts)
+            verdict = await probe(checks, place, has_passed)
             now = time.monotonic()
             step = health.step(
                 state,

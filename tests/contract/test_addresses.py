@@ -23,6 +23,8 @@ from routing.contract.addresses import BaseUrl, forbidden_address, normalise_url
         ("http://[FD00:0::1]", "http://[fd00::1]:80"),
         ("http://localhost:65535", "http://localhost:65535"),
         ("http://192.168.1.1", "http://192.168.1.1:80"),
+        ("HTTPS://Node", "https://node:443"),
+        ("https://10.0.0.1:8443/base/", "https://10.0.0.1:8443/base"),
     ],
 )
 def test_each_url_has_one_normal_form(text: str, normal: str) -> None:
@@ -34,6 +36,12 @@ def test_a_url_comes_apart() -> None:
     assert parse_base_url("http://[::1]:9000/base") == BaseUrl("::1", 9000, "/base")
     assert parse_base_url("http://[::1]:9000/base").authority == "[::1]:9000"
     assert parse_base_url("http://node").authority == "node:80"
+    assert parse_base_url("https://node") == BaseUrl("node", 443, "", "https")
+
+
+def test_a_host_field_has_no_usual_port_of_https() -> None:
+    urls = ("http://node", "https://node", "https://[::1]", "https://node:8443")
+    assert [parse_base_url(url).host_field for url in urls] == ["node:80", "node", "[::1]", "node:8443"]
 
 
 @pytest.mark.parametrize(
@@ -41,8 +49,8 @@ def test_a_url_comes_apart() -> None:
     [
         ("", "the URL is empty: write http://host:port"),
         ("10.0.0.1:8000", '"10.0.0.1:8000" is not a URL: write http://host:port'),
-        ("https://h", "https to replicas is not supported yet: write http://host:port"),
-        ("ftp://h", 'the scheme "ftp" is not supported: write http://host:port'),
+        ("ftp://h", 'the scheme "ftp" is not supported: write http://host:port or https://host:port'),
+        ("https://", "the host is missing: write http://host:port"),
         ("http://", "the host is missing: write http://host:port"),
         ("http://:80", "the host is missing: write http://host:port"),
         ("http:///path", "the host is missing: write http://host:port"),

@@ -114,9 +114,23 @@ CASES = {
         FLEET + "    replicas: [http://h:1]\n",
         ['4:16 fleets[0].replicas[0]: must be a replica as a group of fields, not the text "http://h:1"'],
     ),
-    "https": (
-        FLEET + "    replicas:\n      - {name: a, url: https://h}\n",
-        ["5:24 fleets[0].replicas[0].url: https to replicas is not supported yet: write http://host:port"],
+    "tls that leads nowhere": (
+        FLEET + "    tls: {ca: ca.pem, server_name: '*.a.test', verify: false}\n",
+        [
+            "4:15 fleets[0].tls.ca: says where the CA's certificate is: file:/whole/path or env:NAME, never "
+            "the certificate itself",
+            '4:36 fleets[0].tls.server_name: "*.a.test": write one whole name; a certificate for *.a.test is '
+            "for b.a.test",
+            '4:48 fleets[0].tls.verify: unknown field "verify"; tls can have: ca, server_name',
+        ],
+    ),
+    "a path that is not whole": (
+        FLEET + "    tls: {ca: 'file:ca.pem', server_name: 'a.test:443'}\n",
+        [
+            "4:15 fleets[0].tls.ca: file:ca.pem: write the whole path, as in file:/etc/switchyard/ca.pem",
+            '4:43 fleets[0].tls.server_name: "a.test:443" has a port: a certificate is for a name alone, so '
+            "leave it out",
+        ],
     ),
     "a replica at the metadata service": (
         FLEET + "    replicas:\n      - {name: a, url: 'http://169.254.169.254'}\n",
@@ -386,7 +400,8 @@ def test_all_mistakes_are_reported_at_once_in_file_order() -> None:
     assert problems_of(text) == [
         '5:9 fleets[0].replicas[0]: a replica needs "name": add it, for example name: a',
         '5:10 fleets[0].replicas[0].nam: unknown field "nam"; did you mean "name"?',
-        '5:23 fleets[0].replicas[0].url: the scheme "ftp" is not supported: write http://host:port',
+        '5:23 fleets[0].replicas[0].url: the scheme "ftp" is not supported: write http://host:port '
+        "or https://host:port",
         '5:32 fleets[0].replicas[0].wieght: unknown field "wieght"; did you mean "weight"?',
         '6:5 fleets[0].polcy: unknown field "polcy"; did you mean "policy"?',
     ]

@@ -34,8 +34,9 @@ fleets:
   - name: digits
     protocol: open-inference
     served_model: mnist
+    tls: {ca: "env:DIGITS_CA", server_name: digits.test}
     replicas:
-      - {name: a, url: "http://10.0.0.3:8000", admin_state: draining}
+      - {name: a, url: "https://10.0.0.3:8443", admin_state: draining}
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica
 from routing.contract import redis_keys
-from routing.contract.table import Match, decode_manifest, decode_snapshot
+from routing.contract.table import Match, Tls, decode_manifest, decode_snapshot
 from tests.controlplane.conftest import LLM, Api
 from tests.controlplane.test_replicas_api import store_frame
 
@@ -154,6 +154,25 @@ def test_hosts_and_paths(api: Api, llm: str, redis_client: Any) -> None:
     assert api.patch("/fleets/llm", wanted).json()["changed"] == []
     assert api.patch("/fleets/llm", {"match": None}).json()["match"] == []
     assert manifest(redis_client).matches == {}
+
+
+def test_how_replicas_are_verified(api: Api, llm: str, redis_client: Any) -> None:
+    def sent() -> Tls:
+        return decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body")).tls
+
+    ca = "file:/etc/switchyard/ca.pem"
+    body = api.patch("/fleets/llm", {"tls": {"ca": ca}}).json()
+    assert body["changed"] == [f"tls.ca: not set → {ca}"]
+    body = api.patch("/fleets/llm", {"tls": {"server_name": "Model.test"}}).json()
+    assert body["tls"] == {"ca": ca, "server_name": "model.test"}
+    assert sent() == Tls(ca=ca, server_name="model.test")
+    assert body["revision"] == 1, "it is no part of the policy"
+    assert api.patch("/fleets/llm", {"tls": {"ca": None}}).json()["tls"]["ca"] == ""
+    assert api.patch("/fleets/llm", {"tls": None}).json()["tls"] == {"ca": "", "server_name": ""}
+    assert sent() == Tls()
+    pem = api.patch("/fleets/llm", {"tls": {"ca": "-----BEGIN CERTIFICATE-----\nMII"}})
+    assert pem.json()["errors"][0]["pointer"] == "/tls/ca"
+    assert "never the certificate itself" in pem.json()["errors"][0]["detail"]
 
 
 def test_null_goes_back_to_the_default(api: Api, make_fleet: Callable[..., str]) -> None:

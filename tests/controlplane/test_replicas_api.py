@@ -94,7 +94,7 @@ def test_register(api: Api, llm: str, redis_client: Any) -> None:
     ("settings", "pointer", "words"),
     [
         ({"name": "c"}, "", 'a replica needs "url"'),
-        ({"name": "c", "url": "https://h"}, "/url", "https to replicas is not supported yet"),
+        ({"name": "c", "url": "ftp://h"}, "/url", "write http://host:port or https://host:port"),
         ({"name": "c", "url": "http://u:p@h"}, "/url", "no user name or password"),
         ({"name": "c", "url": "http://h", "weight": -1}, "/weight", "must be from 0 to 1000"),
         ({"name": "c", "url": "http://h", "weight": "2"}, "/weight", "remove the quotes"),

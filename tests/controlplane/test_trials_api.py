@@ -42,7 +42,7 @@ def test_asked_as_a_fleet_does(api: Api, make_fleet: Callable[..., str], server:
     ("settings", "pointer", "words"),
     [
         ({}, "", 'a trial needs "url"'),
-        ({"url": "https://h"}, "/url", "https to replicas is not supported yet"),
+        ({"url": "ftp://h"}, "/url", "write http://host:port or https://host:port"),
         ({"url": 5}, "/url", "must be text, not the number 5"),
         ({"url": "http://169.254.169.254"}, "/url", "link-local"),
         ({"url": "http://h", "protocol": "grpc"}, "/protocol", "must be one of openai"),

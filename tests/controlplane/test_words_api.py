@@ -108,7 +108,7 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
         "/url",
         "is not a URL: write http://host:port",
     ),
-    ("/fleets/llm/replicas", {**REPLICA, "url": "https://h"}, 400, "/url", "write http://host:port"),
+    ("/fleets/llm/replicas", {**REPLICA, "url": "ftp://h"}, 400, "/url", "write http://host:port"),
     (
         "/fleets/llm/replicas",
         {**REPLICA, "url": "http://h:0"},

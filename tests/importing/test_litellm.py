@@ -49,7 +49,7 @@ def test_comments_say_where_a_value_came_from(run):
         (7, "rpm 600: there are no rate limits"),
         (20, "Llama-3-8B on another/model: replicas of a fleet serve one model"),
         (34, "embed: mode: models are not described"),
-        (35, "gpt-4o on azure/gpt-4o: https to replicas is not supported"),
+        (35, "gpt-4o on azure/gpt-4o: LiteLLM translates for its server"),
         (40, "claude on anthropic/claude: no api_base: anthropic is a service"),
         (43, "* on openai/*: a fleet serves one model"),
         (52, "redis_host: not needed"),

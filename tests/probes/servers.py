@@ -1,6 +1,7 @@
 """Real HTTP servers that behave as model servers do: well, badly, slowly, or not at all."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Self
@@ -12,8 +13,9 @@ Answer = Callable[["HttpServer", bytes, asyncio.StreamWriter], Awaitable[None]]
 class HttpServer:
     """One server in a thread of its own. ``answer`` may be changed at any time."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.answer = answer
+        self.tls = tls
         self.requests: list[bytes] = []
         """Request heads, in order of arrival."""
         self.connections = 0
@@ -28,7 +30,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -47,7 +49,7 @@ class HttpServer:
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=256)
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=256, ssl=self.tls)
         self.port = server.sockets[0].getsockname()[1]
         self._listening.set()
         await self._stop.wait()

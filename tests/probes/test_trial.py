@@ -202,7 +202,7 @@ def test_tls_on_the_port(tmp_path: Path) -> None:
     context.load_cert_chain(*certificate(tmp_path))
     with listening(lambda raw: tls_server(raw, context)) as port:
         found = attempt(f"http://127.0.0.1:{port}")
-    assert found.words.startswith(f"TLS (https) is spoken at 127.0.0.1:{port}, and replicas are spoken to in")
+    assert found.words.startswith(f"TLS is spoken at 127.0.0.1:{port}: write https:// in place of http://")
     assert found.outcome == "down"
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from routing.contract.policy import Policy, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Match, Protocol, ReplicaSpec
+from routing.contract.table import Tls as ReplicaTls
 from routing.proxy import Proxy, ProxySettings
 from routing.table import Table
 from tests.ports import unaccepting_port
@@ -172,10 +173,13 @@ def linger_not(transport: asyncio.BaseTransport) -> None:
 
 
 class Replica:
-    """A scripted server on a port of its own."""
+    """A scripted server on a port of its own; with ``tls`` it speaks TLS there."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
+        self.tls = tls
+        self.host = "127.0.0.1"
+        """In its URL."""
         self.script: Script = answer_ok
         self.on_connect: Callable[[ReplicaConnection], None] | None = None
         self.on_data: Callable[[ReplicaConnection, bytes], None] | None = None
@@ -186,7 +190,9 @@ class Replica:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: ReplicaConnection(self), "127.0.0.1", self.port)
+        self._server = await loop.create_server(
+            lambda: ReplicaConnection(self), "127.0.0.1", self.port, ssl=self.tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -196,6 +202,10 @@ class Replica:
             for connection in self.connections:
                 connection.transport.abort()
             self._server = None
+
+    @property
+    def url(self) -> str:
+        return f"http{'s' if self.tls else ''}://{self.host}:{self.port}"
 
     @property
     def open(self) -> list[ReplicaConnection]:
@@ -345,8 +355,8 @@ class Rig:
             return self.proxy.connection()
         return NotedClient(self.proxy, self._accepted)
 
-    async def replica(self, name: str = "") -> Replica:
-        replica = Replica(name or f"r{len(self.replicas)}")
+    async def replica(self, name: str = "", tls: ssl.SSLContext | None = None) -> Replica:
+        replica = Replica(name or f"r{len(self.replicas)}", tls)
         await replica.start()
         self.replicas.append(replica)
         return replica
@@ -363,6 +373,7 @@ class Rig:
         default: bool = True,
         match: tuple[Match, ...] = (),
         draining: tuple[Replica, ...] = (),
+        tls: ReplicaTls | None = None,
     ) -> None:
         """Add a fleet to the table, or replace it."""
         self._version += 1
@@ -393,11 +404,12 @@ class Rig:
                 served_model=served_model,
                 aliases=list(aliases),
                 adapters=list(adapters),
+                tls=tls or ReplicaTls(),
                 replicas=[
                     ReplicaSpec(
                         uid=f"{name}-{r.name}",
                         name=r.name,
-                        url=f"http://127.0.0.1:{r.port}",
+                        url=r.url,
                         admin_state="draining" if r in draining else "active",
                     )
                     for r in replicas
