@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from routing.kept_ids import LONGEST_ID, KeptIds, Place
+
+log = logging.getLogger(__name__)
 
 Share = Callable[[str, Place], None]
 Find = Callable[[str], Awaitable[Place | None]]
@@ -23,7 +26,7 @@ class Keepers:
     def join(self, share: Share, find: Find) -> None:
         """From now on tell others what is learned here, and ask them for what is not.
 
-        ``find`` must come to an end soon by itself, and raise nothing.
+        ``find`` must come to an end soon by itself.
         """
         self._share = share
         self._find = find
@@ -44,7 +47,12 @@ class Keepers:
 
     async def _asked(self, name: str) -> Place | None:
         assert self._find is not None
-        place = await self._find(name)
+        try:
+            place = await self._find(name)
+        except Exception:
+            # A mistake of ours; the client is to get an answer nevertheless.
+            log.exception("nobody could be asked who keeps %r", name)
+            return None
         if place is not None:
             self._ids.learn(name, place, monotonic())
         return place

@@ -634,6 +634,17 @@ async def test_bodies_that_are_too_large(start_rig: StartRig) -> None:
     assert error(await early.answer(limit_s=2))[:2] == (413, "body_too_large")
 
 
+async def test_others_that_cannot_be_asked_know_nothing(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def find(name: str) -> Place | None:
+        raise OSError("gone")
+
+    fleet.rig.proxy.keepers.join(lambda name, place: None, find)
+    assert (await fleet.turns("resp_x", 1))[0][0] == 404
+    assert "nobody could be asked who keeps 'resp_x'" in caplog.text
+
+
 async def test_ids_that_are_too_long_are_unknown_at_once(fleet: Fleet) -> None:
     others = Elsewhere(fleet.rig)
     assert (await fleet.turns("x" * (LONGEST_ID + 1), 1))[0][0] == 404

@@ -1,5 +1,6 @@
 """Responses that replicas keep are found by every worker, by its successor, and by other hosts' proxies."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from routing.contract import redis_keys
+from routing.control_channel import KeptBy, Message, WhoKeeps
+from routing.kept_elsewhere import KeptElsewhere
+from routing.kept_ids import Place
 from tests.server.rig import Proxy, Publisher, Replica, fleet_file, snapshot, until
 
 
@@ -80,6 +84,22 @@ def test_every_worker_and_every_successor_finds_them(
     until(lambda: len(set(running.workers()) - set(before)) == 2, "two successors serve")
     found(running, made)
     assert exchange(running, "GET", "/v1/responses/resp_nobody")[0] == 404
+
+
+async def test_a_parent_that_does_not_answer_is_not_waited_for() -> None:
+    sent: list[Message] = []
+    elsewhere = KeptElsewhere(sent.append)
+    async with asyncio.timeout(1):
+        assert await elsewhere.find("resp_x") is None
+    assert sent == [WhoKeeps(question=1, name="resp_x")]
+    # Too late; and what is asked next gets its own answer.
+    place = Place("f", "u", "a")
+    elsewhere.answered(KeptBy(question=1, place=None))
+    asked = asyncio.ensure_future(elsewhere.find("resp_y"))
+    await asyncio.sleep(0)
+    elsewhere.answered(KeptBy(question=1, place=None))
+    elsewhere.answered(KeptBy(question=2, place=place))
+    assert await asked == place
 
 
 def test_proxies_of_other_hosts_find_them_through_redis(
