@@ -178,7 +178,7 @@ async def test_also_where_the_fleet_is_named_outside_the_body(fleet: Fleet) -> N
             assert (answer.status, by(answer)) == (200, replica), request
 
 
-@pytest.mark.parametrize("pieces", [1, 3, 400])
+@pytest.mark.parametrize("pieces", [1, 3, 60])
 @pytest.mark.parametrize("before", [b"", b": ping\n\n", b"event: ping\ndata: {}\n\n"])
 async def test_a_streamed_response_is_known_from_its_first_event(
     pieces: int, before: bytes, fleet: Fleet

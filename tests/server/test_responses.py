@@ -35,6 +35,11 @@ class Keeping(Replica):
             known = handler.path.rpartition("/")[2] in self.kept
             self._send(handler, 200 if known else 404, b"{}")
 
+    def _send(self, handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
+        # In one piece: of two, the second waits for the first to be acknowledged.
+        head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n"
+        handler.wfile.write(head.encode() + body)
+
 
 @pytest.fixture
 def keeping() -> Iterator[list[Replica]]:
