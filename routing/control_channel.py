@@ -35,6 +35,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     log_format: Format = "text"
     access_log: str | None = None
     """A path, ``-`` for standard output; ``None``: none."""
+    max_connections: int | None = None
+    """Client connections at one time; ``None``: what its descriptors allow."""
     keys_required: bool = False
     """Serve nobody without a client key, even while none exists."""
     certificate: Certificate | None = None

@@ -24,9 +24,11 @@ class Outcome(enum.Enum):
     """101: it lives, and the connection has become a tunnel. How long that took says nothing of its speed."""
     CLIENT_ERROR = "client_error"
     """Any other 4xx: the request's fault."""
+    PREVENTED = "prevented"
+    """The proxy itself had no descriptor left for a connection. Nothing was asked of the replica."""
     CANCELLED = "cancelled"
     """The client left, or a deadline that the client set has passed."""
 
 
 FAILURES = frozenset({Outcome.FAILED, Outcome.WITHOUT_MODEL, Outcome.REFUSED, Outcome.LOST, Outcome.TIMEOUT})
-"""Outcomes that count against a replica. Load, cancels and the client's own errors never do."""
+"""Outcomes that count against a replica. Load, cancels, the proxy's wants and clients' errors never do."""

@@ -19,6 +19,14 @@ EVERY_S = 1.0
 SOFTWARE = f"switchyard {VERSION}"
 
 
+class Places(Protocol):
+    """Of clients' connections."""
+
+    most: int
+    refused: int
+    evicted: int
+
+
 class Connections(Protocol):
     """What the proxy half counts."""
 
@@ -28,6 +36,18 @@ class Connections(Protocol):
     def upstreams(self) -> int: ...
     @property
     def rejected(self) -> int: ...
+    @property
+    def connection_limit(self) -> Places: ...
+
+
+class Shortage(Protocol):
+    """What is known of the worker's descriptors."""
+
+    in_use: int
+    limit: int
+
+    @property
+    def of(self) -> str: ...
 
 
 class Link(Protocol):
@@ -54,6 +74,7 @@ class Reporter:
         incarnation: int,
         feed: TableFeed,
         connections: Connections,
+        shortage: Shortage,
         link: Link,
         rng: random.Random,
     ) -> None:
@@ -62,6 +83,7 @@ class Reporter:
         self._incarnation = incarnation
         self._feed = feed
         self._connections = connections
+        self._shortage = shortage
         self._link = link
         self._rng = rng
         self._sequence = 0
@@ -85,6 +107,7 @@ class Reporter:
         self._sequence += 1
         now = time.monotonic()
         known_at = self._link.confirmed_at
+        places = self._connections.connection_limit
         return WorkerReport(
             worker=self._worker,
             incarnation=self._incarnation,
@@ -101,5 +124,11 @@ class Reporter:
             clients=self._connections.clients,
             upstreams=self._connections.upstreams,
             rejected=self._connections.rejected,
+            max_clients=places.most,
+            refused_clients=places.refused,
+            evicted_clients=places.evicted,
+            open_fds=self._shortage.in_use,
+            max_fds=self._shortage.limit,
+            short_of=self._shortage.of,
             fleets=self._feed.reports(),
         )

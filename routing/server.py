@@ -17,12 +17,12 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import signal
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from routing import descriptors
 from routing.admin.door import AdminDoor
 from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.metrics import WorkerView
@@ -90,6 +90,7 @@ class Server:
             log_level=self.options.log_level,
             log_format=self.options.log_format,
             access_log=self.options.access_log,
+            max_connections=self.options.max_connections,
             keys_required=self.options.keys_required,
             certificate=None if self.certificate is None else self.certificate.in_force,
             trace_sample_percent=self.options.trace_sample_percent,
@@ -137,7 +138,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
-        raise_descriptor_limit()
+        descriptors.raise_limit()
         await self._find_table()
         tasks = [asyncio.ensure_future(work) for work in self._background()]
         workers = [asyncio.ensure_future(slot.run()) for slot in self.slots]
@@ -270,11 +271,3 @@ async def _all_of(tasks: Sequence["asyncio.Future[None]"]) -> None:
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     for task in done:
         task.result()
-
-
-def raise_descriptor_limit() -> None:
-    """Each request in flight holds two connections; take what the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -65,8 +65,8 @@ class Verdicts:
             self._failed(attempt, outcome, now)
         elif outcome is Outcome.SWITCHED:
             self.answered(attempt, now)
-        elif outcome is Outcome.CANCELLED:
-            replica.cancelled += 1
+        elif outcome is Outcome.CANCELLED or outcome is Outcome.PREVENTED:
+            replica.cancelled += outcome is Outcome.CANCELLED
             if attempt.probe:
                 replica.ejection.probing = False
                 host_view.release_probe(replica)

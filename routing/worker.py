@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from routing import logs
+from routing.acceptor import Acceptor
 from routing.access_log import AccessLog
 from routing.certificate import Certificate, server_context
 from routing.contract.table import FleetSnapshot, Manifest
@@ -42,11 +43,11 @@ from routing.control_channel import (
     Tables,
 )
 from routing.kept_elsewhere import KeptElsewhere
-from routing.parent.listeners import BACKLOG
 from routing.pool import Pool
 from routing.proxy import Proxy
 from routing.reporter import Reporter
 from routing.shared_counts import SharedCounts
+from routing.shortage import Shortage
 from routing.table import Table
 from routing.table_feed import TableFeed
 
@@ -70,10 +71,10 @@ class Worker:
     """What one worker process runs."""
 
     def __init__(self, listener: socket.socket, counts: SharedCounts) -> None:
-        self._listener = listener
         self._rng = random.Random()
         self._feed = TableFeed(Table(counts, self._rng), self._took)
         self._proxy = Proxy(self._feed.table)
+        self._acceptor = Acceptor(listener, self._proxy.connection, self._refusal, self._refused)
         self._started: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
         self._has_table = asyncio.Event()
         self._stop_accepting = asyncio.Event()
@@ -119,12 +120,16 @@ class Worker:
         return access_log
 
     def _begin(self, start: Start) -> list[asyncio.Task[Any]]:
-        """Start the reporter and, under a control plane, the link to it."""
+        """Start what looks after the worker, the reporter and, under a control plane, the link to it."""
         loop = asyncio.get_running_loop()
         worker = f"{start.name}/{start.parent_pid}/{start.index}"
-        self._reporter = Reporter(worker, start.incarnation, self._feed, self._proxy, self, self._rng)
+        shortage = Shortage(self._proxy, start.max_connections)
+        self._reporter = Reporter(
+            worker, start.incarnation, self._feed, self._proxy, shortage, self, self._rng
+        )
         self._reporter.draining = self._draining
-        tasks: list[asyncio.Task[Any]] = [loop.create_task(self._reporter.run())]
+        works = (self._reporter.run(), shortage.run(self._acceptor))
+        tasks: list[asyncio.Task[Any]] = [loop.create_task(work) for work in works]
         if start.redis_url is not None:
             self._standalone = False
             tasks.append(loop.create_task(self._follow_redis(start.redis_url, worker)))
@@ -165,28 +170,19 @@ class Worker:
                 await self._has_table.wait()
         if not self._has_table.is_set():
             log.warning("there is no routing table yet; requests are refused until there is")
-        loop = asyncio.get_running_loop()
         spare_the_collector()
-        server = await loop.create_server(self._proxy.connection, sock=self._listener.dup(), backlog=BACKLOG)
+        await self._acceptor.open()
         self._channel.send(Serving())
         await self._stop_accepting.wait()
-        server.close()
-        await self._accept_the_last()
+        await self._acceptor.close()
         while not self._proxy.idle():  # noqa: ASYNC110 (only while leaving: no event on the hot path)
             await asyncio.sleep(IDLE_CHECK_EVERY_S)
 
-    async def _accept_the_last(self) -> None:
-        """Take what is in the accept queue already: closing the listener would reset it."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                break
-            connection.setblocking(False)
-            with contextlib.suppress(OSError):
-                await loop.connect_accepted_socket(self._proxy.connection, connection)
-        self._listener.close()
+    def _refusal(self) -> bytes:
+        return self._proxy.refusal_unread
+
+    def _refused(self) -> None:
+        self._proxy.connection_limit.refuse_one(time.monotonic())
 
     async def _say_goodbye(self) -> None:
         """A last report, and off the lists of live workers."""

@@ -19,8 +19,12 @@ from routing.admin.report_sums import Totals
 from routing.admin.status import replica_rows, worker_rows
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.kept_table import KeptTable
+from routing.parent.listeners import BACKLOG
 from routing.parent.worker_slot import WorkerSlot
 
+MOST_CONNECTIONS = 64
+"""One more takes the place of the oldest, so that the parent never runs out of descriptors."""
+MOST_A_TURN = 16
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
@@ -46,15 +50,29 @@ class AdminDoor:
         self._proxy = proxy
         self._listener = listener
         self._loopback = listener.getsockname()[0] in ("127.0.0.1", "::1")
+        self._connections: dict[asyncio.StreamWriter, None] = {}
+        """In the order of their coming."""
 
     async def run(self) -> None:
         """Answer until cancelled."""
-        server = await asyncio.start_server(self._connected, sock=self._listener, limit=MAX_HEAD_BYTES)
+        # asyncio takes as many a turn as its backlog says, before any of them can be counted.
+        server = await asyncio.start_server(
+            self._connected, sock=self._listener, limit=MAX_HEAD_BYTES, backlog=MOST_A_TURN
+        )
+        self._listener.listen(BACKLOG)
         async with server:
             await server.serve_forever()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await serve(reader, writer, self._answer, self._loopback)
+        self._connections[writer] = None
+        if len(self._connections) > MOST_CONNECTIONS:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.close()
+        try:
+            await serve(reader, writer, self._answer, self._loopback)
+        finally:
+            self._connections.pop(writer, None)
 
     async def _answer(self, request: AdminRequest) -> AdminResponse:
         if request.method == "POST":

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from routing import descriptors
 from routing.admin import process_numbers
 from routing.admin.certificate_view import CertificateView, certificate_families
 from routing.admin.exposition import Exposition, Labels
@@ -77,6 +78,7 @@ def _process_families(out: Exposition, workers: list[WorkerView]) -> None:
         for name, kind, help_text, value in (
             ("cpu_seconds_total", "counter", "CPU used by the parent.", parent.cpu_s),
             ("resident_memory_bytes", "gauge", "Resident memory of the parent.", parent.resident_bytes),
+            ("max_fds", "gauge", "Open files that the parent may have.", descriptors.limit()),
             ("open_fds", "gauge", "Open files of the parent.", parent.open_files),
             ("start_time_seconds", "gauge", "Start of the parent, Unix time.", parent.started_s),
         ):
@@ -103,6 +105,7 @@ def _proxy_families(
     out.family("switchyard_worker_up", "gauge", "1 while the worker takes connections.", up)
     restarts = [(labels, worker.restarts) for labels, worker in slots]
     out.family("switchyard_worker_restarts_total", "counter", "Successors started for the worker.", restarts)
+    _place_families(out, workers)
     connected = bool(reports) and all(report.redis_ok for report in reports)
     age_s = max((report.table_age_s for report in reports), default=0.0)
 
@@ -120,6 +123,27 @@ def _proxy_families(
     counter("cpu_seconds", "CPU used by all workers.", totals.cpu_s + sum(r.cpu_s for r in reports))
     refused = totals.rejected + sum(r.rejected for r in reports)
     counter("rejected_requests", "Requests refused before a fleet was found.", refused)
+    turned_away = totals.refused_clients + sum(r.refused_clients for r in reports)
+    counter("refused_connections", "Connections of clients refused: all places were taken.", turned_away)
+    evicted = totals.evicted_clients + sum(r.evicted_clients for r in reports)
+    counter("evicted_connections", "Idle connections of clients closed to make room for new ones.", evicted)
+
+
+def _place_families(out: Exposition, workers: list[WorkerView]) -> None:
+    """What each worker has room for."""
+    reports: list[tuple[Labels, WorkerReport]] = [
+        ((("worker", str(w.number)),), w.report) for w in workers if w.report is not None
+    ]
+    for name, help_text, field in (
+        ("max_fds", "Open files and sockets that the worker may have.", "max_fds"),
+        ("client_connections", "Open connections of clients at the worker.", "clients"),
+        ("max_client_connections", "Connections of clients that the worker takes.", "max_clients"),
+    ):
+        samples = [(labels, getattr(report, field)) for labels, report in reports]
+        out.family(f"switchyard_worker_{name}", "gauge", help_text, samples)
+    short = [(labels, int(bool(report.short_of))) for labels, report in reports]
+    help_text = "1 while the worker nears its limit of open files or refuses connections."
+    out.family("switchyard_worker_short", "gauge", help_text, short)
 
 
 def _fleet_families(out: Exposition, fleets: list[FleetCounters]) -> None:

@@ -26,11 +26,15 @@ class Totals:
     def __init__(self) -> None:
         self.fleets: dict[str, FleetCounters] = {}
         self.rejected = 0
+        self.refused_clients = 0
+        self.evicted_clients = 0
         self.cpu_s = 0.0
 
     def retire(self, report: WorkerReport) -> None:
         """Take over what a dead worker had counted. What it had in flight ended with it."""
         self.rejected += report.rejected
+        self.refused_clients += report.refused_clients
+        self.evicted_clients += report.evicted_clients
         self.cpu_s += report.cpu_s
         for fleet in report.fleets:
             _add_fleet(self.fleets.setdefault(fleet.name, FleetCounters(name=fleet.name)), fleet, live=False)

@@ -35,6 +35,12 @@ def _worker_row(worker: WorkerView, manifest: str | None) -> dict[str, Any]:
             "cpu_s": round(report.cpu_s, 3),
             "client_connections": report.clients,
             "upstream_connections": report.upstreams,
+            "max_client_connections": report.max_clients,
+            "refused_connections": report.refused_clients,
+            "evicted_connections": report.evicted_clients,
+            "open_fds": report.open_fds,
+            "max_fds": report.max_fds,
+            "short_of": report.short_of,
             "refused_tables": {fleet.name: fleet.refused for fleet in report.fleets if fleet.refused},
         }
     return row

@@ -83,6 +83,16 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     upstreams: int = 0
     rejected: int = 0
     """Requests refused before any fleet was found: malformed, unknown model, too large."""
+    max_clients: int = 0
+    """Connections of clients that it takes at one time; 0: it does not say."""
+    refused_clients: int = 0
+    """Connections of clients that were answered 503, because all places were taken."""
+    evicted_clients: int = 0
+    """Idle connections of clients that were closed for new ones."""
+    open_fds: int = 0
+    max_fds: int = 0
+    short_of: str = ""
+    """``descriptors``: they are nearly used up; ``connections``: new ones of clients are refused."""
     fleets: list[FleetCounters] = []
 
 

@@ -143,6 +143,26 @@ class ClientLife(asyncio.Protocol):
             return self._lingering.busy
         return self.exchange is not None or self._partial is not None or self._ending
 
+    @property
+    def idle_since(self) -> float | None:
+        """``time.monotonic()`` seconds; ``None``: something is in flight, or has begun."""
+        if self.exchange is not None or self._partial is not None or self._ending:
+            return None
+        # An answer that the client has not taken yet is in flight.
+        return None if self.transport.get_write_buffer_size() else self._since
+
+    @property
+    def descriptor(self) -> int:
+        """The number of the connection's descriptor."""
+        number: int = self.transport.get_extra_info("socket").fileno()
+        return number
+
+    def turn_away(self, answer: bytes) -> bool:
+        """End with this answer before any request has come."""
+        self.write(answer)
+        self._linger(monotonic(), answered=True)
+        return True
+
     def close_if_idle(self) -> None:
         """For draining: between two requests, nothing is lost by closing."""
         if self.exchange is None and self._partial is None and not self._ending:

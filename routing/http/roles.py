@@ -71,6 +71,34 @@ class Client(Protocol):
         """Read the next head anew, even if it is the same: what was concluded from it no longer holds."""
 
 
+class Connection(Protocol):
+    """One client's connection, or a TLS handshake with one, as whoever has accepted it sees it."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """``time.monotonic()`` seconds; ``None``: something is in flight, or has begun."""
+        ...
+
+    @property
+    def descriptor(self) -> int:
+        """The number of the connection's descriptor."""
+        ...
+
+    def turn_away(self, answer: bytes) -> bool:
+        """End with this answer before any request has come; whether it can be told now."""
+        ...
+
+    def close_if_idle(self) -> None:
+        """Close between two requests, where nothing is lost by it."""
+
+    def abort(self) -> None:
+        """Cut it off."""
+
+
+class OpenClient(Client, Connection, Protocol):
+    """As both see it."""
+
+
 class Exchange(Protocol):
     """One request and its answer, as a client connection sees it."""
 
@@ -119,8 +147,8 @@ class ClientHost(Protocol):
         """Of a request of which nothing is known yet."""
         ...
 
-    def opened(self, client: Client) -> None: ...
-    def closed(self, client: Client) -> None: ...
+    def opened(self, client: OpenClient) -> None: ...
+    def closed(self, client: OpenClient) -> None: ...
     @property
     def exchange(self) -> Callable[[Client, RequestHead], Exchange]:
         """Makes the exchange for a request head."""

@@ -36,6 +36,7 @@ from routing.http.cutting import cut
 from routing.http.errors import RequestRefused
 from routing.http.limits import Limits
 from routing.http.lingering import Lingering
+from routing.http.roles import Connection
 from routing.http.sweep import Sweeper
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,15 @@ class TlsHost(Protocol):
     def head_timeout_s(self) -> float:
         """How long a handshake may take."""
         ...
+
+    def arrived(self, connection: Connection) -> None:
+        """A handshake is to come."""
+
+    def passed(self, connection: Connection) -> None:
+        """It is done; what follows on it comes next."""
+
+    def lost(self, connection: Connection) -> None:
+        """It is closed. Also after :meth:`passed`."""
 
     def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         """The whole answer to what is no request."""
@@ -101,6 +111,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._socket = transport  # type: ignore[assignment]
         self._since = monotonic()
         self._host.sweeper.add(self)
+        self._host.arrived(self)
 
     def data_received(self, data: bytes) -> None:
         if self._decrypt is not None:
@@ -127,6 +138,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave_handshake()
+        self._host.lost(self)
         self._decrypt = self._encrypt = None
         connected, self._connected = self._connected, False
         if connected:
@@ -143,6 +155,26 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             over = self._lingering.is_over(now)
         if over:
             cut(self._socket)
+
+    # Called by the host, until the handshake is done.
+
+    @property
+    def idle_since(self) -> float | None:
+        """``None``: the client has said something."""
+        begun = self._connected or self._lingering is not None or self in self._host.handshakes
+        return None if begun else self._since
+
+    @property
+    def descriptor(self) -> int:
+        number: int = self._socket.get_extra_info("socket").fileno()
+        return number
+
+    def turn_away(self, answer: bytes) -> bool:
+        """Whoever is answered by TLS must have shaken hands: the connection above is turned away then."""
+        return False
+
+    def close_if_idle(self) -> None:
+        self._socket.close()
 
     # A transport, called by the connection above.
 
@@ -204,6 +236,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._refuse(error)
             return
         self._leave_handshake()
+        self._host.passed(self)
         self._flush()
         self._decrypt, self._encrypt = self._object.read, self._object.write
         self._connected = True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routing.contract.addresses import forbidden_address
+from routing.descriptors import is_lack
 from routing.http.last_use import LastUse
 from routing.http.sweep import Sweeper
 from routing.http.upstream import UpstreamConnection
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 UNREACHABLE = "replica_unreachable"
 NOT_VERIFIED = "tls_failed"
+CLOSED_AFTER_S = 0.002
+"""By then the loop has closed the connections that were given back."""
 
 
 class Connecting(Protocol):
@@ -32,11 +35,15 @@ class Connecting(Protocol):
     def connect_failed(self, reason: str, code: str) -> None:
         """``code``: UNREACHABLE or NOT_VERIFIED."""
 
+    def connect_prevented(self) -> None:
+        """This process has no descriptor left: that says nothing about the replica."""
+
 
 class UpstreamPool:
     """Idle connections of one worker to one replica."""
 
     __slots__ = (
+        "_give_back",
         "_loop",
         "_max_idle",
         "_max_idle_s",
@@ -63,10 +70,13 @@ class UpstreamPool:
         *,
         max_idle: int,
         max_idle_s: float,
+        give_back: Callable[[], bool],
         verification: Verification | None = None,
     ) -> None:
-        """``verification``: of a replica that is spoken to over TLS."""
+        """``verification``: of a replica that is spoken to over TLS. ``give_back``: for want of descriptors
+        closes idle connections to any replica; whether there were any."""
         self._loop = loop
+        self._give_back = give_back
         self._sweeper = sweeper
         self.writes = writes
         self._max_idle = max_idle
@@ -111,10 +121,13 @@ class UpstreamPool:
         upstream = UpstreamConnection(self)
         verification = self.verification
         try:
-            if verification is None:
-                await self._loop.create_connection(lambda: upstream, self.host, self.port)
-            else:
-                await open_verified(self._loop, upstream, self.host, self.port, verification)
+            try:
+                await self._open(upstream, verification)
+            except OSError as error:
+                if not is_lack(error) or not self._give_back():
+                    raise
+                await asyncio.sleep(CLOSED_AFTER_S)
+                await self._open(upstream, verification)
         except asyncio.CancelledError:
             # The connection may have come about in this very moment.
             upstream.abandon()
@@ -124,7 +137,10 @@ class UpstreamPool:
             asker.connect_failed(str(error), NOT_VERIFIED)
             return
         except OSError as error:
-            asker.connect_failed(error.strerror or str(error), UNREACHABLE)
+            if is_lack(error):
+                asker.connect_prevented()
+            else:
+                asker.connect_failed(error.strerror or str(error), UNREACHABLE)
             return
         if verification is not None:
             self._say("")
@@ -139,6 +155,17 @@ class UpstreamPool:
             asker.connect_failed(forbidden, UNREACHABLE)
         else:
             asker.connected(upstream)
+
+    async def _open(self, upstream: UpstreamConnection, verification: Verification | None) -> None:
+        """Raises NotVerified, or OSError when the replica cannot be reached."""
+        if verification is None:
+            await self._loop.create_connection(lambda: upstream, self.host, self.port)
+        else:
+            await open_verified(self._loop, upstream, self.host, self.port, verification)
+
+    def give_back(self) -> None:
+        """Close the connection that has been idle longest."""
+        self.idle.pop(0).discard()
 
     def verify_by(self, verification: Verification) -> None:
         """Verify differently from now on. No connection that was made under the old rules is used for one

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from routing import access_log
+from routing import access_log, descriptors
 from routing.contract.log_line import FORMATS, Format, default_format
 from routing.parent.listeners import Address
 
@@ -44,6 +44,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Clients are spoken to by TLS; ``None``: by plain HTTP."""
     tls_key: Path | None = None
     """``None``: the key is in the certificate's file."""
+    max_connections: int | None = None
+    """Of clients, at one time and in each worker; ``None``: what the limit on descriptors allows."""
     open: bool = False
     """Whether an address that is reachable from outside is served while no client key exists."""
 
@@ -91,6 +93,7 @@ def parse(arguments: Sequence[str]) -> Options:
         trace_sample_percent=given.trace_sample,
         tls_certificate=given.tls_certificate,
         tls_key=given.tls_key,
+        max_connections=given.max_connections,
         open=given.open,
     )
 
@@ -118,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--probe", action="store_true", help="probe the replicas of the fleet file")
     add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
     add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
+    add(
+        "--max-connections",
+        metavar="N",
+        type=_max_connections,
+        help="of clients, for each worker (default: half of what ulimit -n leaves)",
+    )
     add("--open", action="store_true", help="serve other machines without a client key while none exists")
     add(
         "--trace-sample",
@@ -150,6 +159,17 @@ def _admin_address(text: str) -> Address | None:
 def _workers(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_WORKERS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
+    return int(text)
+
+
+def _max_connections(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 10000000")
+    limit = descriptors.hard_limit()
+    most = descriptors.most_connections(limit)
+    if int(text) > most:
+        words = f"{text} do not fit: with ulimit -n {limit} it is {most} at most; raise that limit"
+        raise argparse.ArgumentTypeError(words)
     return int(text)
 
 

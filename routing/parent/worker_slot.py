@@ -106,7 +106,7 @@ class WorkerSlot:
         deaths = 0
         while not self._leaving:
             started = time.monotonic()
-            status = await self._one_process()
+            end = await self._one_life()
             if self._leaving:
                 return
             lived_s = time.monotonic() - started
@@ -116,7 +116,7 @@ class WorkerSlot:
             log.error(
                 "worker %d %s after %.1f s; its successor starts in %.1f s",
                 self.index,
-                exit_words(status),
+                end,
                 lived_s,
                 delay_s,
             )
@@ -154,6 +154,15 @@ class WorkerSlot:
             return None
         finally:
             del self._questions[question]
+
+    async def _one_life(self) -> str:
+        """Run a process to its end; what that was, in words."""
+        try:
+            return exit_words(await self._one_process())
+        except OSError as problem:
+            # For want of descriptors or processes: another try may do better.
+            self._buried()
+            return f"could not be started: {problem.strerror or problem}"
 
     async def _one_process(self) -> int:
         """Start a process and wait for its end; its exit status, negative for a signal."""

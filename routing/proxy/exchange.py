@@ -195,6 +195,11 @@ class Exchange(Answering):
         what = "is not verified" if code == NOT_VERIFIED else "cannot be reached"
         self._failed(Outcome.REFUSED, Failure(502, code, f"the replica {what}: {reason}"), repeat=True)
 
+    def connect_prevented(self) -> None:
+        self.cancel_connecting = None
+        words = "the proxy has no file descriptor left for a connection to a replica; try again"
+        self._failed(Outcome.PREVENTED, Failure(503, "descriptors_exhausted", words, 1.0), repeat=False)
+
     def _send(self, link: Link, upstream: UpstreamConnection) -> None:
         self.upstream = upstream
         upload = self.upload

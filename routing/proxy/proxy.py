@@ -16,7 +16,7 @@ from routing.http.hangup import HangupWatch
 from routing.http.limits import BodyLimits
 from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
-from routing.http.roles import Client
+from routing.http.roles import Client, Connection, OpenClient
 from routing.http.sweep import Sweeper
 from routing.http.tls_layer import TlsLayer
 from routing.http.trace_context import ALL, trace_parents
@@ -25,6 +25,7 @@ from routing.http.verified import Verification
 from routing.http.write_batch import WriteBatch
 from routing.protocols.errors import error_answer
 from routing.proxy.client_keys import ClientKeys
+from routing.proxy.connection_limit import REFUSAL, ConnectionLimit
 from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
 from routing.proxy.guarded import GuardedExchange
@@ -73,6 +74,7 @@ class Proxy:
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
         self._clients: set[Client] = set()
+        self.connection_limit = ConnectionLimit()
         self._tls: ssl.SSLContext | None = None
         self.scheme = b"http"
         """By which clients come, for X-Forwarded-Proto."""
@@ -81,6 +83,11 @@ class Proxy:
         self.plans = Plans(self.via_name, table.matches)
         self.searched_bytes = 0
         """Bytes of bodies that are being read to find the model in them."""
+
+    @property
+    def refusal_unread(self) -> bytes:
+        """What a connection is told for which there is no place, before anything of it is read."""
+        return REFUSAL if self._tls is None else b""
 
     @property
     def clients(self) -> int:
@@ -158,12 +165,23 @@ class Proxy:
     def body_limits(self) -> BodyLimits:
         return before_the_fleet(self.table)
 
-    def opened(self, client: Client) -> None:
+    def opened(self, client: OpenClient) -> None:
         self._clients.add(client)
         client.tag = request_fields(client.peer, self.scheme, self.via_name)
+        self.connection_limit.came(client)
 
-    def closed(self, client: Client) -> None:
+    def closed(self, client: OpenClient) -> None:
         self._clients.discard(client)
+        self.connection_limit.gone(client)
+
+    def arrived(self, connection: Connection) -> None:
+        self.connection_limit.came(connection)
+
+    def passed(self, connection: Connection) -> None:
+        self.connection_limit.passed(connection)
+
+    def lost(self, connection: Connection) -> None:
+        self.connection_limit.gone(connection)
 
     def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         self.rejected += 1
@@ -191,10 +209,18 @@ class Proxy:
                 max_idle=settings.idle_connections,
                 max_idle_s=settings.idle_connection_s,
                 verification=None if tls is None else Verification(self._contexts, tls, replica.host),
+                give_back=self.give_back_idle,
             )
             replica.http = link = Link(replica, pool, settings.name)
         assert isinstance(link, Link)
         return link
+
+    def give_back_idle(self) -> bool:
+        """Close idle connections to replicas, because descriptors run short; whether there were any."""
+        pools = [pool for pool in self.sweeper.members if isinstance(pool, UpstreamPool) and pool.idle]
+        for pool in pools:
+            pool.give_back()
+        return bool(pools)
 
     def peek(self, size: int) -> bool:
         """Take so many bytes out of the budget for bodies that are searched; negative: give back."""

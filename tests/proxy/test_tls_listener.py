@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,14 @@ from tests.proxy.raw_client import RawTlsClient, raw_client
 from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, Tls, until
 
 # The tests of the plain listener, run once more with this module's ``tls``.
+from tests.proxy.test_connection_limit import (  # noqa: F401
+    at_once,
+    test_descriptors_running_short_count_as_no_place,
+    test_none_in_use_makes_room,
+    test_one_that_has_said_nothing_yet_makes_room,
+    test_the_one_that_is_idle_longest_makes_room,
+    test_those_on_their_way_out_are_bounded,
+)
 from tests.proxy.test_ending import (  # noqa: F401
     lingering_rig,
     test_an_answer_that_is_still_being_taken_is_not_cut,
@@ -262,3 +271,15 @@ async def test_a_new_certificate_is_for_new_connections(
     rig.tls = new
     assert (await (await rig.client()).ask(GET)).status == 200
     assert (await old.ask(GET)).status == 200
+
+
+async def test_connections_that_never_shake_hands_take_no_place_for_long(rig: Rig, replica: Replica) -> None:
+    rig.proxy.connection_limit.set(3, sys.maxsize)
+    silent = [await asyncio.open_connection("127.0.0.1", rig.port) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    client = await rig.client()
+    assert (await client.ask(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")).status == 200
+    assert await silent[0][0].read() == b""
+    assert rig.proxy.connection_limit.evicted == 1
+    for _, writer in silent:
+        writer.close()

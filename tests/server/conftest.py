@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -23,7 +24,7 @@ def proxy(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
     """Starts proxies with the given arguments; all are gone when the test ends."""
     started: list[Proxy] = []
 
-    def start(*arguments: str, **options: str) -> Proxy:
+    def start(*arguments: str, **options: Any) -> Proxy:
         started.append(Proxy(tmp_path, *arguments, **options))
         return started[-1]
 

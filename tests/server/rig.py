@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -109,11 +110,17 @@ class Replica:
 class Proxy:
     """``python -m routing`` on ports that the kernel chooses."""
 
-    def __init__(self, directory: Path, *arguments: str, listen: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self, directory: Path, *arguments: str, listen: str = "127.0.0.1:0", descriptors: int | None = None
+    ) -> None:
+        """``descriptors``: as many as each process may have."""
         self.log_file = directory / f"proxy-{time.monotonic_ns()}.log"
         command = [sys.executable, "-m", "routing", "--listen", listen, "--admin", "127.0.0.1:0", *arguments]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
+        if descriptors is not None:
+            # Before its imports are done, and long before it starts a worker.
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
     @property
     def log(self) -> str:

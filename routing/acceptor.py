@@ -1,0 +1,128 @@
+"""Takes clients' connections off a worker's listener, also when the process has no descriptor left.
+
+Theory. uvloop serves the listener as long as connections can be accepted. When they cannot, for want of a
+descriptor, libuv says nothing to anybody: it closes each waiting connection without an answer, with a spare
+descriptor of its own, and once that is lost too its loop spins. So as soon as :meth:`Acceptor.follow` hears
+that descriptors are used up, uvloop lets go of the listener, and until there are some again each connection
+is answered here: the spare one is closed, which leaves room for just one connection, and opened anew
+after it. Where not even that helps, connections wait, and the loop sleeps, until the next call.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+
+from routing.parent.listeners import BACKLOG
+
+MOST_A_TURN = 64
+"""Connections turned away before the loop turns to other things."""
+_READ_BYTES = 65_536
+
+
+class Acceptor:
+    """Of one worker. ``answer`` gives what a connection that cannot be served is told; ``refused`` is called
+    for each of those."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        answer: Callable[[], bytes],
+        refused: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._protocol = protocol
+        self._answer = answer
+        self._refused = refused
+        self._server: asyncio.AbstractServer | None = None
+        self._spare = -1
+        self._open = False
+        self._watching = False
+
+    async def open(self) -> None:
+        """Accept from now on."""
+        self._take_spare()
+        await self._serve()
+        self._open = True
+
+    async def close(self) -> None:
+        """Accept no more, but what is waiting already: closing the listener would reset it."""
+        self._open = False
+        self._let_go()
+        self._give_spare()
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                break
+            connection.setblocking(False)
+            with contextlib.suppress(OSError):
+                await self._loop.connect_accepted_socket(self._protocol, connection)
+        self._listener.close()
+
+    async def follow(self, exhausted: bool) -> None:
+        """Descriptors are used up, or there are some again. To be called several times a second."""
+        if not self._open:
+            return
+        if not exhausted:
+            self._take_spare()
+            if self._server is None:
+                self._let_go()
+                # It may be over again; then the next call tries anew.
+                with contextlib.suppress(OSError):
+                    await self._serve()
+            return
+        if self._server is not None:
+            self._let_go()
+        if not self._watching:
+            self._watching = True
+            self._loop.add_reader(self._listener, self._turn_away)
+
+    async def _serve(self) -> None:
+        duplicate = self._listener.dup()
+        try:
+            self._server = await self._loop.create_server(self._protocol, sock=duplicate, backlog=BACKLOG)
+        except OSError:
+            duplicate.close()
+            raise
+
+    def _let_go(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._watching:
+            self._loop.remove_reader(self._listener)
+            self._watching = False
+
+    def _turn_away(self) -> None:
+        for _ in range(MOST_A_TURN):
+            self._give_spare()
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                break
+            except OSError:
+                # The spare one is lost to somebody else, or did not help.
+                self._let_go()
+                break
+            with connection, contextlib.suppress(OSError):
+                connection.setblocking(False)
+                connection.send(self._answer())
+                connection.shutdown(socket.SHUT_WR)
+                # Unread bytes would make the close a reset, which may destroy the answer.
+                connection.recv(_READ_BYTES)
+            self._refused()
+        self._take_spare()
+
+    def _take_spare(self) -> None:
+        if self._spare < 0:
+            with contextlib.suppress(OSError):
+                self._spare = os.dup(self._listener.fileno())
+
+    def _give_spare(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1

@@ -1,0 +1,108 @@
+"""A limit on the connections of clients: who makes room for a new one, and who does not."""
+
+import asyncio
+import sys
+
+import pytest
+
+from routing.proxy import connection_limit
+from routing.proxy.connection_limit import MOST_LEAVING, REFUSAL
+from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, until
+
+GET = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection counts as idle as soon as it is."""
+    monkeypatch.setattr(connection_limit, "IDLE_S", 0.0)
+    monkeypatch.setattr(connection_limit, "SEARCH_EVERY_S", 0.0)
+
+
+async def asked(rig: Rig) -> Client:
+    """A client that has had an answer, and is idle since."""
+    client = await rig.client()
+    assert (await client.ask(GET)).status == 200
+    await asyncio.sleep(0.001)
+    return client
+
+
+async def test_the_one_that_is_idle_longest_makes_room(rig: Rig, replica: Replica) -> None:
+    rig.proxy.connection_limit.set(3, sys.maxsize)
+    first, second, third = [await asked(rig) for _ in range(3)]
+    assert (await first.ask(GET)).status == 200
+    fourth = await asked(rig)
+    assert await second.ends() == b""
+    for client in (first, third, fourth):
+        assert (await client.ask(GET)).status == 200
+    limit = rig.proxy.connection_limit
+    assert (limit.evicted, limit.refused) == (1, 0)
+
+
+async def test_one_that_has_said_nothing_yet_makes_room(rig: Rig, replica: Replica) -> None:
+    rig.proxy.connection_limit.set(1, sys.maxsize)
+    silent = await rig.client()
+    await asyncio.sleep(0.001)
+    assert (await (await rig.client()).ask(GET)).status == 200
+    assert await silent.ends() == b""
+
+
+async def test_none_in_use_makes_room(rig: Rig, replica: Replica) -> None:
+    """Neither a request that waits for its answer, nor one half sent, nor an answer half taken."""
+    gate = asyncio.Event()
+
+    async def script(connection: ReplicaConnection, seen: Seen) -> None:
+        if seen.line == b"GET /large HTTP/1.1":
+            connection.transport.write(OK + b"Content-Length: 16000000\r\n\r\n" + bytes(16_000_000))
+            return
+        await gate.wait()
+        connection.transport.write(OK + b"Content-Length: 2\r\n\r\nok")
+
+    replica.script = script
+    waiting, half, taking = [await rig.client() for _ in range(3)]
+    waiting.send(GET)
+    half.send(GET[:10])
+    taking.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    taking.send(GET.replace(b"/", b"/large", 1))
+    await until(lambda: len(replica.requests) == 2)
+    await asyncio.sleep(0.05)
+    rig.proxy.connection_limit.set(3, sys.maxsize)
+    for _ in range(3):
+        refused = await rig.client()
+        refused.send(GET)
+        assert await refused.ends() == REFUSAL
+    gate.set()
+    assert (await waiting.answer()).status == 200
+    half.send(GET[10:])
+    assert (await half.answer()).status == 200
+    taking.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    assert len((await taking.answer()).body) == 16_000_000
+    assert rig.proxy.connection_limit.evicted == 0
+    assert rig.proxy.connection_limit.refused == 3
+
+
+async def test_those_on_their_way_out_are_bounded(rig: Rig, replica: Replica) -> None:
+    """Refused clients that do not close themselves hold no more descriptors than are kept for them."""
+    rig.proxy.connection_limit.set(1, sys.maxsize)
+    busy = await rig.client()
+    busy.send(GET[:10])
+    await asyncio.sleep(0.01)
+    refused = [await rig.client() for _ in range(3 * MOST_LEAVING)]
+    for client in refused:
+        assert await client.reader.readexactly(len(REFUSAL)) == REFUSAL
+    await asyncio.sleep(0.01)
+    assert rig.proxy.clients <= 1 + MOST_LEAVING
+    busy.send(GET[10:])
+    assert (await busy.answer()).status == 200
+
+
+async def test_descriptors_running_short_count_as_no_place(rig: Rig, replica: Replica) -> None:
+    first = await asked(rig)
+    rig.proxy.connection_limit.set(sys.maxsize, 0)
+    second = await asked(rig)
+    assert await first.ends() == b""
+    second.send(GET[:10])
+    await asyncio.sleep(0.01)
+    assert await (await rig.client()).ends() == REFUSAL
+    second.send(GET[10:])
+    assert (await second.answer()).status == 200
