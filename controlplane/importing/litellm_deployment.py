@@ -26,6 +26,10 @@ _OTHER_PROTOCOL = {
 }
 """LiteLLM translates for these: what stands behind api_base does not speak the OpenAI protocol."""
 
+VERIFIED = (
+    "certificates are always verified; for a CA of your own set the fleet's tls.ca (docs/fleet-file.md)"
+)
+
 _MOST_WEIGHT = 1000.0
 _LIMITS = "there are no rate limits"
 _REASONS = {
@@ -38,6 +42,7 @@ _REASONS = {
     "tags": "requests are not chosen by tags",
     "organization": "fields of requests are passed on as they come",
     "extra_headers": "fields of requests are passed on as they come",
+    "ssl_verify": VERIFIED,
     "drop_params": "bodies are passed on as they come",
     "additional_drop_params": "bodies are passed on as they come",
     "temperature": "bodies are passed on as they come; no parameter is filled in",

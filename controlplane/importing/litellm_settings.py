@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from controlplane.importing.draft import Draft, FleetDraft, Place, Said
-from controlplane.importing.litellm_deployment import At, Deployment
+from controlplane.importing.litellm_deployment import VERIFIED, At, Deployment
 from routing.contract.names import alias_problem
 from routing.contract.policy_rules import EJECTION, TIMEOUTS
 
@@ -30,6 +30,7 @@ _REASONS = {
     "callbacks": "metrics and logs are the proxy's own (docs/proxy.md)",
     "success_callback": "metrics and logs are the proxy's own (docs/proxy.md)",
     "failure_callback": "metrics and logs are the proxy's own (docs/proxy.md)",
+    "ssl_verify": VERIFIED,
     "drop_params": "bodies are passed on as they come",
     "enable_pre_call_checks": "requests are not looked into",
     "retry_policy": "retries are bounded by a budget (policy.retries)",

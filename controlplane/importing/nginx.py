@@ -16,8 +16,12 @@ from controlplane.importing.draft import Draft, FleetDraft, Names, Place
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_routes import Route, settle
 from controlplane.importing.nginx_words import NO_HTTP, is_boilerplate, reason, without_secrets
+from routing.contract.addresses import DEFAULT_PORTS
 
-_INHERITED = ("proxy_connect_timeout", "proxy_read_timeout", "proxy_next_upstream")
+_INHERITED = (
+    *("proxy_connect_timeout", "proxy_read_timeout", "proxy_next_upstream"),
+    *("proxy_ssl_trusted_certificate", "proxy_ssl_name", "proxy_ssl_verify"),
+)
 _Settings = Mapping[str, Directive]
 _PATH_AS_IT_CAME = re.compile(r"(?<=[^/$])(\$request_uri|\$uri\$is_args\$args)\Z")
 
@@ -48,11 +52,11 @@ class _Reading:
         self._draft = draft
         self._protocol = protocol
         self._upstreams: dict[str, Directive] = {}
-        self._fleets: dict[tuple[str, str], FleetDraft] = {}
-        """By upstream and by the path that is put before every request's path."""
-        self._routes: dict[tuple[str, str], list[Route]] = {}
+        self._fleets: dict[tuple[str, str, str], FleetDraft] = {}
+        """By scheme, upstream and the path that is put before every request's path."""
+        self._routes: dict[tuple[str, str, str], list[Route]] = {}
         self._not_http: dict[str, Directive] = {}
-        """By upstream, what says that its servers do not speak plain HTTP."""
+        """By upstream, what says that its servers do not speak HTTP."""
         self._names = Names()
         self._boilerplate: list[Directive] = []
 
@@ -70,13 +74,13 @@ class _Reading:
             elif one.name not in ("upstream", *_INHERITED) and one not in tree:
                 self._lose(one)
         for name, block in self._upstreams.items():
-            if any(upstream == name for upstream, _ in self._routes):
+            if any(upstream == name for _, upstream, _ in self._routes):
                 continue
             if other := self._not_http.get(name):
-                why = f"{other} ({other.place}) says that its servers do not speak plain HTTP"
+                why = f"{other} ({other.place}) says that its servers do not speak HTTP"
                 self._draft.lose(block.place, f"upstream {name}", why)
             else:
-                self._route(Route(name, "", (), None, {}, block.place))
+                self._route(Route("http", name, "", (), None, {}, block.place))
         self._tell_boilerplate()
         settle(self._fleets, self._routes, self._protocol, self._draft)
         self._draft.fleets = list(self._fleets.values())
@@ -127,13 +131,14 @@ class _Reading:
         return None
 
     def _proxy_pass(self, one: Directive, scope: _Scope) -> None:
-        scheme, separator, rest = _PATH_AS_IT_CAME.sub("", one.args[0]).partition("://")
+        said, separator, rest = _PATH_AS_IT_CAME.sub("", one.args[0]).partition("://")
+        scheme = said.lower()
         target, slash, path = rest.partition("/")
         if "$" in scheme + target or not separator:
             self._draft.lose(one.place, str(one), "the address is not known before the request comes")
-        elif scheme.lower() != "http":
+        elif scheme not in ("http", "https"):
             self._not_http.setdefault(target, one)
-            self._draft.lose(one.place, str(one), f"{scheme} to replicas is not supported yet")
+            self._draft.lose(one.place, str(one), f"{said} is not spoken to replicas: HTTP and HTTPS are")
         elif "$" in path:
             why = "the path is put together from variables; here it is passed on as it came"
             self._draft.lose(one.place, str(one), why)
@@ -142,9 +147,9 @@ class _Reading:
             if target not in self._upstreams:
                 self._upstreams[target] = nginx_upstream.direct(target, one.place)
                 if _may_be_upstream(target):
-                    why = f"no upstream {target} stands in what was read: taken as the host {target}, port 80"
-                    self._draft.change(one.place, str(one), why)
-            self._route(Route(target, base, scope.hosts, prefix, scope.settings, one.place))
+                    why = f"no upstream {target} stands in what was read: taken as the host {target}"
+                    self._draft.change(one.place, str(one), f"{why}, port {DEFAULT_PORTS[scheme]}")
+            self._route(Route(scheme, target, base, scope.hosts, prefix, scope.settings, one.place))
 
     def _paths(self, path: str, prefix: str | None, one: Directive) -> tuple[str, str | None]:
         """The path before every request's path, and the location's prefix if it can select a fleet.
@@ -164,13 +169,13 @@ class _Reading:
         return path.rstrip("/"), None
 
     def _route(self, route: Route) -> None:
-        key = (route.upstream, route.base)
+        key = (route.scheme, route.upstream, route.base)
         if key not in self._fleets:
             block = self._upstreams[route.upstream]
             heading = f"{block.name} {route.upstream}, {block.place}"
             name = self._names.take(route.upstream + route.base, f"fleet-{len(self._fleets) + 1}")
             fleet = FleetDraft(name, heading)
-            nginx_upstream.fill(fleet, block, route.base, self._draft)
+            nginx_upstream.fill(fleet, block, route.scheme, route.base, self._draft)
             self._fleets[key] = fleet
         self._routes.setdefault(key, []).append(route)
 

@@ -7,18 +7,20 @@ import msgspec
 
 from controlplane.importing.draft import Draft, FleetDraft, Place, Said
 from controlplane.importing.nginx_file import Directive
+from controlplane.importing.nginx_tls import verification
 from controlplane.importing.nginx_upstream import seconds
 from routing.contract.matches import normalised
 from routing.contract.policy import Timeouts
 from routing.contract.policy_rules import TIMEOUTS
 from routing.contract.table import Match
 
-_Key = tuple[str, str]
+_Key = tuple[str, str, str]
 
 
 class Route(NamedTuple):
     """One ``proxy_pass``."""
 
+    scheme: str
     upstream: str
     base: str
     hosts: tuple[str, ...]
@@ -44,6 +46,10 @@ def settle(
             matches = list(_matches(fleet, routes[key], taken, draft))
             if matches:
                 fleet.fields["match"] = matches
+        if key[0] == "https":
+            verification(
+                fleet, [(route.upstream, route.settings, route.place) for route in routes[key]], draft
+            )
         _timeouts(fleet, routes[key], draft)
         _retries(fleet, routes[key], draft)
 

@@ -23,7 +23,7 @@ def seconds(text: str) -> float | None:
     return sum(int(number) * unit for number, unit in zip(match.groups(), _UNITS_S, strict=True) if number)
 
 
-def fill(fleet: FleetDraft, block: Directive, base: str, draft: Draft) -> None:
+def fill(fleet: FleetDraft, block: Directive, scheme: str, base: str, draft: Draft) -> None:
     """Put an upstream's servers and method into a fleet. ``base``: path before every request's path."""
     names, servers, methods = Names(), [], []
     for one in block.block or ():
@@ -35,7 +35,9 @@ def fill(fleet: FleetDraft, block: Directive, base: str, draft: Draft) -> None:
             draft.lose(one.place, str(one), reason(one.name))
     _strategy(fleet, methods, draft)
     for server in servers:
-        replica = _replica(server, base, names, draft)
+        # In an upstream a server's port is 80 where none is given, whatever is spoken there.
+        address = server.args[0] if block.name != "upstream" else _with_port(server.args[0])
+        replica = _replica(server, f"{scheme}://{address}{base}", names, draft)
         if replica is not None:
             fleet.replicas.append(replica)
     _ejection(fleet, servers, draft)
@@ -82,21 +84,26 @@ def _by_load(fleet: FleetDraft, method: Directive, draft: Draft) -> None:
         fleet.policy()["strategy"] = Said("random", where)
 
 
-def _replica(server: Directive, base: str, names: Names, draft: Draft) -> Fields | None:
+def _with_port(address: str) -> str:
+    return address if ":" in address.rpartition("]")[2] else f"{address}:80"
+
+
+def _replica(server: Directive, url_said: str, names: Names, draft: Draft) -> Fields | None:
     address, parameters = server.args[0], server.args[1:]
     if address.startswith("unix:"):
         draft.lose(server.place, str(server), "replicas are reached by host and port, not by Unix sockets")
         return None
     said = str(server) if "@" not in address else f"server …@{address.rpartition('@')[2]}"
-    url = draft.url(server.place, said, f"http://{address}{base}")
+    url = draft.url(server.place, said, url_said)
     if url is None:
         return None
     replica: Fields = {
-        "name": names.take(url.removeprefix("http://").replace(":", "-"), f"r{server.place.line}"),
+        "name": names.take(url.partition("://")[2].replace(":", "-"), f"r{server.place.line}"),
         "url": Said(url, f"server {address}, {server.place}"),
     }
-    if url.partition("://")[2].partition("/")[0].endswith(":443"):
-        draft.change(server.place, str(server), "port 443 is asked in plain HTTP: https is not supported yet")
+    if url.startswith("http://") and url.partition("://")[2].partition("/")[0].endswith(":443"):
+        why = "port 443 is asked in plain HTTP: write https:// if TLS is spoken there"
+        draft.change(server.place, str(server), why)
     for parameter in parameters:
         key, _, value = parameter.partition("=")
         _parameter(replica, key, value, server, draft)

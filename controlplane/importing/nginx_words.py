@@ -23,9 +23,12 @@ _GROUPS: Mapping[str, str] = {
     "proxy_send_timeout": "there is no limit on the pause between two pieces of a request; total_s holds",
     "proxy_next_upstream_tries proxy_next_upstream_timeout": "retries are bounded by a budget "
     "(policy.retries) and by total_s",
-    "proxy_ssl_verify proxy_ssl_name proxy_ssl_server_name proxy_ssl_certificate proxy_ssl_certificate_key "
-    "proxy_ssl_protocols proxy_ssl_session_reuse proxy_ssl_trusted_certificate": "https to replicas is not "
-    "supported yet",
+    "proxy_ssl_server_name": _NOT_NEEDED + "replicas over TLS always hear the name (SNI)",
+    "proxy_ssl_session_reuse": _NOT_NEEDED + "connections are kept open and reused",
+    "proxy_ssl_protocols proxy_ssl_ciphers proxy_ssl_conf_command": "TLS 1.2 and 1.3 are spoken",
+    "proxy_ssl_verify_depth": "chains of any usual depth are verified",
+    "proxy_ssl_certificate proxy_ssl_certificate_key proxy_ssl_password_file": "no certificate of a "
+    "client is shown to replicas",
     "client_max_body_size": "a fleet has its own limit, 64 MiB by default: set limits.max_body_bytes",
     "client_body_timeout": "a fleet has a least rate: set timeouts.body_grace_s and body_min_bytes_per_s",
     "client_header_timeout": "a fleet has its own limit, 10 s by default: set timeouts.head_s",

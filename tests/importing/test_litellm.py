@@ -79,6 +79,14 @@ def test_secrets_in_an_address_are_not_shown(litellm):
         assert "s3cret" not in result.told
 
 
+def test_a_server_over_tls(litellm):
+    said = ONE.format(", ssl_verify: false").replace("http://10.0.0.1:8000/v1", "https://models.test/v1")
+    result = litellm(said)
+    (replica,) = result.fleets["tiny"].replicas
+    assert (replica.name, replica.url) == ("models.test-443", "https://models.test:443")
+    assert "certificates are always verified" in result.note("tiny: ssl_verify")
+
+
 def test_a_server_that_litellm_translates_for_is_no_fleet(litellm):
     other = ONE.format("").replace("openai/tiny", "triton/tiny").replace("/v1", "/triton/embeddings")
     result = litellm(ONE.format("") + other.replace("model_list:\n", "").replace("tiny", "other"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routing.contract.table import Match
+from routing.contract.table import Match, Tls
 from tests.importing.conftest import SAMPLES
 
 UPSTREAM = "upstream models {{ {} server 10.0.0.1:8000; server 10.0.0.2:8000; }}"
@@ -11,7 +11,9 @@ UPSTREAM = "upstream models {{ {} server 10.0.0.1:8000; server 10.0.0.2:8000; }}
 def test_a_whole_configuration_with_includes(run):
     result = run("nginx", SAMPLES / "nginx" / "nginx.conf")
     assert result.status == 0
-    assert list(result.fleets) == ["llm_backend", "classifiers", "10.0.3.1-5000", "sticky_chat"]
+    names = ["llm_backend", "classifiers", "10.0.3.1-5000", "10.0.4.1-8443", "sticky_chat"]
+    assert list(result.fleets) == names
+    assert result.fleets["10.0.4.1-8443"].replicas[0].url == "https://10.0.4.1:8443"
 
     llm = result.fleets["llm_backend"]
     assert (llm.protocol, llm.policy.strategy) == ("openai", "least_connections")
@@ -57,7 +59,7 @@ def test_comments_say_where_a_value_came_from(run):
         ("models.conf line 33", "location = /health: requests are matched by the beginning"),
         ("models.conf line 49", "proxy_pass http://10.0.3.1:5000/: nginx puts / in place of /forecast/"),
         ("models.conf line 50", "limit_req zone=one: there are no rate limits"),
-        ("models.conf line 54", "proxy_pass https://10.0.4.1:8443: https to replicas is not supported"),
+        ("models.conf line 54", "proxy_pass https://: nginx does not verify certificates without"),
         ("nginx.conf line 1", "user, worker_processes, pid: about nginx itself"),
         ("nginx.conf line 11", "mime.types: the file cannot be read: No such file"),
         ("nginx.conf line 17", "map $http_upgrade: requests are passed on as they come"),
@@ -134,19 +136,66 @@ def test_each_of_several_methods_is_carried_or_listed(nginx, said, strategy, not
         assert words in result.note(f"line 1: {method}: ")
 
 
-@pytest.mark.parametrize("way", ["proxy_pass https://back", "proxy_pass https://back/v1/", "grpc_pass back"])
-def test_an_upstream_that_does_not_speak_http_is_no_fleet(nginx, way):
+def test_an_upstream_that_does_not_speak_http_is_no_fleet(nginx):
     result = nginx(
-        f"upstream back {{ server m.example:443; }} upstream plain {{ server 10.0.0.1:80; }}\n"
-        f"server {{ location /a {{ {way}; }} location /b {{ proxy_pass http://plain; }} }}"
+        "upstream back { server m.example:443; } upstream plain { server 10.0.0.1:80; }\n"
+        "server { location /a { grpc_pass back; } location /b { proxy_pass http://plain; } }"
     )
     assert list(result.fleets) == ["plain"]
-    assert f"{way} (" in result.note("upstream back: ")
+    assert "grpc_pass back (" in result.note("upstream back: ")
 
 
-def test_an_upstream_that_is_reached_in_http_too_stays(nginx):
+def test_an_upstream_over_tls(nginx, tmp_path):
+    result = nginx(
+        "upstream back { server 10.0.0.1:8443; server 10.0.0.2; }\n"
+        "proxy_ssl_trusted_certificate certs/ca.pem;\n"
+        "server { proxy_ssl_verify on; proxy_ssl_server_name on; proxy_ssl_protocols TLSv1.2;\n"
+        "location /v1/ { proxy_pass https://back; } }"
+    )
+    back = result.fleets["back"]
+    assert [one.url for one in back.replicas] == ["https://10.0.0.1:8443", "https://10.0.0.2:80"]
+    assert back.tls == Tls(ca=f"file:{tmp_path}/certs/ca.pem", server_name="back")
+    assert "With a difference" not in result.told
+    assert "replicas over TLS always hear the name" in result.note("proxy_ssl_server_name on")
+    assert "proxy_ssl_trusted_certificate, line 2" in result.out
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("proxy_ssl_name models.test; proxy_ssl_verify on;", "models.test"),
+        ("proxy_ssl_name models.test; proxy_ssl_verify off;", "models.test"),
+        ("proxy_ssl_name $host; proxy_ssl_verify on;", ""),
+        ("proxy_ssl_verify on;", ""),
+        ("", ""),
+    ],
+)
+def test_what_certificates_must_be_for(nginx, said, name):
+    result = nginx(f"server {{ location / {{ {said} proxy_pass https://m.example/base/; }} }}")
+    (fleet,) = result.fleets.values()
+    assert (fleet.replicas[0].url, fleet.tls) == ("https://m.example:443/base", Tls(server_name=name))
+    always = "nginx does not verify certificates without proxy_ssl_verify on; here they always are"
+    assert (always in result.told) == ("verify on" not in said)
+    assert ("proxy_ssl_name $host: " in result.told) == ("$host" in said)
+
+
+def test_a_fleet_has_one_ca(nginx):
+    ways = (
+        "location /a { proxy_ssl_trusted_certificate /a.pem; proxy_pass https://models; }\n"
+        "location /b { proxy_ssl_trusted_certificate /b.pem; proxy_pass https://models; }"
+    )
+    result = nginx(UPSTREAM.format("") + f"server {{ {ways} }}")
+    assert result.fleets["models"].tls.ca == "file:/a.pem"
+    assert "a fleet has one: that of" in result.note("proxy_ssl_trusted_certificate /b.pem")
+
+
+def test_an_upstream_that_is_reached_in_http_too_is_two_fleets(nginx):
     ways = "location /a { proxy_pass https://models; } location /b { proxy_pass http://models; }"
-    assert list(nginx(UPSTREAM.format("") + f"server {{ {ways} }}").fleets) == ["models"]
+    fleets = nginx(UPSTREAM.format("") + f"server {{ {ways} }}").fleets
+    assert {one.replicas[0].url.partition(":")[0]: name for name, one in fleets.items()} == {
+        "https": "models",
+        "http": "models-2",
+    }
 
 
 def test_port_443_in_plain_http_is_told(nginx):
