@@ -15,6 +15,8 @@ MOST_TOKENS = 1_000_000_000
 """More than that is no limit that anybody means."""
 
 _GENERATES = (b"/completions", b"/responses", b"/messages")
+_LONGEST_COUNT = 48
+"""Bytes of ``"completion_tokens": 123456789``, and some blanks."""
 _COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
 
 
@@ -101,29 +103,37 @@ def completion_tokens(body: bytes) -> int:
 
 
 class EventTokens:
-    """Counts output tokens of a server-sent event stream: one ``data:`` line is about one token."""
+    """Counts output tokens of a server-sent event stream: one ``data:`` line is about one token.
 
-    __slots__ = ("_counted", "_said", "_tail")
+    The usage in the last event that has any is right, in the OpenAI API as in Anthropic's, whose
+    ``message_delta`` counts what ``message_start`` began.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_closing", "_counted", "_said", "_tail")
+
+    def __init__(self, closing: int = 1) -> None:
+        """``closing``: how many lines at the end are no tokens (``[DONE]``)."""
+        self._closing = closing
         self._tail = b"\n"
         self._counted = 0
         self._said = 0
 
     def feed(self, piece: bytes) -> int:
         """Tokens in this piece. A line split between two pieces is counted once."""
-        # What is kept of the last piece is too short for a whole "\ndata:": nothing is counted twice.
-        text = self._tail + piece
-        self._tail = text[-5:]
+        # A count may be cut in two. Lines are counted from where what is kept is too short for a whole
+        # "\ndata:": nothing is counted twice.
+        tail = self._tail
+        text = tail + piece
+        self._tail = text[-_LONGEST_COUNT:]
         if text.find(b"_tokens") >= 0:
             self._said = completion_tokens(text) or self._said
-        count = text.count(b"\ndata:")
+        count = text.count(b"\ndata:", max(0, len(tail) - 5))
         self._counted += count
         return count
 
     def total(self) -> int:
-        """What the stream itself said, else what was counted, less the closing ``[DONE]``."""
-        return self._said or max(0, self._counted - 1)
+        """What the stream itself said, else what was counted."""
+        return self._said or max(0, self._counted - self._closing)
 
 
 class TailTokens:

@@ -1,7 +1,7 @@
 """What a request costs whose fleet is known without its body."""
 
 from routing.http.request_head import RequestHead
-from routing.protocols import open_inference, openai
+from routing.protocols import open_inference, openai, openai_body
 from routing.protocols.ask import Ask, BadAsk
 
 
@@ -12,9 +12,11 @@ def ask_of(protocol: str, head: RequestHead, body: bytes, complete: bool) -> Ask
         return ("", False, float(size))
     if protocol == "open-inference":
         return open_inference.read(head.target, head.fields, body, size)
-    if complete and body[:1] == b"{":
-        try:
+    if not complete:
+        return ("", False, openai_body.work_unread(head.fields, size))
+    try:
+        if body[:1] == b"{":
             return openai.read(head.target, body)
-        except BadAsk:
-            pass
-    return ("", False, 0.0)
+        return openai_body.read(head.target, head.fields, body)
+    except BadAsk:
+        return ("", False, 0.0)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from routing.http.request_head import RequestHead
 from routing.pool import Pool
-from routing.protocols import multipart, openai
+from routing.protocols import openai, openai_body
 from routing.protocols.ask import Ask, BadAsk
-from routing.proxy.plan import NAMED, Plan
+from routing.proxy.plan import Plan
 from routing.table import Table
 
 _MOST_NAMES = 20
@@ -41,7 +41,7 @@ class Unroutable(Exception):
 
 def find_planned(table: Table, plan: Plan) -> Pool:
     """The fleet for a plan that does not need the body. Raises :class:`Unroutable`."""
-    if plan.kind == NAMED:
+    if plan.by_name:
         pool = table.resolve(plan.name)
         if pool is None:
             raise _unknown(plan.name)
@@ -55,8 +55,12 @@ def find_planned(table: Table, plan: Plan) -> Pool:
 def read_body(table: Table, head: RequestHead, body: bytes) -> Ask:
     """What a complete body says. Raises :class:`Unroutable`."""
     try:
-        return openai.read(head.target, body) if body[:1] == b"{" else _other_ask(table, head, body)
+        if body[:1] == b"{":
+            return openai.read(head.target, body)
+        return openai_body.read(head.target, head.fields, body)
     except BadAsk as error:
+        if openai_body.is_encoded(head.fields):
+            return _encoded(table)
         raise Unroutable(400, "bad_body", str(error)) from None
 
 
@@ -71,22 +75,23 @@ def find_unnamed(table: Table, model: str) -> Pool:
     return table.default
 
 
-def too_large_to_search(peek_bytes: int) -> Unroutable:
+def too_large_to_search(peek_bytes: int, form: bool) -> Unroutable:
+    """``form``: its beginning was searched, in vain."""
     words = f"a body of more than {peek_bytes} bytes is not searched for its model: {_NAME_IT_OUTSIDE}"
+    if form:
+        words = (
+            f"the first {peek_bytes} bytes of the form do not hold its field model: put that before the "
+            f"file, or {_NAME_IT_OUTSIDE}"
+        )
     return Unroutable(413, "body_too_large_to_search", words)
 
 
-def _other_ask(table: Table, head: RequestHead, body: bytes) -> Ask:
-    """Of a body that does not look like a JSON object. Raises :class:`BadAsk`, :class:`Unroutable`."""
-    boundary = multipart.boundary_of(head.fields)
-    if boundary is not None:
-        return (multipart.model_of(body, boundary), False, 0.0)
-    if b"\r\ncontent-encoding:" in head.fields.lower():
-        if table.default is not None:
-            return ("", False, 0.0)
-        words = f"an encoded body is not decoded to find its model: {_NAME_IT_OUTSIDE}"
-        raise Unroutable(415, "encoded_body", words)
-    return openai.read(head.target, body)
+def _encoded(table: Table) -> Ask:
+    """An encoded body names no model; the default fleet may take it. Raises :class:`Unroutable`."""
+    if table.default is not None:
+        return ("", False, 0.0)
+    words = f"an encoded body is not decoded to find its model: {_NAME_IT_OUTSIDE}"
+    raise Unroutable(415, "encoded_body", words)
 
 
 def _unknown(name: str) -> Unroutable:

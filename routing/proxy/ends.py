@@ -7,7 +7,7 @@ from time import monotonic
 from routing.http.answers import answer
 from routing.one_replica import OneReplica
 from routing.pool import Refusal
-from routing.protocols.errors import error_answer, protocol_of_path
+from routing.protocols.errors import error_answer
 from routing.proxy import not_kept, search
 from routing.proxy.destination import Unroutable, known_names
 from routing.proxy.local_answers import local_answer
@@ -53,17 +53,17 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
     exchange.answers_itself(failure.code)
     client, head = exchange.client, exchange.head
-    if exchange.pool is not None:
-        protocol = exchange.pool.protocol
-    else:
-        protocol = head.note.protocol if isinstance(head.note, Plan) else protocol_of_path(head.target)
+    protocol = _spoken(exchange)
     keep = head.keep_alive and not failure.closes and client.may_go_on(True)
-    content_type, body = error_answer(protocol, failure.status, failure.code, failure.message)
+    request_id = exchange.request_id.decode("latin-1")
+    content_type, body = error_answer(protocol, failure.status, failure.code, failure.message, request_id)
     fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b%b" % (
         exchange.proxy.via_name,
         exchange.request_id,
         exchange.retried,
     )
+    if protocol == "anthropic":
+        fields += b"\r\nrequest-id: " + exchange.request_id
     if failure.status == 401:
         fields += _CHALLENGE if failure.code == "client_key_missing" else _CHALLENGE_ANEW
     if failure.retry_after_s:
@@ -81,6 +81,19 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     now = monotonic()
     close_books(exchange, answered=True, failed=failure.is_error, now=now)
     client.finish(now, keep)
+
+
+def _spoken(exchange: ExchangeState) -> str:
+    """The protocol that the caller is answered in: the fleet's, where it is known. Of the two that servers of
+    the OpenAI API speak, the path tells."""
+    head, pool = exchange.head, exchange.pool
+    if head.note is None:
+        head.note = exchange.proxy.plans.plan(head)
+    assert isinstance(head.note, Plan)
+    by_path = head.note.protocol
+    if pool is None or (pool.protocol == "openai" and by_path == "anthropic"):
+        return by_path
+    return pool.protocol
 
 
 def answer_too_late(exchange: ExchangeState) -> None:

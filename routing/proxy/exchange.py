@@ -57,7 +57,9 @@ class Exchange(Answering):
                 if complete:
                     self.take(search.by_body(self), self.started)
                 else:
-                    search.collect(self, len(body))
+                    pool = search.collect(self, len(body))
+                    if pool is not None:
+                        self.take(pool, self.started)
             elif kind < plan.LOCAL:
                 pool = search.by_head(self, planned, body, complete)
                 if pool is None:
@@ -90,7 +92,7 @@ class Exchange(Answering):
         if self.pool is None:
             try:
                 pool = search.collect(self, len(piece))
-                if complete:
+                if complete and pool is None:
                     pool = search.collected(self)
                 if pool is not None:
                     request_limits.check_head(pool, upload.head_s)

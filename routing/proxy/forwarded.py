@@ -59,6 +59,9 @@ def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, b
     if exchange.upload is not None:
         if head.chunked:
             fields += b"\r\nTransfer-Encoding: chunked"
+        elif exchange.upload.grown:
+            length = head.content_length + exchange.upload.grown
+            fields = _without_content_length(fields) + b"\r\nContent-Length: %d" % length
     elif len(body) != head.content_length:
         fields = _without_content_length(fields) + b"\r\nContent-Length: %d" % len(body)
     return target, fields

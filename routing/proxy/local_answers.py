@@ -5,7 +5,7 @@ from urllib.parse import unquote_to_bytes
 
 from routing.http.answers import answer
 from routing.http.request_head import RequestHead
-from routing.protocols import openai
+from routing.protocols import anthropic, openai
 from routing.protocols.errors import error_answer
 from routing.proxy.destination import openai_names
 from routing.table import Table
@@ -21,16 +21,19 @@ def local_answer(
     ``may_use``: whether the caller may hear of the fleet of this name."""
     if head.method == b"OPTIONS":
         return answer(200, "text/plain", b"", fields=ALLOW + fields, close=close)
-    status, content_type, body = _models(table, head.target.partition(b"?")[0], may_use)
+    status, content_type, body = _models(table, head, may_use)
     return answer(status, content_type, body, fields=fields, close=close, head_only=head.method == b"HEAD")
 
 
-def _models(table: Table, path: bytes, may_use: Callable[[str], bool]) -> tuple[int, str, bytes]:
+def _models(table: Table, head: RequestHead, may_use: Callable[[str], bool]) -> tuple[int, str, bytes]:
+    path = head.target.partition(b"?")[0]
     found = ((name, table.resolve(name)) for name in openai_names(table))
     names = [name for name, pool in found if pool is not None and may_use(pool.name)]
     name = unquote_to_bytes(path[len(_MODELS) + 1 :]).decode("utf-8", "replace")
+    spoken = anthropic if anthropic.is_spoken(head.fields) else openai
     if not name:
-        return 200, "application/json", openai.model_list(names)
+        return 200, "application/json", spoken.model_list(names)
     if name in names:
-        return 200, "application/json", openai.model_object(name)
-    return 404, *error_answer("openai", 404, "model_not_found", f"there is no model {name!r} here")
+        return 200, "application/json", spoken.model_object(name)
+    protocol = "anthropic" if spoken is anthropic else "openai"
+    return 404, *error_answer(protocol, 404, "model_not_found", f"there is no model {name!r} here")

@@ -11,7 +11,7 @@ from copy import copy
 from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference, responses
-from routing.protocols.errors import protocol_of_path
+from routing.protocols.errors import BARE_PATHS, protocol_of_path
 
 NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, RESPONSES = range(6)
 
@@ -22,12 +22,16 @@ _MODELS = b"/v1/models"
 class Plan:
     """Where to look for the fleet, and what is forwarded."""
 
-    __slots__ = ("kept", "kind", "name", "protocol", "target", "usual", "v2")
+    __slots__ = ("bare", "by_name", "kept", "kind", "name", "protocol", "target", "usual", "v2")
 
     def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self.kind = DEFAULT
         self.name = ""
-        """Of a fleet, alias or adapter, where the kind is ``NAMED``."""
+        """Of a fleet, alias or adapter."""
+        self.by_name = False
+        """Whether ``name`` says which fleet it is."""
+        self.bare = False
+        """Whether the path, outside ``/v1/``, is one that other servers may have for other things."""
         self.v2 = False
         """Whether the path holds the model's name, which is replaced by the one that replicas expect."""
         self.target = head.target
@@ -74,9 +78,13 @@ class Plan:
             self.kind = LOCAL
         elif head.method == b"POST" and target.startswith(b"/v1/"):
             self.kind = IN_BODY
+        elif head.method == b"POST" and target.partition(b"?")[0] in BARE_PATHS:
+            self.kind = IN_BODY
+            self.bare = True
 
     def _named(self, name: str) -> None:
         self.kind = NAMED
+        self.by_name = True
         self.name = name
 
 

@@ -22,7 +22,11 @@ LACKS_MODEL = "model_not_loaded"
 _RETRIES = b"\r\nx-switchyard-retries: "
 _REASON = b"\r\nx-switchyard-retry-reason: "
 _IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
-_STATELESS = (b"/chat/completions", b"/completions", b"/embeddings", b"/rerank")
+_STATELESS = (
+    *(b"/chat/completions", b"/completions", b"/embeddings", b"/rerank", b"/v1/score", b"/v2/embed"),
+    *(b"/v1/messages", b"/v1/messages/count_tokens"),
+    *(b"/v1/audio/transcriptions", b"/v1/audio/translations"),
+)
 
 
 def replay_is_safe(head: RequestHead, policy: ReplaySafe) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from routing.http.request_head import RequestHead
 from routing.pool import Pool
-from routing.protocols import openai
+from routing.protocols import multipart, openai_body
 from routing.proxy.cost import ask_of
 from routing.proxy.destination import Unroutable, find_planned, find_unnamed, read_body, too_large_to_search
 from routing.proxy.plan import IN_BODY, NAMED, RESPONSES, Plan
@@ -52,27 +52,44 @@ def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) ->
         and exchange.proxy.table.resolve(model) is pool
         and model not in pool.adapters
     ):
-        exchange.body_bytes = openai.with_model(body, pool.served_model or pool.name)
+        exchange.body_bytes = openai_body.with_model(
+            exchange.head.fields, body, pool.served_model or pool.name
+        )
     return pool
 
 
 def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
-    """Whether the body, of which so much is here, may be an object in JSON: only there is it put right."""
+    """Whether the body, of which so much is here, may have a model's name that is to be put right."""
     has_body = head.chunked or head.content_length > 0
-    return head.method == b"POST" and has_body and body[:1] in (b"", b"{")
+    return head.method == b"POST" and has_body and openai_body.may_name_a_model(head.fields, body)
 
 
 def by_body(exchange: ExchangeState) -> Pool:
     """The fleet of the model that the complete body names. Raises :class:`Unroutable`."""
     body, table = exchange.body_bytes, exchange.proxy.table
-    model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
-    pool = table.resolve(model) or find_unnamed(table, model)
+    try:
+        model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
+        pool = table.resolve(model) or find_unnamed(table, model)
+    except Unroutable:
+        own = _path_of_its_own(exchange)
+        if own is None:
+            raise
+        _, exchange.stream, exchange.work = ask_of(own.protocol, exchange.head, body, True)
+        model, pool = "", own
     if len(body) > pool.max_body_bytes:
         raise too_large(pool)
     expected = pool.served_model or pool.name
-    if model != expected and model and body[:1] == b"{" and model not in pool.adapters:
-        exchange.body_bytes = openai.with_model(body, expected)
+    if model != expected and model and model not in pool.adapters:
+        exchange.body_bytes = openai_body.with_model(exchange.head.fields, body, expected)
     return pool
+
+
+def _path_of_its_own(exchange: ExchangeState) -> Pool | None:
+    """The default fleet, where it does not speak the OpenAI API: a path outside ``/v1/`` may be its own, of
+    which only the name is alike."""
+    plan, default = exchange.head.note, exchange.proxy.table.default
+    assert isinstance(plan, Plan)
+    return default if plan.bare and default is not None and default.protocol != "openai" else None
 
 
 def collect(exchange: ExchangeState, size: int) -> Pool | None:
@@ -84,12 +101,8 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
     assert isinstance(plan, Plan)
     usual = plan.usual or plan
     if max(upload.held, exchange.head.content_length) > proxy.settings.peek_bytes:
-        if usual.kind == IN_BODY:
-            raise too_large_to_search(proxy.settings.peek_bytes)
-        return _as_it_is(exchange, usual)
-    if not proxy.peek(size):
-        raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
-    upload.searched += size
+        return _by_beginning(exchange, size) if usual.kind == IN_BODY else _as_it_is(exchange, usual)
+    _hold(exchange, size)
     if usual.kind == IN_BODY or upload.complete or upload.held != size or not size:
         return None
     if plan.kind == RESPONSES and usual.kind != NAMED:
@@ -99,6 +112,44 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
     if pool is None or plan.kind == RESPONSES:
         return None
     end(exchange)
+    return pool
+
+
+def _hold(exchange: ExchangeState, size: int) -> None:
+    """So many more bytes wait for their fleet to be found. Raises :class:`Unroutable`."""
+    if not exchange.proxy.peek(size):
+        raise Unroutable(503, "busy", "too many large bodies are being read at once; try again", 1.0)
+    exchange.upload.searched += size  # type: ignore[union-attr]
+
+
+def _by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
+    """The fleet of a body that is too large to be collected: of a form that names its model before its file.
+    ``None``: more of it is waited for. Raises :class:`Unroutable`."""
+    upload, proxy, head = exchange.upload, exchange.proxy, exchange.head
+    assert upload is not None
+    most = proxy.settings.peek_bytes
+    pool = _path_of_its_own(exchange)
+    boundary = openai_body.boundary_of(head.fields) if pool is None else None
+    if boundary is not None and upload.held < min(upload.look_again_at, most + 1):
+        _hold(exchange, size)
+        return None
+    if boundary is not None:
+        model, exchange.stream = multipart.read(upload.text(), boundary)
+        if model:
+            pool = proxy.table.resolve(model) or find_unnamed(proxy.table, model)
+            expected = pool.served_model or pool.name
+            if model != expected and model not in pool.adapters:
+                upload.replace(multipart.with_model(upload.text(), boundary, expected))
+        elif upload.held <= most:
+            # Each search begins anew; doubled, they take no more than twice the time of one.
+            upload.look_again_at = 2 * upload.held
+            _hold(exchange, size)
+            return None
+    if pool is None:
+        raise too_large_to_search(most, form=boundary is not None)
+    end(exchange)
+    hold_to(exchange, pool)
+    _, _, exchange.work = ask_of(pool.protocol, head, b"", False)
     return pool
 
 

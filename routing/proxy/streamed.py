@@ -31,6 +31,8 @@ class StreamedAnswer:
         if protocol == "openai":
             events = b"text/event-stream" in head.block
             self._tokens = openai.EventTokens() if events else openai.TailTokens()
+        elif protocol == "open-inference" and b"text/event-stream" in head.block:
+            self._tokens = openai.EventTokens(closing=0)
 
     def count(self, piece: bytes) -> int:
         """Output tokens in a piece of the body, as far as can be told."""

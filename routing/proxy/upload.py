@@ -10,7 +10,17 @@ HELD_BYTES = 65_536
 class Upload:
     """State of one body on its way."""
 
-    __slots__ = ("_pieces", "chunked", "complete", "head_s", "held", "max_bytes", "searched")
+    __slots__ = (
+        "_pieces",
+        "chunked",
+        "complete",
+        "grown",
+        "head_s",
+        "held",
+        "look_again_at",
+        "max_bytes",
+        "searched",
+    )
 
     def __init__(self, chunked: bool, piece: bytes, head_s: float = 0.0) -> None:
         self.chunked = chunked
@@ -25,6 +35,10 @@ class Upload:
         """How long the request's head took, where it came in pieces."""
         self.max_bytes = 0
         """Set with the fleet."""
+        self.look_again_at = 0
+        """Bytes of a form, too large to be collected, that must be here before it is searched once more."""
+        self.grown = 0
+        """By how many bytes it has become longer (or shorter) than the client said."""
 
     def add(self, piece: bytes, complete: bool) -> None:
         self._pieces.append(piece)
@@ -42,6 +56,17 @@ class Upload:
         self._pieces = []
         self.held = 0
         return body
+
+    def text(self) -> bytes:
+        """Everything collected, which stays."""
+        self._pieces = [b"".join(self._pieces)]
+        return self._pieces[0]
+
+    def replace(self, text: bytes) -> None:
+        """Send this instead of what was collected."""
+        self.grown += len(text) - self.held
+        self._pieces = [text]
+        self.held = len(text)
 
     def framed(self, piece: bytes) -> bytes:
         """A piece as it goes upstream; the last one ends the body."""

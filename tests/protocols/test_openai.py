@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.protocols import multipart, openai
+from routing.protocols import openai
 from routing.protocols.ask import BadAsk
 
 CHAT = b"/v1/chat/completions"
@@ -99,6 +99,29 @@ def test_usage_in_a_stream_counts_more_than_events() -> None:
     assert tokens.total() == 42
 
 
+MESSAGE = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"output_tokens":1}}}\n\n'
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","delta":{"text":"Hi"}}\n\n'
+    b'event: ping\ndata: {"type":"ping"}\n\n'
+    b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens": 123456}}\n\n'
+    b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+)
+
+
+@given(st.lists(st.integers(0, len(MESSAGE)), max_size=6))
+def test_the_last_usage_of_a_stream_counts_however_it_is_cut(at: list[int]) -> None:
+    tokens = openai.EventTokens()
+    places = [0, *sorted(at), len(MESSAGE)]
+    assert sum(tokens.feed(MESSAGE[a:b]) for a, b in pairwise(places) if a != b) == 5
+    assert tokens.total() == 123456
+
+
+def test_a_stream_without_a_closing_line_counts_each() -> None:
+    tokens = openai.EventTokens(closing=0)
+    tokens.feed(b'data: {"text_output":"a"}\n\ndata: {"text_output":"b"}\n\n')
+    assert tokens.total() == 2
+
+
 def test_usage_at_the_end_of_a_long_answer() -> None:
     tokens = openai.TailTokens()
     assert tokens.feed(b'{"text":"' + b"x" * 5000) == 0
@@ -110,26 +133,3 @@ def test_usage_at_the_end_of_a_long_answer() -> None:
 def test_model_list() -> None:
     listed = json.loads(openai.model_list(["a", "b"]))
     assert listed["data"][1] == {"id": "b", "object": "model", "created": 0, "owned_by": "switchyard"}
-
-
-@pytest.mark.parametrize(
-    ("fields", "boundary"),
-    [
-        (b"\r\nContent-Type: multipart/form-data; boundary=abc", b"abc"),
-        (b'\r\nA: 1\r\ncontent-type:multipart/form-data; charset=x; boundary="a b"\r\nB: 2', b"a b"),
-        (b"\r\nContent-Type: application/json", None),
-        (b"\r\nX-Content-Type: multipart/form-data; boundary=abc", None),
-    ],
-)
-def test_multipart_boundary(fields: bytes, boundary: bytes | None) -> None:
-    assert multipart.boundary_of(fields) == boundary
-
-
-def test_multipart_model() -> None:
-    body = (
-        b'--b\r\nContent-Disposition: form-data; name="models"\r\n\r\nno\r\n'
-        b"--b\r\nContent-Type: text/plain\r\n"
-        b'content-disposition: form-data; name="model"\r\n\r\nyes\r\n--b--\r\n'
-    )
-    assert multipart.model_of(body, b"b") == "yes"
-    assert multipart.model_of(body.replace(b'"model"', b'"other"'), b"b") == ""
