@@ -27,6 +27,7 @@ from controlplane.telemetry import (
     inbox,
     outbox,
     rows,
+    shortages,
 )
 from controlplane.telemetry.ejections import EjectionState
 from controlplane.telemetry.inbox import Inbox
@@ -35,6 +36,7 @@ from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.outages import Outages
 from controlplane.telemetry.outbox import OutboxState
 from controlplane.telemetry.rows import Rows
+from controlplane.telemetry.shortages import ShortageState
 
 Messages = list[tuple[str, str]]
 """(channel group, frame as JSON)."""
@@ -66,6 +68,7 @@ class Conductor:
         self._rows: Rows | None = None
         self._outbox = OutboxState()
         self._ejections: EjectionState | None = None
+        self._shortages = ShortageState()
         self._answered_ms: dict[str, int] = {}
 
     def beat(self) -> Messages:
@@ -108,6 +111,7 @@ class Conductor:
         if leads and not self.leads:
             logger.info("this conductor leads")
             self._ejections = None
+            self._shortages = ShortageState()
             self._outbox = OutboxState()
             self._sequence = outbox.last_sequence(self._client)
         elif self.leads and not leads:
@@ -119,7 +123,7 @@ class Conductor:
             self._reconcile()
             self._rows = rows.read()
         messages = self._send_frames(received, merged)
-        self._tell_ejections(merged, began)
+        self._tell_events(merged, began)
         return messages
 
     def _reconcile(self) -> None:
@@ -128,7 +132,7 @@ class Conductor:
             metrics.REPAIRS.inc(stored)
             logger.info("%d table messages were missing from Redis and are stored again", stored)
 
-    def _tell_ejections(self, merged: Merged, began: float) -> None:
+    def _tell_events(self, merged: Merged, began: float) -> None:
         with self._told("the event log", DatabaseError):
             if self._ejections is None:
                 self._ejections = events.told_so_far()
@@ -138,6 +142,9 @@ class Conductor:
             for item in news:
                 events.record(item)
                 ejections.confirm(self._ejections, item, self._clock())
+            for shortage in shortages.news(self._shortages, merged, self._clock()):
+                events.record_shortage(shortage.text)
+                shortages.confirm(self._shortages, shortage, self._clock())
 
     def _send_frames(self, received: Inbox, merged: Merged) -> Messages:
         pipeline = self._client.pipeline(transaction=True)

@@ -1,4 +1,4 @@
-"""Ejections and returns as events in the database, which is also the memory of what was told."""
+"""What the conductor tells as events in the database, which is also the memory of the ejections told."""
 
 from django.db.models import Max
 
@@ -30,3 +30,9 @@ def record(item: News) -> None:
     state = EJECTED if item.ejected else BACK
     with writing(ACTOR) as write:
         write.event(Event.Kind.EJECTION, item.text, fleet=replica.fleet, replica=replica, state=state)
+
+
+def record_shortage(text: str) -> None:
+    """Write one event of a proxy worker. Raises django.db.Error."""
+    with writing(ACTOR) as write:
+        write.event(Event.Kind.SYSTEM, text)

@@ -207,3 +207,19 @@ def test_a_process_that_ends_leaves_the_list(redis_client: Any, around: Around) 
     around.sign("beat", age_s=signs.FORGET_S + 1)
     signs.forget_old(redis_client)
     assert redis_client.hlen(SIGNS) == 0
+
+
+def test_workers_at_their_limits(api: Api, around: Around, llm: str) -> None:
+    around.everything()
+    around.redis.zadd(keys.DUE, {"a": around.now() * 1000 + 60_000})
+    applied = [FleetCounters(name=llm, applied=snapshot(around.redis, llm))]
+    around.worker(0, fleets=applied, short_of="connections", max_clients=96)
+    around.worker(1, fleets=applied, short_of="descriptors", open_fds=240, max_fds=256)
+    answer = api.get("/system")
+    full, short = answer.json()["proxies"]
+    assert (full["level"], full["state"]) == ("bad", "full")
+    assert full["words"] == "It refuses new connections: all 96 places for clients are in use."
+    assert full["cure"].startswith("Raise --max-connections or ulimit -n")
+    assert (short["level"], short["state"]) == ("warn", "short")
+    assert short["words"] == "It has 240 of 256 file descriptors in use."
+    assert parts(answer)["proxies"]["level"] == "bad"

@@ -14,6 +14,7 @@ from controlplane.services import fleets, replicas
 from controlplane.telemetry import answering, frames, heartbeat, history
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.leader import LEADER_KEY
+from controlplane.telemetry.shortages import OVER_AFTER_S
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest
 from routing.contract.telemetry import WorkerReport, encode_report
@@ -303,3 +304,29 @@ def test_without_the_database_frames_go_on_with_the_rows_last_read(
     assert sum("the database is away" in record.getMessage() for record in caplog.records) == 1
     leader.beat()
     assert heartbeat.read(redis_client)[0].beat.away == []
+
+
+def test_a_shortage_and_its_lasting_end_are_written_once(
+    redis_client: "redis.Redis", row: Replica, conductor: Callable[..., Conductor], clock: Clock
+) -> None:
+    leader = conductor()
+
+    def second(sequence: int, **fields: object) -> list[str]:
+        clock.now += 1
+        send(redis_client, report(sequence=sequence, **fields))  # type: ignore[arg-type]
+        leader.beat()
+        events = Event.objects.filter(kind=Event.Kind.SYSTEM, actor="conductor").order_by("id")
+        return [event.text for event in events]
+
+    assert second(1) == []
+    full = {"short_of": "connections", "max_clients": 96}
+    told = ["worker host/1/0 refuses new connections: all 96 places for clients are in use"]
+    assert second(2, **full) == told
+    assert second(3) == told
+    assert second(4, **full) == told
+    clock.now += OVER_AFTER_S - 2
+    assert second(5) == told
+    told.append("worker host/1/0 is no longer short of connections")
+    assert second(6) == told
+    told.append("worker host/1/0 has 250 of 256 file descriptors in use")
+    assert second(7, short_of="descriptors", open_fds=250, max_fds=256) == told

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict
 
 from controlplane.observability.system.shape import Judged, ProxyWorker
-from controlplane.telemetry import durations
+from controlplane.telemetry import durations, shortages
 from controlplane.telemetry.merge import Heard
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.table import Version
@@ -73,6 +73,8 @@ def judge(
             words=f"It does not hear of new tables; its own is {durations.words(report.table_age_s)} old.",
             cure="It connects again by itself; look at the network between it and Redis if it does not.",
         )
+    if report.short_of:
+        return _short(report)
     if report.draining:
         return Judged(level="notice", state="draining", words="It finishes its requests and then ends.")
     if behind:
@@ -94,6 +96,24 @@ def judge(
             cure="Planes one version apart work together; finish the upgrade.",
         )
     return Judged(level="calm", state="current", words="It routes from the newest table.")
+
+
+def _short(report: WorkerReport) -> Judged:
+    """It has as many connections, or nearly as many descriptors, as it can."""
+    words = f"It {shortages.words(report)}."
+    if report.short_of == "connections":
+        return Judged(
+            level="bad",
+            state="full",
+            words=words,
+            cure="Raise --max-connections or ulimit -n, or add workers. It is over when clients leave.",
+        )
+    return Judged(
+        level="warn",
+        state="short",
+        words=words,
+        cure="Raise ulimit -n (LimitNOFILE of a service), or lower --max-connections.",
+    )
 
 
 def behind_in(report: WorkerReport, manifest: str | None, fleets: Mapping[str, str]) -> list[str]:

@@ -15,7 +15,7 @@ class Judged(msgspec.Struct, kw_only=True):
 
     level: Level
     state: str
-    """One word: well, starting, draining, behind, slow, late, silent, stuck, away, missing, refused …"""
+    """One word: well, starting, draining, behind, full, short, slow, stuck, away, missing, refused …"""
     words: str
     """One sentence."""
     cure: str = ""
