@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from msgspec.structs import replace
 
 from routing.contract.policy import Policy, Timeouts
@@ -501,6 +502,7 @@ async def test_nobody_eligible(rig: Rig) -> None:
     assert (counters.requests, counters.no_replica, counters.errors) == (1, 1, 1)
 
 
+@pytest.mark.row("F14")
 async def test_a_proxy_before_itself(start_rig: StartRig) -> None:
     """F14: the first hop back is refused."""
     rig = await start_rig(ProxySettings(idle_connection_s=0.1))

@@ -48,6 +48,7 @@ async def whole_answer(client: RawClient) -> bytes:
 
 
 @either_end
+@pytest.mark.row("F12")
 async def test_request_that_is_not_read_yet(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
     async with raw_client(lingering_rig) as client:
         client.send(GET)
@@ -60,6 +61,7 @@ async def test_request_that_is_not_read_yet(lingering_rig: Rig, end: Callable[[R
 
 
 @either_end
+@pytest.mark.row("F12")
 async def test_request_that_comes_after_the_fin(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
     """A client that does not look before it sends: a closed socket would answer its head with a reset, and
     sending the body would fail."""

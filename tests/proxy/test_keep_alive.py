@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from routing.contract.policy import Limits as BodyLimits
 from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import Limits
@@ -82,6 +84,7 @@ async def test_idle_connections_are_bounded_and_closed_in_time(start_rig: StartR
     assert rig.proxy.upstreams == 0
 
 
+@pytest.mark.row("F15")
 async def test_pipelined_requests_are_answered_in_order(rig: Rig, replica: Replica, client: Client) -> None:
     count = 10_000
     client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: a.test\r\n\r\n" % number for number in range(count)))
@@ -98,6 +101,7 @@ async def test_pipelined_requests_answered_locally(rig: Rig, replica: Replica, c
         assert (await client.answer()).status == 200
 
 
+@pytest.mark.row("F15")
 async def test_held_bytes_are_bounded(rig: Rig, replica: Replica, client: Client) -> None:
     async def hang(connection: ReplicaConnection, seen: Seen) -> None:
         pass
@@ -116,6 +120,7 @@ async def test_held_bytes_are_bounded(rig: Rig, replica: Replica, client: Client
     assert len(one._held) <= 65_536 + 262_144
 
 
+@pytest.mark.row("F12")
 async def test_idle_client_connection_is_closed(start_rig: StartRig) -> None:
     rig = await start_rig(ProxySettings(limits=Limits(keep_alive_s=0.3)))
     replica = await rig.replica()
@@ -125,6 +130,7 @@ async def test_idle_client_connection_is_closed(start_rig: StartRig) -> None:
     assert await client.ends(2.0) == b""
 
 
+@pytest.mark.row("F01")
 async def test_silent_client_is_closed_without_a_word(rig: Rig) -> None:
     replica = await rig.replica()
     rig.fleet(replica, policy=Policy(timeouts=Timeouts(head_s=0.3)))
@@ -133,6 +139,7 @@ async def test_silent_client_is_closed_without_a_word(rig: Rig) -> None:
     assert replica.connections == []
 
 
+@pytest.mark.row("F02")
 async def test_slow_head_is_answered_408(rig: Rig) -> None:
     """The limit is absolute: bytes that trickle in do not extend it."""
     replica = await rig.replica()
@@ -149,6 +156,7 @@ async def test_slow_head_is_answered_408(rig: Rig) -> None:
     assert replica.connections == []
 
 
+@pytest.mark.row("F03")
 async def test_slow_body_is_answered_408(rig: Rig) -> None:
     replica = await rig.replica()
     rig.fleet(replica, policy=Policy(timeouts=Timeouts(body_grace_s=0.4)))
@@ -163,8 +171,9 @@ async def test_slow_body_is_answered_408(rig: Rig) -> None:
     await until(lambda: not replica.open)
 
 
+@pytest.mark.row("F04", "F05")
 async def test_body_over_the_limit(rig: Rig) -> None:
-    """F04, F05."""
+    """A length that is announced, and bytes that came."""
     replica = await rig.replica()
     rig.fleet(replica, policy=Policy(limits=BodyLimits(max_body_bytes=1000)))
     for request in (

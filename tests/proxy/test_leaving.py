@@ -28,6 +28,7 @@ async def half_an_answer(connection: ReplicaConnection, seen: Seen) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("phase", ["waiting", "streaming", "uploading"])
+@pytest.mark.row("F09", "F10")
 async def test_client_leaves(rig: Rig, replica: Replica, client: Client, way: str, phase: str) -> None:
     replica.script = half_an_answer if phase == "streaming" else hang
     if phase == "uploading":

@@ -112,6 +112,7 @@ async def judge_replica(case: Case, rig: Rig, replica: Replica) -> None:
 
 
 @pytest.mark.parametrize("way", ["at once", "byte by byte", "after another"])
+@pytest.mark.row("E17")
 async def test_late_unsolicited_response(
     way: str, rig: Rig, replica: Replica, client: Client, upstreams: dict[int, NotedUpstream]
 ) -> None:

@@ -54,6 +54,7 @@ def asked(replicas: list[Replica]) -> int:
     return sum(len(replica.requests) for replica in replicas)
 
 
+@pytest.mark.row("R5")
 @pytest.mark.parametrize("script", [busy(503), busy(429), busy_in_two, busy_for_ever])
 @pytest.mark.parametrize("request_bytes", [GET, CHAT], ids=["GET", "chat"])
 async def test_another_replica_answers(rig: Rig, script: Script, request_bytes: bytes) -> None:
@@ -134,6 +135,7 @@ async def test_what_is_passed_on(rig: Rig, request_bytes: bytes, settings: Polic
     assert asked(replicas) == 1
 
 
+@pytest.mark.row("R5")
 async def test_the_budget_bounds_it(rig: Rig) -> None:
     """An outage is not multiplied: a fifth of the requests and three."""
     replicas = await fleet_of(rig, 2, policy(budget_percent=20))

@@ -42,6 +42,7 @@ async def fleet_of(rig: Rig, count: int, settings: Policy | None = None) -> list
 
 
 @pytest.mark.parametrize("request_bytes", [GET, post()], ids=["GET", "POST"])
+@pytest.mark.row("R1")
 async def test_refused_connections_go_elsewhere(rig: Rig, request_bytes: bytes) -> None:
     """R1: any method, for no byte was written."""
     replicas = await fleet_of(rig, 3, policy(budget_percent=100))
@@ -93,6 +94,7 @@ async def test_what_a_replica_says_of_retries_is_not_forwarded(rig: Rig) -> None
     assert answer.get(b"x-switchyard-retries") == answer.get(b"x-switchyard-retry-reason") == []
 
 
+@pytest.mark.row("R1")
 async def test_at_most_two_extra_tries(rig: Rig) -> None:
     replicas = await fleet_of(rig, 5)
     for replica in replicas:
@@ -106,6 +108,7 @@ async def test_at_most_two_extra_tries(rig: Rig) -> None:
     assert sum(replica.picked for replica in pool.replicas) == 3
 
 
+@pytest.mark.row("R1")
 async def test_connect_timeout_goes_elsewhere(rig: Rig) -> None:
     good = await rig.replica()
     with unreachable() as bad:
@@ -136,6 +139,7 @@ async def test_connect_timeout_goes_elsewhere(rig: Rig) -> None:
     ],
     ids=lambda value: value.split(b" HTTP")[0].decode() if isinstance(value, bytes) else str(value),
 )
+@pytest.mark.row("R2")
 async def test_lost_before_the_first_byte(
     rig: Rig, request_bytes: bytes, replay_safe: ReplaySafe, repeated: bool, then: str
 ) -> None:
@@ -174,6 +178,7 @@ def closing_what_is_open(replica: Replica) -> Script:
     return script
 
 
+@pytest.mark.row("F13")
 async def test_a_connection_closed_while_idle_is_no_failure(rig: Rig) -> None:
     """F13: the only replica closes its idle connections as requests come; they get a new connection."""
     (only,) = await fleet_of(rig, 1)
@@ -212,6 +217,7 @@ async def test_a_connection_closed_while_idle_is_no_failure_where_the_other_repl
         assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [left.name.encode()])
 
 
+@pytest.mark.row("F13")
 async def test_post_on_a_closing_connection_is_not_repeated(rig: Rig) -> None:
     (only,) = await fleet_of(rig, 1)
     client = await rig.client()
@@ -225,6 +231,7 @@ PARTS = {"byte": b"H", "line": OK, "head": OK + b"Content-Length: 5\r\n\r\nhe"}
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.row("R3")
 async def test_never_after_the_first_byte(rig: Rig, part: bytes) -> None:
     """R3: the client gets an error, or a truncated answer, never a mixture."""
     replicas = await fleet_of(rig, 2)
@@ -239,6 +246,7 @@ async def test_never_after_the_first_byte(rig: Rig, part: bytes) -> None:
         assert answer.status == 502
 
 
+@pytest.mark.row("R3")
 async def test_never_after_early_hints(rig: Rig) -> None:
     replicas = await fleet_of(rig, 2)
     for replica in replicas:
@@ -249,6 +257,7 @@ async def test_never_after_early_hints(rig: Rig) -> None:
     assert sum(len(replica.requests) for replica in replicas) == 1
 
 
+@pytest.mark.row("R5")
 async def test_errors_of_replicas_are_not_repeated(rig: Rig) -> None:
     """R5 is off: a complete answer is an answer."""
     replicas = await fleet_of(rig, 2)
@@ -322,6 +331,7 @@ async def test_any_other_404_is_the_clients(rig: Rig, request_bytes: bytes, sett
     assert sum(len(replica.requests) for replica in replicas) == 1
 
 
+@pytest.mark.row("R4")
 async def test_a_body_that_streams_is_not_repeated(rig: Rig) -> None:
     """R4: what has gone out unkept cannot be sent again."""
     replicas = await fleet_of(rig, 2, policy("always"))

@@ -13,6 +13,7 @@ GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
 
 @pytest.mark.parametrize("framing", ["chunked", "close"])
+@pytest.mark.row("F08")
 async def test_each_event_arrives_before_the_next_is_written(
     rig: Rig, replica: Replica, client: Client, framing: str
 ) -> None:
@@ -78,6 +79,7 @@ async def test_expect_continue_is_not_answered_when_the_body_is_there(
     assert (await client.answer()).status == 200
 
 
+@pytest.mark.row("F06")
 async def test_slow_client_pauses_the_replica(rig: Rig, replica: Replica, client: Client) -> None:
     """100 MiB for a client that reads nothing: little of it is ever held in the proxy."""
     written = 0
@@ -117,6 +119,7 @@ async def test_slow_client_pauses_the_replica(rig: Rig, replica: Replica, client
     assert len(answer.body) == total
 
 
+@pytest.mark.row("F07")
 async def test_slow_replica_pauses_the_client(rig: Rig, replica: Replica, client: Client) -> None:
     """An upload to a replica that reads nothing stops; the client's going is noticed all the same."""
     replica.on_data = lambda connection, data: connection.transport.pause_reading()
@@ -146,6 +149,7 @@ async def test_upload_of_many_mebibytes(rig: Rig, replica: Replica, client: Clie
     assert replica.requests[0].body == body
 
 
+@pytest.mark.row("F11")
 async def test_early_answer_while_uploading(rig: Rig, replica: Replica, client: Client) -> None:
     """The client gets the whole error, then the connection ends; the rest of its body is not waited for."""
 
@@ -168,6 +172,7 @@ async def test_answer_to_http_1_0_is_closed(rig: Rig, replica: Replica, client: 
     assert await client.ends() == b""
 
 
+@pytest.mark.row("F06")
 async def test_client_that_stops_reading_is_cut_off(start_rig: StartRig) -> None:
     """The write stall limit, in small."""
     from routing.http.limits import Limits

@@ -42,6 +42,7 @@ def one_replica(tmp_path: Path, replicas: list[Replica]) -> tuple[Path, Replica]
     return fleet_file(tmp_path / "fleets.yaml", replicas[:1]), replicas[0]
 
 
+@pytest.mark.row("F17")
 def test_sigterm_lets_a_stream_finish(one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]) -> None:
     file, replica = one_replica
     running = proxy("--fleets", str(file), "--workers", "2", "--min-drain-seconds", "4").ready()
@@ -123,6 +124,7 @@ def test_an_idle_proxy_leaves_at_once(one_replica: tuple[Path, Replica], proxy: 
         assert running.exit_status(5.0) == 0
 
 
+@pytest.mark.row("F17")
 def test_what_does_not_finish_is_cut_at_the_deadline(
     one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
 ) -> None:
@@ -137,6 +139,7 @@ def test_what_does_not_finish_is_cut_at_the_deadline(
     assert "still had requests in flight" in running.log
 
 
+@pytest.mark.row("F18")
 def test_a_second_signal_forces_the_exit(
     one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
 ) -> None:
