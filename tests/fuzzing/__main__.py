@@ -1,8 +1,8 @@
 """Fuzz both sides of the proxy against h11: ``python -m tests.fuzzing --executions 1000000 --seed 1``.
 
-Prints, for each side, how many were run, how many raised inside the proxy, and how many were forwarded
-although h11 reads them otherwise; each finding with the bytes that show it again. Exit status 1 if there is
-one.
+Prints, for each side, how many were run, how many raised inside the proxy, how many were forwarded although
+h11 reads them otherwise, and what became of the messages; each finding with the bytes that show it again.
+Exit status 1 if there is one.
 """
 
 import argparse
@@ -13,6 +13,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from tests.fuzzing.run import SIDES, run_part
+
+_OF_EXECUTIONS = ("executions", "crashes", "disagreements")
 
 
 def main() -> int:
@@ -42,11 +44,17 @@ def main() -> int:
                 done = sum(one["executions"] for one in totals.values())
                 print(f"\r{done} executions, {time.monotonic() - started:.0f} s", end="", file=sys.stderr)
     for side, counts in totals.items():
-        print(
-            f"{side}: {counts['executions']} executions, {counts['crashes']} crashes, "
-            f"{counts['disagreements']} forwarded though h11 reads them otherwise"
-        )
+        print(_summary(side, counts, chosen.seed))
     return 1 if any(one["crashes"] or one["disagreements"] for one in totals.values()) else 0
+
+
+def _summary(side: str, counts: Counter[str], seed: int) -> str:
+    executions, crashes, disagreements = (counts[name] for name in _OF_EXECUTIONS)
+    messages = [f"{number} {name}" for name, number in sorted(counts.items()) if name not in _OF_EXECUTIONS]
+    return (
+        f"{side}: {executions} executions (seeds {seed} to {seed + executions - 1}), {crashes} crashes, "
+        f"{disagreements} forwarded though h11 reads them otherwise; messages: {', '.join(messages)}"
+    )
 
 
 if __name__ == "__main__":

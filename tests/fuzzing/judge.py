@@ -4,17 +4,21 @@ The rule for requests: whatever a client sends is refused, or reaches the replic
 h11 reads as it read the client's. For responses, the same the other way round.
 """
 
+import asyncio
 import re
+from collections import Counter
 from random import Random
 
 from routing.http.upstream import UpstreamConnection
-from tests.fuzzing.generate import pieces
-from tests.fuzzing.reader import Message, Reading, read_answer, read_requests
+from tests.fuzzing.generate import KNOWN, pieces
+from tests.fuzzing.reader import Message, Reading, RequestReader, read_answer, read_requests
 from tests.fuzzing.wire import Transport, Wire
 
 MOST = 6
 """Connections to the replica kept ready: more than there are requests or tries."""
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+ANSWER = KNOWN + b"ok"
+SWITCHED = b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+ASKED_TO_SWITCH = (b"upgrade", b"websocket")
 
 HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authorization proxy-authenticate te trailer "
@@ -33,10 +37,11 @@ STRICTER_THAN_THE_RFC = re.compile(r"illegal chunk header: bytearray\(b['\"][0-9
 """h11 refuses whitespace before a chunk's extension, which RFC 9112 §7.1.1 tells recipients to remove."""
 
 
-def judge_requests(wire: Wire, random: Random, sent: bytes) -> str:
+def judge_requests(wire: Wire, random: Random, sent: bytes, counts: Counter[str]) -> str:
     """Sends it as a client would; what is wrong with what became of it, or nothing."""
     expected = read_requests(sent)
-    replicas = [ReadingReplica(*one) for one in wire.replicas(MOST)]
+    switches = random.random() < 0.5
+    replicas = [ReadingReplica(*one, switches) for one in wire.replicas(MOST)]
     client, transport = wire.client()
     for piece in pieces(random, sent):
         if transport.ended:
@@ -51,48 +56,72 @@ def judge_requests(wire: Wire, random: Random, sent: bytes) -> str:
     if problems:
         return problems[0]
     seen = [request for replica in replicas for request in replica.seen]
-    return _compare_requests(seen, expected) or _check_answers(transport, expected)
+    counts["forwarded"] += len(seen)
+    for replica in replicas:
+        if replica.has_switched:
+            counts["switched"] += 1
+            if not sent.endswith(replica.tunnelled):
+                return f"through the tunnel came {replica.tunnelled!r}"
+    if STRICTER_THAN_THE_RFC.search(expected.refused):
+        return ""
+    return _compare_requests(seen, expected) or _check_answers(transport, expected, counts)
 
 
 class ReadingReplica:
     """One connection of a replica that reads with h11 and answers what is complete."""
 
-    def __init__(self, upstream: UpstreamConnection, transport: Transport) -> None:
+    def __init__(self, upstream: UpstreamConnection, transport: Transport, switches: bool) -> None:
         self._upstream = upstream
         self._transport = transport
-        self._looked_at = 0
-        self._answered = 0
-        self.seen: list[Message] = []
+        self._switches = switches
+        self._reader = RequestReader()
+        self._read = self._answered = self._tunnel_at = 0
+
+    @property
+    def seen(self) -> list[Message]:
         """The last one may be incomplete."""
+        return self._reader.messages
+
+    @property
+    def has_switched(self) -> bool:
+        return self._tunnel_at > 0
+
+    @property
+    def tunnelled(self) -> bytes:
+        """What came behind the request for a WebSocket."""
+        return bytes(self._transport.written[self._tunnel_at :])
 
     def answers(self) -> bool:
         """Whether there was a request to answer."""
-        written = bytes(self._transport.written)
-        if len(written) == self._looked_at:
+        written = self._transport.written
+        if self.has_switched or len(written) == self._read:
             return False
-        self._looked_at = len(written)
-        self.seen = read_requests(written).messages
+        self._reader.feed(bytes(written[self._read :]))
+        self._read = len(written)
         if not self.seen or not self.seen[-1].complete or len(self.seen) == self._answered:
             return False
         self._answered = len(self.seen)
-        self._upstream.data_received(ANSWER)
+        if self._switches and ASKED_TO_SWITCH in self.seen[-1].fields:
+            self._tunnel_at = len(written)
+            self._upstream.data_received(SWITCHED)
+        else:
+            self._upstream.data_received(ANSWER)
         return True
 
     def closed(self) -> str:
         """The client is gone: what is wrong with what came here."""
-        reading = read_requests(bytes(self._transport.written))
-        self.seen = reading.messages
+        if not self.has_switched:
+            self._reader.feed(bytes(self._transport.written[self._read :]))
         self._upstream.connection_lost(None)
-        if reading.refused or reading.rest:
-            return f"a replica cannot read what was forwarded: {reading.refused} {reading.rest!r}"
+        if self._reader.refused or self._reader.waits_for_more:
+            written = bytes(self._transport.written)
+            return f"a replica cannot read what was forwarded: {self._reader.refused} {written!r}"
         if any(not one.complete for one in self.seen) and not self._transport.aborted:
             return "a request that was begun is neither complete nor aborted"
         return ""
 
 
 def _compare_requests(seen: list[Message], expected: Reading) -> str:
-    if STRICTER_THAN_THE_RFC.search(expected.refused):
-        return ""
     ours = [(message, _end_to_end_of_request(message)) for message in expected.messages]
     at = 0
     for message in seen:
@@ -177,9 +206,12 @@ def _nominated(message: Message) -> set[bytes]:
     return options - NEVER_NOMINATED
 
 
-def _check_answers(transport: Transport, expected: Reading) -> str:
+def _check_answers(transport: Transport, expected: Reading, counts: Counter[str]) -> str:
     """The client can read all answers, each to its request."""
     rest = bytes(transport.written).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+    rest, switched, fields = rest.partition(b"HTTP/1.1 101 ")
+    if switched and (not fields.endswith(b"\r\n\r\n") or b"\r\nUpgrade: websocket\r\n" not in fields):
+        return f"the client cannot read that protocols were switched: {fields!r}"
     methods = [message.start[0] for message in expected.messages]
     # A head that h11 refuses too is answered as what it seems to be.
     last = b"HEAD" if expected.rest.startswith(b"HEAD ") else b"GET"
@@ -188,19 +220,23 @@ def _check_answers(transport: Transport, expected: Reading) -> str:
         reading = read_answer(method, rest, transport.ended)
         if reading.refused or not reading.messages or not reading.messages[0].complete:
             return f"the client cannot read its answers: {reading.refused or rest!r}"
+        if reading.messages[0].start[0] >= b"400":
+            counts["refused"] += 1
         rest = reading.rest
         if rest and not reading.messages[0].may_go_on:
             return "something follows the last answer"
     return ""
 
 
-def judge_response(wire: Wire, random: Random, sent: bytes) -> str:
+def judge_response(wire: Wire, random: Random, sent: bytes, counts: Counter[str]) -> str:
     """Answers one request with it, as a replica would; what is wrong with what became of it, or nothing."""
     method = random.choice((b"GET", b"GET", b"POST", b"HEAD"))
     minor = 0 if random.random() < 0.15 else 1
     ends = random.random() < 0.5
     upstreams = wire.replicas(MOST)
     client, transport = wire.client()
+    if random.random() < 0.3:
+        _warm(wire, client, transport, *upstreams[0])
     length = b"Content-Length: 2\r\n\r\nhi" if method == b"POST" else b"\r\n"
     client.data_received(  # type: ignore[attr-defined]
         b"%b /a HTTP/1.%d\r\nHost: a.test\r\n%b" % (method, minor, length)
@@ -223,7 +259,7 @@ def judge_response(wire: Wire, random: Random, sent: bytes) -> str:
             wire.settle()
     kept = last is not None and wire.is_idle(last)
     expected = read_answer(method, sent, ends)
-    problem = _compare_answers(transport, method, minor, expected, kept)
+    problem = _compare_answers(transport, method, minor, expected, kept, counts)
     client.connection_lost(None)  # type: ignore[attr-defined]
     for upstream, _ in upstreams:
         upstream.connection_lost(None)
@@ -231,7 +267,21 @@ def judge_response(wire: Wire, random: Random, sent: bytes) -> str:
     return problem
 
 
-def _compare_answers(transport: Transport, method: bytes, minor: int, expected: Reading, kept: bool) -> str:
+def _warm(
+    wire: Wire, client: asyncio.Protocol, transport: Transport, upstream: UpstreamConnection, link: Transport
+) -> None:
+    """Both connections have served a request before: their heads are known."""
+    client.data_received(b"GET /a HTTP/1.1\r\nHost: a.test\r\n\r\n")  # type: ignore[attr-defined]
+    wire.settle()
+    upstream.data_received(ANSWER)
+    wire.settle()
+    transport.written.clear()
+    link.written.clear()
+
+
+def _compare_answers(
+    transport: Transport, method: bytes, minor: int, expected: Reading, kept: bool, counts: Counter[str]
+) -> str:
     written = bytes(transport.written)
     got = read_answer(method, written, transport.ended)
     message = got.messages[0] if got.messages else None
@@ -244,6 +294,7 @@ def _compare_answers(transport: Transport, method: bytes, minor: int, expected: 
     if got.rest and not transport.aborted:
         return f"something follows the answer: {got.rest!r}"
     if not any(name == b"x-switchyard-replica" for name, _ in message.fields):
+        counts["refused"] += 1
         return "" if message.complete else "an error of the proxy's own is incomplete"
     if not expected.messages:
         return f"the client was given an answer that h11 cannot read: {expected.refused}"
@@ -251,6 +302,7 @@ def _compare_answers(transport: Transport, method: bytes, minor: int, expected: 
         return ""
     original = expected.messages[0]
     truncated = transport.aborted or not message.complete
+    counts["cut off" if truncated else "forwarded"] += 1
     if message.start != original.start:
         return f"status {message.start[0]!r} where h11 reads {original.start[0]!r}"
     if not truncated and (not original.complete or message.body != original.body):

@@ -45,6 +45,47 @@ def read_requests(data: bytes) -> Reading:
             return reading
 
 
+class RequestReader:
+    """As :func:`read_requests`, of bytes that come piece by piece."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        """The last one may be incomplete."""
+        self.refused = ""
+        self._connection = h11.Connection(h11.SERVER, _ROOM)
+        self._in_head = True
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether a head has begun and is not complete."""
+        return self._in_head and bool(self._connection.trailing_data[0])
+
+    def feed(self, data: bytes) -> None:
+        if not data:
+            return  # h11 would take it for the end
+        try:
+            self._connection.receive_data(data)
+            while True:
+                event = self._connection.next_event()
+                if isinstance(event, h11.Request):
+                    self._in_head = False
+                    self.messages.append(Message((event.method, event.target), _fields(event.headers)))
+                elif isinstance(event, h11.Data):
+                    self.messages[-1].body += event.data
+                elif isinstance(event, h11.EndOfMessage):
+                    self.messages[-1].complete = True
+                    rest = bytes(self._connection.trailing_data[0])
+                    self._connection = h11.Connection(h11.SERVER, _ROOM)
+                    self._in_head = True
+                    if not rest:
+                        return
+                    self._connection.receive_data(rest)
+                else:
+                    return
+        except h11.RemoteProtocolError as error:
+            self.refused = self.refused or str(error)
+
+
 def read_answer(method: bytes, data: bytes, ended: bool) -> Reading:
     """One response to a request with this method. ``ended``: the sender closed after ``data``."""
     connection = h11.Connection(h11.CLIENT, _ROOM)

@@ -9,7 +9,7 @@ from tests.fuzzing import generate
 from tests.fuzzing.judge import judge_requests, judge_response
 from tests.fuzzing.wire import Wire
 
-SIDES: dict[str, tuple[Callable[[Random], bytes], Callable[[Wire, Random, bytes], str]]] = {
+SIDES: dict[str, tuple[Callable[[Random], bytes], Callable[[Wire, Random, bytes, Counter[str]], str]]] = {
     "requests": (generate.requests, judge_requests),
     "responses": (generate.responses, judge_response),
 }
@@ -28,7 +28,7 @@ async def run(side: str, first_seed: int, count: int) -> tuple[Counter[str], lis
         sent = make(random)
         counts["executions"] += 1
         try:
-            problem = judge(wire, random, sent)
+            problem = judge(wire, random, sent, counts)
             kind = "disagreements"
         except Exception as error:  # whatever it is, it is a finding
             problem, kind = f"{type(error).__name__}: {error}", "crashes"

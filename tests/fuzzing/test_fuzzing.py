@@ -12,7 +12,8 @@ from tests.fuzzing.run import SIDES, run
 async def test_what_is_forwarded_is_read_alike(side: str) -> None:
     counts, findings = await run(side, first_seed=1, count=3000)
     assert not findings
-    assert counts == {"executions": 3000}
+    assert counts["executions"] == 3000
+    assert min(counts["forwarded"], counts["refused"]) > 600
 
 
 async def test_a_lenient_request_parser_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
