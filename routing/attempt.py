@@ -69,7 +69,7 @@ class Attempt:
             # As learned_speed.queued_ahead, without the call.
             self.queued = replica.load_work * (load + 1 - slots) / (slots * load)
         in_flight = replica.in_flight
-        if not in_flight:
+        if in_flight == replica.unjudged:
             replica.heard_at = started
         replica.in_flight = in_flight = in_flight + 1
         replica.load = load + 1

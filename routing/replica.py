@@ -143,9 +143,9 @@ class Replica:
         "speed",
         "succeeded",
         "tls",
-        "tunnels",
         "turn",
         "uid",
+        "unjudged",
         "work",
     )
 
@@ -189,9 +189,10 @@ class Replica:
         self.peak_answer_at = 0.0
         """Last answer that the peak was learned from; 0: none. Kept while a strategy asks for it."""
         self.heard_at = 0.0
-        """Last byte from the replica, or the moment it went from idle to busy."""
-        self.tunnels = 0
-        """Of those in flight in this worker: connections that have become tunnels, which may be silent."""
+        """Last byte from the replica, or the moment from which on its silence is judged."""
+        self.unjudged = 0
+        """Of those in flight in this worker: tunnels, which may be silent, and requests whose clients wait so
+        short a time that silence on them says nothing."""
         self.ejection = EjectionState()
         self.recent = RecentAnswers()
 

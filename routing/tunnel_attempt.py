@@ -19,7 +19,7 @@ class TunnelAttempt(Attempt):
         replica = attempt.replica
         super().__init__(attempt._judge, attempt._speed, replica, 0.0, now)
         replica.picked -= 1
-        replica.tunnels += 1
+        replica.unjudged += 1
         attempt.first_byte(now)
         attempt.settle(Outcome.SWITCHED, now)
 
@@ -29,7 +29,7 @@ class TunnelAttempt(Attempt):
             raise RuntimeError(f"a tunnel to {self.replica.name} was settled twice")
         self._open = False
         replica = self.replica
-        replica.tunnels -= 1
+        replica.unjudged -= 1
         self._uncount(replica)
         if replica.leaving and not replica.in_flight:
             self._judge.emptied(replica)

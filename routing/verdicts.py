@@ -107,7 +107,7 @@ class Verdicts:
         for replica in replicas:
             state = replica.ejection
             host_view.follow_ejections(replica, now)
-            waiting = replica.in_flight - replica.tunnels
+            waiting = replica.in_flight - replica.unjudged
             if state.until:
                 if state.stalled and replica.heard_at > state.claimed_at:
                     self._let_back(replica, now)

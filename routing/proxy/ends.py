@@ -20,13 +20,14 @@ _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
 
 
 class Failure:
-    """What to tell the client when no attempt is left. ``is_error``: it counts as an error of the fleet.
-    ``closes``: the connection serves no further request."""
+    """What to tell the client when no attempt is left. With ``is_error`` it counts as an error of the fleet,
+    with ``is_answer`` as an answer. ``closes``: the connection serves no further request."""
 
-    __slots__ = ("closes", "code", "is_error", "message", "retry_after_s", "status")
+    __slots__ = ("closes", "code", "is_answer", "is_error", "message", "retry_after_s", "status")
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: float = 0.0) -> None:
         self.is_error = status >= 500
+        self.is_answer = True
         self.closes = False
         self.status = status
         self.code = code
@@ -79,7 +80,7 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
         )
     )
     now = monotonic()
-    close_books(exchange, answered=True, failed=failure.is_error, now=now)
+    close_books(exchange, answered=failure.is_answer, failed=failure.is_error, now=now)
     client.finish(now, keep)
 
 
@@ -100,7 +101,9 @@ def answer_too_late(exchange: ExchangeState) -> None:
     """The client's own time limit has passed: that says nothing about replica or fleet."""
     words = f"the request's own time limit of {exchange.head.time_limit_s:g} s has passed"
     failure = Failure(504, "request_timeout", words)
-    failure.is_error = False
+    failure.is_error = failure.is_answer = False
+    if exchange.pool is not None:
+        exchange.pool.counters.cancelled += 1
     answer_error(exchange, failure)
 
 

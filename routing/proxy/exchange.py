@@ -14,6 +14,7 @@ from routing.http.errors import RequestRefused
 from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
 from routing.http.upstream_pool import NOT_VERIFIED
+from routing.impatient_attempt import make_impatient
 from routing.one_replica import OneReplica
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
@@ -170,6 +171,8 @@ class Exchange(Answering):
         if type(attempt) is not Attempt:
             ends.no_replica(self, attempt, failure)  # type: ignore[arg-type]
             return
+        if self.head.time_limit_s and self.head.time_limit_s <= pool.policy.timeouts.stall_s:
+            make_impatient(attempt)
         self.attempt = attempt
         self.moved_at = now
         link: Link = attempt.replica.http  # type: ignore[assignment]
@@ -300,11 +303,11 @@ class Exchange(Answering):
     def _give_up(self) -> None:
         """The client has stopped waiting, though its connection is open."""
         self._drop_attempt(Outcome.CANCELLED)
-        if self.pool is not None:
-            self.pool.counters.cancelled += 1
         if self.answer is None:
             ends.answer_too_late(self)
         else:
+            assert self.pool is not None
+            self.pool.counters.cancelled += 1
             ends.close_books(self, answered=False)
             self.client.abort(self.answer.ends_with_connection)
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as draw
 
 from routing.attempt import Attempt
 from routing.contract.table import FleetSnapshot, ReplicaSpec
+from routing.impatient_attempt import make_impatient
 from routing.outcome import FAILURES, Outcome
 from routing.policies.retry_budget import RESERVE
 from routing.pool import Pool, Refusal
+from routing.tunnel_attempt import TunnelAttempt
 
 NOT_FAILURES = [outcome for outcome in Outcome if outcome not in FAILURES]
 
@@ -367,6 +369,44 @@ def test_an_idle_replica_does_not_stall(make_pool, send):
     pool.refresh(101.0)
     assert all(replica.ejection.until == 0 for replica in pool.replicas)
     attempt.settle(Outcome.SUCCESS, 101.0)
+
+
+def test_a_silent_tunnel_says_nothing_of_the_requests_after_it(make_pool):
+    """Their silence is counted from their own beginning."""
+    pool = make_pool(2, timeouts={"stall_s": 3.0})
+    tunnels = [TunnelAttempt(attempt, 1.0) for attempt in [pool.begin(1.0, 1.0) for _ in range(2)]]
+    assert [replica.unjudged for replica in pool.replicas] == [1, 1]
+    requests = [pool.begin(1.0, 100.0) for _ in range(2)]
+    pool.refresh(102.9)
+    assert all(replica.ejection.until == 0 for replica in pool.replicas)
+    pool.refresh(103.1)
+    assert sum(replica.ejection.until > 0 for replica in pool.replicas) == 1
+    for attempt in (*requests, *tunnels):
+        attempt.settle(Outcome.CANCELLED, 104.0)
+    assert [replica.unjudged for replica in pool.replicas] == [0, 0]
+
+
+def test_requests_that_are_given_up_early_are_no_stall(make_pool):
+    """None of them has waited long enough, though the replica is silent while there is always one."""
+    pool = make_pool(2, timeouts={"stall_s": 3.0}, strategy="round_robin")
+    before = []
+    for now in range(1, 10):
+        present = [pool.begin(1.0, float(now)) for _ in range(2)]
+        for attempt in present:
+            make_impatient(attempt)
+        pool.refresh(now + 0.5)
+        for attempt in before:
+            attempt.settle(Outcome.CANCELLED, now + 0.6)
+        before = present
+    assert all(replica.ejection.until == 0 for replica in pool.replicas)
+    patient = [pool.begin(1.0, 9.8) for _ in range(2)]
+    pool.refresh(12.7)
+    assert all(replica.ejection.until == 0 for replica in pool.replicas)
+    pool.refresh(12.9)
+    assert sum(replica.ejection.until > 0 for replica in pool.replicas) == 1
+    for attempt in (*before, *patient):
+        attempt.settle(Outcome.CANCELLED, 13.0)
+    assert [(replica.unjudged, replica.in_flight) for replica in pool.replicas] == [(0, 0), (0, 0)]
 
 
 def test_slow_answers_are_no_stall_where_the_fleet_is_slow(make_pool):

@@ -111,6 +111,7 @@ async def test_an_answer_that_goes_on(rig: Rig, held: Held, client: Client) -> N
 
     held.replica.script = script
     client.send(GET)
+    await until(lambda: rig.proxy._clients)
     (connection,) = rig.proxy._clients
     await until(lambda: connection.exchange is not None and connection.exchange.answer)  # type: ignore[attr-defined]
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -216,6 +217,7 @@ async def upload_to_one_that_does_not_read(rig: Rig, held: Held, client: Client)
     size = 24 * MIB
     client.send(b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n" % size + bytes(size))
     client.half_close()
+    await until(lambda: rig.proxy._clients)
     (connection,) = rig.proxy._clients
     await until(lambda: connection._reading._stopped)  # type: ignore[attr-defined]
     return stopped

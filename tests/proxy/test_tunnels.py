@@ -51,10 +51,10 @@ async def test_a_real_server_and_a_real_client(rig: Rig) -> None:
                 assert await socket.recv() == message
             await socket.ping()
             replica = rig.table.fleets["f"].replicas[0]
-            assert (replica.in_flight, replica.tunnels) == (1, 1)
+            assert (replica.in_flight, replica.unjudged) == (1, 1)
         assert socket.close_code == 1000
         await until(lambda: replica.in_flight == 0)
-    assert replica.tunnels == 0
+    assert replica.unjudged == 0
     assert (replica.cancelled, replica.failed, replica.picked) == (0, 0, 1)
 
 
@@ -187,7 +187,7 @@ async def test_silence_ends_it_and_neither_the_total_nor_a_stall_does(rig: Rig, 
     rig.fleet(*replicas, policy=Policy(strategy="round_robin", slow_start_s=0, timeouts=limits))
     assert (await client.ask(ASKED)).status == 101
     pool = rig.table.fleets["f"]
-    asked = next(one for one in pool.replicas if one.tunnels)
+    asked = next(one for one in pool.replicas if one.unjudged)
     began = time.monotonic()
     while time.monotonic() - began < 0.8:
         client.send(b"x")
