@@ -156,6 +156,7 @@ def _by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
 def _as_it_is(exchange: ExchangeState, plan: Plan) -> Pool:
     end(exchange)
     pool = find_planned(exchange.proxy.table, plan)
+    hold_to(exchange, pool)
     _, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, b"", False)
     return pool
 

@@ -610,15 +610,18 @@ async def test_bodies_that_are_too_large(start_rig: StartRig) -> None:
     # Not searched: to whomever the strategy picks. Without a fleet in the head it cannot even be routed.
     turn = {"previous_response_id": name, "input": "x" * 2000}
 
-    async def in_two(request: bytes, first: int) -> Answer:
+    async def in_two(request: bytes, first: int, between_s: float = 0.01) -> Answer:
         client = await rig.client()
         client.send(request[:first])
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(between_s)
         client.send(request[first:])
         return await client.answer()
 
     answers = [await in_two(ask("POST /fleets/f/v1/responses", turn), 300) for _ in range(6)]
     assert {answer.status for answer in answers} == {200, 404}
+    # Also while it takes long enough that its limits are looked at.
+    answer = await in_two(ask("POST /fleets/f/v1/responses", {"input": "x" * 2000}), 300, 0.3)
+    assert answer.status == 200
     answer = await in_two(ask("POST /v1/responses", {"model": "f", **turn}), 300)
     assert error(answer)[:2] == (413, "body_too_large_to_search")
     # What the fleet allows holds for each of these requests, though another allows more.
@@ -629,9 +632,10 @@ async def test_bodies_that_are_too_large(start_rig: StartRig) -> None:
         for first in (len(request), 300):
             assert error(await in_two(request, first))[:2] == (413, "body_too_large"), line
     # Where the head says so, before the body has come.
-    early = await rig.client()
-    early.send(ask("POST /fleets/f/v1/responses", {"input": "x" * 600})[:300])
-    assert error(await early.answer(limit_s=2))[:2] == (413, "body_too_large")
+    for size in (600, 2000):
+        early = await rig.client()
+        early.send(ask("POST /fleets/f/v1/responses", {"input": "x" * size})[:300])
+        assert error(await early.answer(limit_s=2))[:2] == (413, "body_too_large")
 
 
 async def test_others_that_cannot_be_asked_know_nothing(
