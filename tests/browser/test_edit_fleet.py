@@ -37,6 +37,10 @@ def test_names_and_probe_are_changed_and_the_header_follows(
     expect(form.get_by_role("alert")).to_contain_text("Entry 1: ")
     expect(form.get_by_role("alert")).to_contain_text(". Entry 3: ")
     form.get_by_label("Hosts and paths").fill(f"{name}.example/v1, /{name}")
+    form.get_by_label("CA for https").fill("file:ca.pem")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_contain_text("write the whole path")
+    form.get_by_label("CA for https").fill("env:MODELS_CA")
     form.get_by_label("Probe preset").select_option("http")
     form.get_by_label("Probe path").fill("/healthz")
     expect(form.get_by_label("The same as a command")).to_contain_text(
@@ -53,6 +57,7 @@ def test_names_and_probe_are_changed_and_the_header_follows(
         {"host": f"{name}.example", "path_prefix": "/v1"},
         {"host": "", "path_prefix": f"/{name}"},
     ]
+    assert kept["tls"] == {"ca": "env:MODELS_CA", "server_name": ""}
     assert (kept["served_model"], kept["probe"]["path"]) == ("org/Model-8B", "/healthz")
     form.get_by_label("Probe preset").select_option("")
     form.get_by_role("button", name="Save").click()

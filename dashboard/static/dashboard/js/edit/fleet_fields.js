@@ -21,9 +21,9 @@ function presets() {
 }
 
 /** A fleet's values as text. @param {any} fleet as the API answers it, or `{}` @returns {import("./draft.js").Values} */
-export function valuesOf({ protocol = "openai", aliases = [], adapters = [], served_model = "", match = [], default: standard = false, probe = {} }) {
+export function valuesOf({ protocol = "openai", aliases = [], adapters = [], served_model = "", match = [], default: standard = false, probe = {}, tls = {} }) {
   const chosen = probe.preset && (probe.preset !== "http" || probe.path);
-  return { protocol, aliases: aliases.join(", "), adapters: adapters.join(", "), served_model, match: match.map(written).join(", "), default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "" };
+  return { protocol, aliases: aliases.join(", "), adapters: adapters.join(", "), served_model, match: match.map(written).join(", "), default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "", ca: tls.ca ?? "", server_name: tls.server_name ?? "" };
 }
 
 /**
@@ -41,6 +41,8 @@ export function bodyOf(draft, all) {
   if (wanted("match")) body.match = listed(draft.text("match")).map(matchOf);
   if (wanted("default")) body.default = draft.values.default;
   if (wanted("preset") || (draft.values.preset === "http" && wanted("path"))) body.probe = probeOf(draft, all);
+  const tls = ["ca", "server_name"].filter(wanted).map((name) => [name, draft.text(name)]);
+  if (tls.length) body.tls = Object.fromEntries(tls);
   return body;
 }
 
@@ -68,6 +70,7 @@ function probeOf(draft, fresh) {
 export function fieldOf(pointer) {
   const [, first = "", second = ""] = pointer.split("/");
   if (first === "probe") return second === "path" || second === "" ? "path" : "preset";
+  if (first === "tls") return second || "ca";
   return first === "policy" ? second : first;
 }
 
@@ -84,5 +87,12 @@ export function FleetFields({ draft }) {
     <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "as the protocol says"], ...choices.map(([name]) => [name, name])]}
       help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any answer below 500."} />
     ${preset === "http" && html`<${TextEntry} draft=${draft} name="path" label="Probe path" placeholder="/healthz" required help="What is asked for, after the replica's URL." />`}
+    <${TlsFields} draft=${draft} />
     <${CheckEntry} draft=${draft} name="default" label="Default" words="takes requests that name no fleet" help="At most one fleet: the one that is, no longer will be." />`;
+}
+
+/** How replicas at an https URL are verified. @param {{draft: import("./draft.js").Draft, onBlur?: () => void}} props */
+export function TlsFields({ draft, onBlur }) {
+  return html`<${TextEntry} draft=${draft} name="ca" label="CA for https" placeholder="the system's" help="Where proxies and probes find it: file:/whole/path.pem or env:NAME." onBlur=${onBlur} />
+    <${TextEntry} draft=${draft} name="server_name" label="TLS server name" placeholder="each URL's host" help="What the certificates of https replicas are for, where that differs." onBlur=${onBlur} />`;
 }

@@ -9,14 +9,15 @@ const KEPT_AS = "switchyard-first-steps";
 const LOOK_MS = 1_000;
 const TRY_AGAIN_MS = 4_000;
 const EXAMPLE = { name: "my-model", url: "http://10.0.0.1:8000" };
-const EMPTY = { url: "", name: "", protocol: "openai", served_model: "", replica: "" };
+const EMPTY = { url: "", name: "", protocol: "openai", served_model: "", replica: "", ca: "", server_name: "" };
 /** Probe presets of servers that speak one protocol. @type {Record<string, string>} */
 const SPOKEN = { "kserve-v2": "open-inference", ollama: "openai", "llama.cpp": "openai" };
 
 /** `/replicas/0/url` → url, `/replicas/0/name` → replica. @param {string} pointer */
 function fieldOf(pointer) {
-  const [, first = "", , third = ""] = pointer.split("/");
+  const [, first = "", second = "", third = ""] = pointer.split("/");
   if (first === "replicas") return third === "name" ? "replica" : third;
+  if (first === "tls") return second || "ca";
   return first;
 }
 
@@ -47,7 +48,17 @@ export class Setup {
 
   #how() {
     const name = this.draft.text("served_model") || this.draft.text("name");
-    return { protocol: this.draft.text("protocol"), ...(name && { model: name }), ...(this.probe && { probe: this.probe }) };
+    return { protocol: this.draft.text("protocol"), ...(name && { model: name }), ...(this.probe && { probe: this.probe }), ...this.#tls() };
+  }
+
+  /** Whether the URL is one whose certificate is verified. */
+  isSecure() {
+    return /^https:/i.test(this.draft.text("url"));
+  }
+
+  #tls() {
+    const said = this.isSecure() ? ["ca", "server_name"].filter((name) => this.draft.text(name)) : [];
+    return said.length ? { tls: Object.fromEntries(said.map((name) => [name, this.draft.text(name)])) } : {};
   }
 
   /** Whether the page shows the first steps. @param {import("../frames.js").OverviewFrame} frame */
@@ -113,6 +124,7 @@ export class Setup {
       protocol: draft.text("protocol"),
       ...(draft.text("served_model") && { served_model: draft.text("served_model") }),
       ...(this.probe && { probe: this.probe }),
+      ...this.#tls(),
       replicas: [{ name: or("replica", "a"), url: or("url", EXAMPLE.url) }],
     };
   }

@@ -1,6 +1,6 @@
 /** The overview of an empty install: three steps from nothing to the first answer, on one page that waits and says so. */
 import { SelectEntry, TextEntry } from "../edit/fields.js";
-import { PROTOCOLS, protocolWords } from "../edit/fleet_fields.js";
+import { PROTOCOLS, protocolWords, TlsFields } from "../edit/fleet_fields.js";
 import { TrialWords } from "../edit/trial.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
@@ -53,6 +53,7 @@ function Registering({ setup, tokensUrl }) {
         <${TextEntry} draft=${draft} name="name" label="Model name" placeholder="my-model" required help="What clients will say; the fleet is called so." onBlur=${again} />
         <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What it speaks." onPick=${() => setup.protocolPicked()} />
         <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the model name" help="What the server itself calls it, where that differs." onBlur=${again} />
+        ${setup.isSecure() && html`<${TlsFields} draft=${draft} onBlur=${again} />`}
         <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="Of this one server." />
         <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take ${protocolWords(other)}, probe it so` : "Probe it so"} />
       </div>
