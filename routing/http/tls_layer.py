@@ -15,7 +15,8 @@ ended          _connected, no _decrypt      given on as they are, for the connec
 What is written is encrypted and given to the socket's transport at once, and what is read is decrypted at
 once: nothing is kept here. So flow control, the size of what waits to be written, and a paused socket's watch
 for the client's going are those of the socket's transport. ``close_notify`` goes before a FIN, as RFC 8446
-§6.1 asks; one that comes is taken for what a FIN is taken for.
+§6.1 asks; one that comes is taken for what a FIN is taken for (unlike a FIN it cannot be seen behind bytes
+that are not read).
 
 uvloop has such a layer too. It keeps half a megabyte of its own, does not tell how much its socket has still
 to send, cannot end one direction alone, keeps a client's going to itself while something waits to be written,
@@ -99,7 +100,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._outgoing = ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._decrypt: Callable[[int], bytes] | None = None
-        self._encrypt: Callable[[bytes | memoryview], int] | None = None
+        self._encrypt: Callable[[bytes | bytearray | memoryview], int] | None = None
         self._connected = False
         """Whether the connection above knows of this one."""
         self._lingering: Lingering | None = None
@@ -143,8 +144,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         connected, self._connected = self._connected, False
         if connected:
             self._above.connection_lost(exc)
-        # The largest part of a connection, which else would wait for the collector.
-        self._object = self._incoming = self._outgoing = None  # type: ignore[assignment]
+        # The largest part of a connection is freed now, and not when the collector comes round.
+        self._above = self._object = self._incoming = self._outgoing = None  # type: ignore[assignment]
 
     # Called by the sweeper, until the handshake is done.
 
@@ -183,10 +184,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         if encrypt is None or not data:
             return
         try:
-            written = encrypt(data)  # type: ignore[arg-type]
-            while written < len(data):
-                # One record at a time.
-                written += encrypt(memoryview(data)[written:])
+            # All of it, in as many records as it takes: what OpenSSL writes to is memory.
+            encrypt(data)
         except ssl.SSLError as error:
             self._fail(error)
             return
@@ -282,7 +281,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as error:
             failure = error
         if self._outgoing.pending:
-            # What TLS itself has to say, for example to a client that changes its keys.
+            # What TLS itself has to say: an alert, or an answer to a client that changes its keys.
             self._flush()
         if pieces:
             self._above.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
@@ -297,10 +296,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._socket.write(self._outgoing.read())
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """What came is no record, or cannot be trusted: nothing more is told to this client than an alert."""
+        """What came is no record, or cannot be trusted. An alert has been sent."""
         log.debug("the TLS connection of %s is cut: %s", self.get_extra_info("peername"), error.reason)
-        if self._outgoing.pending:
-            self._flush()
         self.abort()
 
     def _say_goodbye(self) -> None:

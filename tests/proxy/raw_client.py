@@ -65,9 +65,7 @@ class RawTlsClient(RawClient):
         super().send(self.encrypted(data))
 
     def encrypted(self, data: bytes) -> bytes:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self.tls.write(rest) :]
+        self.tls.write(data)
         return self.unsent()
 
     def say_goodbye(self) -> None:

@@ -132,7 +132,8 @@ async def test_older_versions_are_refused_with_an_alert(rig: Rig, tls: Tls, quie
             pass
 
 
-async def test_plain_http_is_told_what_to_write(rig: Rig, quiet: None) -> None:
+async def test_plain_http_is_told_what_to_write(start_rig: StartRig, quiet: None) -> None:
+    rig = await start_rig(ProxySettings(limits=Limits(linger_s=20.0)))
     client = await Client.open(rig.port)
     answer = await client.ask(GET)
     assert answer.status == 400
@@ -241,8 +242,33 @@ async def test_a_broken_record_cuts_the_connection(rig: Rig, replica: Replica, q
         client.socket.send(b"\x17\x03\x03\x00\x20" + bytes(32))
         with pytest.raises(ssl.SSLError, match="bad record mac"):
             await client.received()
-    await until(lambda: rig.proxy.clients == 0)
+        # It is not left to the client to end it.
+        await until(lambda: rig.proxy.clients == 0)
     await until(lambda: rig.table.fleets["f"].counters.cancelled == 1)
+
+
+async def test_the_last_answer_is_followed_by_a_close_notify(rig: Rig, replica: Replica) -> None:
+    async with raw_client(rig) as client:
+        client.send(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert (await client.received()).endswith(b"\r\n\r\nok")
+        assert await client.received() == b""
+
+
+async def test_a_half_closed_end_is_seen_behind_an_answer_that_is_not_taken(
+    rig: Rig, replica: Replica
+) -> None:
+    async def endless(connection: ReplicaConnection, seen: Seen) -> None:
+        connection.transport.write(OK + b"\r\n" + bytes(64 * MIB))
+
+    replica.script = endless
+    async with raw_client(rig, receive_buffer=4096) as client:
+        client.send(GET)
+        await until(lambda: any(one.write_paused for one in rig.proxy._clients))
+        left = time.monotonic()
+        client.socket.shutdown(socket.SHUT_WR)
+        await until(lambda: replica.connections[0].closed)
+        assert replica.connections[0].closed_at - left < 0.1
+    await until(lambda: rig.proxy.clients == 0)
 
 
 async def test_an_answer_that_is_cut_ends_without_a_close_notify(rig: Rig, replica: Replica) -> None:
