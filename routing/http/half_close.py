@@ -6,7 +6,7 @@ later does the socket tell them apart. A client that is gone answers what is sen
 the kernel reports without any reading; one that reads on takes its answer. Where a fleet allows half-close,
 the end of the stream ends nothing, a reset does, and the connection serves what has come and is closed.
 
-TLS as the event loop has it ends both directions at once, so there it does not exist.
+Over TLS a client ends its direction by a ``close_notify`` (RFC 8446 §6.1), with a FIN or without.
 """
 
 

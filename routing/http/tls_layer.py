@@ -9,7 +9,8 @@ state          told apart by                bytes that arrive are
 shaking hands  not _connected, no _lingering the client's part of the handshake
 refused        _lingering                   dropped: why was said, the client may still be sending
 open           _decrypt                     records, decrypted at once and given on as one piece
-ended          _connected, no _decrypt      given on as they are, for the connection above to drop
+half-closed    _encrypt, no _decrypt        dropped: the client has said that nothing more comes
+ended          _connected, no _encrypt      given on as they are, for the connection above to drop
 ============== ============================ ============================================================
 
 What is written is encrypted and given to the socket's transport at once, and what is read is decrypted at
@@ -119,15 +120,18 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._incoming.write(data)
             self._read()
         elif self._connected:
-            self._above.data_received(data)
+            if self._encrypt is None:
+                self._above.data_received(data)
         elif self._lingering is None:
             self._shake_hands(data)
         elif self._lingering.drop(data):
             self._socket.abort()
 
-    def eof_received(self) -> None:
-        if self._connected:
-            self._above.eof_received()
+    def eof_received(self) -> bool:
+        if self._decrypt is None and self._encrypt is not None:
+            # After a close_notify, which the connection above has taken for the same.
+            return True
+        return self._connected and bool(self._above.eof_received())
 
     def pause_writing(self) -> None:
         if self._connected:
@@ -288,8 +292,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         if failure is not None:
             self._fail(failure)
         elif over and self._decrypt is not None:
-            self._above.eof_received()
-            if not self.is_closing():
+            self._decrypt = None
+            if not self._above.eof_received() and not self.is_closing():
                 self.close()
 
     def _flush(self) -> None:

@@ -37,6 +37,15 @@ from tests.proxy.test_ending import (  # noqa: F401
     test_request_while_a_draining_proxy_ends_the_one_before,
     test_what_is_sent_after_the_fin_is_bounded,
 )
+from tests.proxy.test_half_close import (
+    Held,
+    held,  # noqa: F401
+    policy,
+    test_a_reset_is_noticed_while_the_answer_is_waited_for,  # noqa: F401
+    test_a_whole_request_and_its_answer,  # noqa: F401
+    test_an_answer_that_goes_on,  # noqa: F401
+    test_without_a_whole_request_the_client_is_gone,  # noqa: F401
+)
 from tests.proxy.test_keep_alive import (  # noqa: F401
     test_a_repeated_head_with_another_body,
     test_body_over_the_limit,
@@ -210,6 +219,30 @@ async def test_a_close_notify_is_the_clients_leaving(rig: Rig, replica: Replica)
         await until(lambda: replica.connections[0].closed)
         assert replica.connections[0].closed_at - left < 0.1
     await until(lambda: rig.proxy.clients == 0)
+
+
+@pytest.mark.parametrize("fin", [False, True])
+async def test_after_a_close_notify_the_answer_still_comes_where_the_fleet_allows_it(
+    fin: bool, rig: Rig, replica: Replica
+) -> None:
+    rig.fleet(replica, policy=policy("allow"))
+    waiting = Held(replica)
+    async with raw_client(rig) as client:
+        assert isinstance(client, RawTlsClient)
+        client.send(GET)
+        await until(lambda: replica.requests)
+        (connection,) = rig.proxy._clients
+        client.say_goodbye()
+        client.socket.send(b"nothing that counts")
+        if fin:
+            client.socket.shutdown(socket.SHUT_WR)
+        await until(lambda: connection._is_half_closed)  # type: ignore[attr-defined]
+        waiting.gate.set()
+        assert (await client.received()).endswith(b"\r\n\r\nok")
+        with pytest.raises(ssl.SSLZeroReturnError):
+            await client.received()
+    await until(lambda: rig.proxy.clients == 0)
+    assert rig.table.fleets["f"].counters.cancelled == 0
 
 
 async def test_an_upload_is_paused_and_its_clients_going_is_seen(rig: Rig, replica: Replica) -> None:
