@@ -21,6 +21,8 @@ class Message:
     may_go_on: bool = False
     """Whether another message may follow on the connection."""
     informational: list[int] = field(default_factory=list)
+    kept_in_1_0: bool = False
+    """A response in HTTP/1.0 that says keep-alive (RFC 9112 §9.3), which h11 does not know."""
 
 
 @dataclass
@@ -115,12 +117,14 @@ def _read(connection: h11.Connection, reading: Reading, ended: bool) -> Message 
             elif isinstance(event, h11.Response):
                 message = Message((b"%d" % event.status_code, b""), _fields(event.headers))
                 message.informational = informational
+                message.kept_in_1_0 = event.http_version == b"1.0" and _says_keep_alive(message.fields)
                 reading.messages.append(message)
             elif isinstance(event, h11.Data) and message is not None:
                 message.body += event.data
             elif isinstance(event, h11.EndOfMessage) and message is not None:
                 message.complete = True
-                message.may_go_on = connection.their_state not in (h11.MUST_CLOSE, h11.CLOSED)
+                goes_on = connection.their_state not in (h11.MUST_CLOSE, h11.CLOSED)
+                message.may_go_on = goes_on or message.kept_in_1_0
                 reading.rest = bytes(connection.trailing_data[0])
                 return message
             else:  # more is needed, or the connection is closed
@@ -130,6 +134,13 @@ def _read(connection: h11.Connection, reading: Reading, ended: bool) -> Message 
     except h11.RemoteProtocolError as error:
         reading.refused = str(error)
         return None
+
+
+def _says_keep_alive(fields: list[tuple[bytes, bytes]]) -> bool:
+    """And does not say close, or chunked, which HTTP/1.0 did not know."""
+    said = b",".join(value.lower() for name, value in fields if name in (b"connection", b"transfer-encoding"))
+    options = {option.strip(b" \t") for option in said.split(b",")}
+    return b"keep-alive" in options and not options & {b"close", b"chunked"}
 
 
 def _fields(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

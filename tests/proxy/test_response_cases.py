@@ -7,10 +7,22 @@ from dataclasses import replace
 import pytest
 
 from routing.http import upstream_pool
+from routing.proxy import ProxySettings
 from tests.proxy.cases.response import BARE, OK_ANSWER, Case
 from tests.proxy.cases.response_bodies import BODIES, EVIL
 from tests.proxy.cases.response_heads import HEADS
-from tests.proxy.rig import Client, Replica, ReplicaConnection, Rig, Script, Seen, answer_bytes, reset, until
+from tests.proxy.rig import (
+    Client,
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Script,
+    Seen,
+    StartRig,
+    answer_bytes,
+    reset,
+    until,
+)
 from tests.proxy.segments import NotedUpstream, write_bytewise
 
 CASES = HEADS + BODIES
@@ -23,6 +35,12 @@ _ENDING = re.compile(
 """What may follow: the request's id, and how the body is framed where the replica gave no length."""
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+@pytest.fixture
+async def rig(start_rig: StartRig) -> Rig:
+    """Closes no connection to a replica for being idle: what is closed was closed for its bytes."""
+    return await start_rig(ProxySettings(idle_connection_s=600))
 
 
 @pytest.fixture
