@@ -136,6 +136,12 @@ class Pool:
             self._look_up(now)
         return any(other not in tried for other in self._eligible)
 
+    def why_nobody(self, now: float) -> str:
+        """Why no replica would be asked now, in words; empty: some would."""
+        if now >= self._due:
+            self._look_up(now)
+        return "" if self._eligible else self._refuse(False).message
+
     def observe(self, seconds: float) -> None:
         """A client has its answer: seconds from complete request head to last response byte."""
         counts = self.counters.latency

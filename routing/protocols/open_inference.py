@@ -10,11 +10,13 @@ wrong.
 """
 
 import re
+from enum import Enum
 from math import prod
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
+from routing.contract.version import VERSION
 from routing.protocols.ask import Ask
 from routing.protocols.openai import BYTES_PER_TOKEN, MOST_TOKENS
 
@@ -29,6 +31,19 @@ _MOST_DIMENSIONS = 32
 """A longer shape is not multiplied: the time that takes grows with the square of its length."""
 _JSON_LENGTH = re.compile(rb"\r\ninference-header-content-length:[ \t]*+([0-9]{1,18})[ \t]*+(?=\r|\Z)", re.I)
 _GENERATES = (b"/generate", b"/generate_stream")
+
+
+class Question(Enum):
+    """What can be asked about health, or the server."""
+
+    NONE = 0
+    LIVE = 1
+    READY = 2
+    SERVER = 3
+    MODEL = 4
+
+
+_QUESTIONS = {b"/v2/health/live": Question.LIVE, b"/v2/health/ready": Question.READY, b"/v2": Question.SERVER}
 
 
 class _Tensor(msgspec.Struct):
@@ -119,6 +134,31 @@ def _tokens(body: bytes, size: int) -> float:
         return 0.0
     limit = (prompt.parameters and prompt.parameters.max_tokens) or prompt.max_tokens or 0
     return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else 0.0
+
+
+def question_of(target: bytes) -> Question:
+    """What a ``GET`` asks. A version's readiness is none of these: a replica knows which there are."""
+    path = target.partition(b"?")[0]
+    if path.startswith(PREFIX):
+        named, _, last = path[len(PREFIX) :].rpartition(b"/")
+        return Question.MODEL if last == b"ready" and named and b"/" not in named else Question.NONE
+    return _QUESTIONS.get(path, Question.NONE)
+
+
+def live_body() -> bytes:
+    return msgspec.json.encode({"live": True})
+
+
+def server_body() -> bytes:
+    """Which extensions there are depends on the replicas, so none is promised."""
+    return msgspec.json.encode({"name": "switchyard", "version": VERSION, "extensions": []})
+
+
+def ready_body(model: str, why_not: str) -> bytes:
+    """``model``: empty where the server was asked for. ``why_not``: empty where it is ready."""
+    about: dict[str, object] = {"name": model} if model else {"live": True}
+    about["ready"] = not why_not
+    return msgspec.json.encode({**about, "error": why_not} if why_not else about)
 
 
 def error_body(message: str) -> bytes:

@@ -10,6 +10,7 @@ from routing.pool import Refusal
 from routing.protocols.errors import error_answer
 from routing.proxy import not_kept, search
 from routing.proxy.destination import Unroutable, known_names
+from routing.proxy.fleet_state import state_answer
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
 from routing.proxy.state import ExchangeState
@@ -135,3 +136,18 @@ def answer_locally(exchange: ExchangeState) -> None:
     fields = b"\r\nX-Request-Id: " + exchange.request_id
     client.write(local_answer(exchange.proxy.table, head, fields, not keep, exchange.may_use))
     client.finish(monotonic(), keep)
+
+
+def answer_for_fleet(exchange: ExchangeState, plan: Plan) -> bool:
+    """Whether what is asked about a fleet's state is answered here. Raises :class:`Unroutable`."""
+    said = state_answer(exchange, plan)
+    if said is None:
+        return False
+    client, head = exchange.client, exchange.head
+    status, body = said
+    keep = head.keep_alive and client.may_go_on(True)
+    fields = b"\r\nX-Request-Id: " + exchange.request_id
+    head_only = head.method == b"HEAD"
+    client.write(answer(status, "application/json", body, fields=fields, close=not keep, head_only=head_only))
+    client.finish(monotonic(), keep)
+    return True

@@ -69,6 +69,11 @@ class Exchange(Answering):
                     self.take(pool, self.started)
             elif kind == plan.LOCAL:
                 ends.answer_locally(self)
+            elif kind == plan.STATE:
+                if not ends.answer_for_fleet(self, planned):
+                    pool = search.by_head(self, planned, body, complete)
+                    assert pool is not None, "no body of a GET is waited for"
+                    self.take(pool, self.started)
             elif kind == plan.LOOP:
                 words = "the request has passed this proxy before: a replica leads back to it"
                 raise Unroutable(508, "loop", words)

@@ -12,8 +12,9 @@ from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference, responses
 from routing.protocols.errors import BARE_PATHS, protocol_of_path
+from routing.protocols.open_inference import Question
 
-NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, RESPONSES = range(6)
+NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, RESPONSES, STATE = range(7)
 
 _FLEETS = b"/fleets/"
 _MODELS = b"/v1/models"
@@ -22,7 +23,7 @@ _MODELS = b"/v1/models"
 class Plan:
     """Where to look for the fleet, and what is forwarded."""
 
-    __slots__ = ("bare", "by_name", "kept", "kind", "name", "protocol", "target", "usual", "v2")
+    __slots__ = ("asks", "bare", "by_name", "kept", "kind", "name", "protocol", "target", "usual", "v2")
 
     def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self.kind = DEFAULT
@@ -37,6 +38,8 @@ class Plan:
         self.target = head.target
         self.protocol = protocol_of_path(head.target)
         """What the caller most likely speaks, for errors while no fleet is known."""
+        self.asks = Question.NONE
+        """Where the kind is ``STATE``. If the proxy does not answer that, it is a request like any other."""
         self.usual: Plan | None = None
         """Where the kind is ``RESPONSES``: the plan if it did not matter which replica keeps what."""
         self.kept = ""
@@ -49,6 +52,8 @@ class Plan:
             self._find(head, matches)
             if self.protocol == "openai" and self.kind != LOCAL:
                 self._find_kept(head.method)
+            elif self.protocol == "open-inference" and head.method in (b"GET", b"HEAD"):
+                self._find_question()
 
     def _find_kept(self, method: bytes) -> None:
         kept = responses.named_in_path(method, self.target)
@@ -56,6 +61,15 @@ class Plan:
             self.usual = copy(self)
             self.kept = kept
             self.kind = RESPONSES
+
+    def _find_question(self) -> None:
+        """Of the Open Inference Protocol, about the health of a fleet."""
+        asks = open_inference.question_of(self.target)
+        # Of a server and of models that a named fleet's replicas have, these tell themselves.
+        theirs = (asks == Question.MODEL and not self.v2) or (asks == Question.SERVER and self.by_name)
+        if asks != Question.NONE and not theirs:
+            self.asks = asks
+            self.kind = STATE
 
     def _find(self, head: RequestHead, matches: MatchIndex | None) -> None:
         target = head.target
