@@ -89,6 +89,9 @@ class ClientConnection(ClientLife):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        # Whatever the kernel does not take pauses the other side: small pieces are dear to keep, and the
+        # kernel keeps enough.
+        self.transport.set_write_buffer_limits(high=0)
         self._reading = Reading(self.transport, self._host.hangups, self._hung_up, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)
         address = transport.get_extra_info("peername")
@@ -136,6 +139,16 @@ class ClientConnection(ClientLife):
             exchange.client_gone()
         self._host.closed(self)
 
+    def pause_writing(self) -> None:
+        """No further request is begun now (see :meth:`_serve`): its answer would pile up behind this one."""
+        self.forget_heads()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._held and self.exchange is None and not self._serving:
+            self._serve_held()
+
     # Called by the exchange.
 
     def finish(self, now: float, keep: bool) -> None:
@@ -148,13 +161,7 @@ class ClientConnection(ClientLife):
         elif not self._held:
             self._ready = self._known_head
         elif not self._serving:
-            held, position = self._held, self._held_at
-            self._held = b""
-            if len(held) - position <= self._limits.max_pipelined:
-                self._reading.go_on(HELD)
-            self._serve(held, position)
-            if self._is_half_closed:
-                self._begin_last()
+            self._serve_held()
 
     def pause_body(self) -> None:
         """Read no more of the request's body for now."""
@@ -190,12 +197,21 @@ class ClientConnection(ClientLife):
 
     # Reading requests.
 
+    def _serve_held(self) -> None:
+        held, position = self._held, self._held_at
+        self._held = b""
+        if len(held) - position <= self._limits.max_pipelined:
+            self._reading.go_on(HELD)
+        self._serve(held, position)
+        if self._is_half_closed and not (self.write_paused and self._held):
+            self._begin_last()
+
     def _serve(self, data: bytes, position: int) -> None:
         """Begin the requests in ``data`` from ``position`` on, as long as each is answered at once."""
         self._serving = True
         length = len(data)
         try:
-            while position < length and self.exchange is None and not self._ending:
+            while position < length and self.exchange is None and not self._ending and not self.write_paused:
                 self._ready = None
                 known = self._known_head
                 if known is not None and data.startswith(self._known, position):

@@ -45,6 +45,7 @@ class ClientLife(asyncio.Protocol):
         "_reading",
         "_ready",
         "_since",
+        "_untaken",
         "_write_paused_at",
         "deadline",
         "exchange",
@@ -67,6 +68,9 @@ class ClientLife(asyncio.Protocol):
         """Idle or in an incomplete head since."""
         self._reading: Reading = None  # type: ignore[assignment]
         self._write_paused_at = 0.0
+        """When the client last took something, while it does not keep up."""
+        self._untaken = 0
+        """Bytes of answers that it has not taken, when last looked at."""
         self._ending = False
         """No further request is served."""
         self._is_half_closed = False
@@ -100,6 +104,7 @@ class ClientLife(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._write_paused_at = monotonic()
+        self.deadline = 0.0
         if self.exchange is not None:
             self.exchange.client_paused(True)
 
@@ -107,6 +112,8 @@ class ClientLife(asyncio.Protocol):
         self._write_paused_at = 0.0
         if self.exchange is not None:
             self.exchange.client_paused(False)
+        elif self._partial is None:
+            self._since = monotonic()
 
     # Called by the exchange.
 
@@ -170,20 +177,33 @@ class ClientLife(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         exchange = self.exchange
-        if exchange is None:
+        if self._write_paused_at and self._lingering is None and self._takes_nothing(now):
+            if exchange is None:
+                cut(self.transport)
+            else:
+                self._gone()
+        elif exchange is None:
             self._check_idle(now)
-        elif self._write_paused_at and now - self._write_paused_at > self._limits.write_stall_s:
-            self._gone()
         elif self._body is not None and self._body.is_slow(now):
             exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
         else:
             exchange.check(now)
+
+    def _takes_nothing(self, now: float) -> bool:
+        """Whether the client has taken no byte of its answer for too long."""
+        untaken = self.transport.get_write_buffer_size()
+        if untaken != self._untaken:
+            self._untaken = untaken
+            self._write_paused_at = now
+        return now - self._write_paused_at > self._limits.write_stall_s
 
     def _check_idle(self, now: float) -> None:
         if self._lingering is not None:
             if self._lingering.is_over(now):
                 cut(self.transport)
             return
+        if self._write_paused_at:
+            return  # It is still taking an answer.
         awaits_head = self._is_new or self._partial is not None
         limit = self._host.head_timeout_s if awaits_head else self._limits.keep_alive_s
         self.deadline = self._since + limit

@@ -37,10 +37,11 @@ def has_unsent(transport: asyncio.Transport) -> bool:
         return False
     if transport.get_write_buffer_size():
         return True
-    if sys.platform != "linux":
+    raw = transport.get_extra_info("socket")
+    if sys.platform != "linux" or raw is None:
         return False
     try:
-        told = fcntl.ioctl(transport.get_extra_info("socket").fileno(), _SIOCOUTQNSD, bytes(4))
+        told = fcntl.ioctl(raw.fileno(), _SIOCOUTQNSD, bytes(4))
     except OSError:
         return False
     return told != bytes(4)

@@ -219,6 +219,9 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
     def resume_reading(self) -> None:
         self._socket.resume_reading()
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._socket.set_write_buffer_limits(high, low)
+
     def get_write_buffer_size(self) -> int:
         return self._socket.get_write_buffer_size()
 

@@ -151,6 +151,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        # As on the client's side. Not 0, at which uvloop's TLS would pause where nothing waits.
+        self.transport.set_write_buffer_limits(high=1)
         self._write = partial(self.pool.writes.add, self.transport.write)
         self.pool.opened(self)
         if self._abandoned:

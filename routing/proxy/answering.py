@@ -58,10 +58,12 @@ class Answering(ExchangeState, ABC):
                 # It came in chunks, but all at once: now its length is known.
                 ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
         link: Link = attempt.replica.http  # type: ignore[assignment]
+        # First, for a client that does not take the answer pauses whatever is still here.
+        self.upstream = None
         client.write(
             b"".join((head.block, link.response_fields, self.request_id, self.retried, ending, body))
         )
-        self.upstream = self.attempt = None
+        self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
         tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)

@@ -108,7 +108,7 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
     if plan.kind == RESPONSES and usual.kind != NAMED:
         return None
     # The first bytes of the body have just come.
-    pool = by_head(exchange, usual, upload.first, False)
+    pool = by_head(exchange, usual, upload.text(), False)
     if pool is None or plan.kind == RESPONSES:
         return None
     end(exchange)

@@ -11,12 +11,11 @@ class Upload:
     """State of one body on its way."""
 
     __slots__ = (
-        "_pieces",
+        "_held",
         "chunked",
         "complete",
         "grown",
         "head_s",
-        "held",
         "look_again_at",
         "max_bytes",
         "searched",
@@ -26,9 +25,8 @@ class Upload:
         self.chunked = chunked
         """Whether its length is not known beforehand, so that it goes upstream in chunks."""
         self.complete = False
-        self._pieces = [piece] if piece else []
-        self.held = len(piece)
-        """Bytes collected and not yet taken."""
+        # One row of bytes, for a body may come in pieces of two, which are dear to keep each by itself.
+        self._held = bytearray(piece)
         self.searched = 0
         """Bytes that count against the worker's budget for bodies whose fleet is not known yet."""
         self.head_s = head_s
@@ -41,32 +39,28 @@ class Upload:
         """By how many bytes it has become longer (or shorter) than the client said."""
 
     def add(self, piece: bytes, complete: bool) -> None:
-        self._pieces.append(piece)
-        self.held += len(piece)
+        self._held += piece
         self.complete = complete
 
     @property
-    def first(self) -> bytes:
-        """The piece that the body begins with; empty while nothing has come."""
-        return next(filter(None, self._pieces), b"")
+    def held(self) -> int:
+        """Bytes collected and not yet taken."""
+        return len(self._held)
 
     def take(self) -> bytes:
         """Everything collected."""
-        body = b"".join(self._pieces)
-        self._pieces = []
-        self.held = 0
+        body = bytes(self._held)
+        self._held = bytearray()
         return body
 
     def text(self) -> bytes:
         """Everything collected, which stays."""
-        self._pieces = [b"".join(self._pieces)]
-        return self._pieces[0]
+        return bytes(self._held)
 
     def replace(self, text: bytes) -> None:
         """Send this instead of what was collected."""
         self.grown += len(text) - self.held
-        self._pieces = [text]
-        self.held = len(text)
+        self._held = bytearray(text)
 
     def framed(self, piece: bytes) -> bytes:
         """A piece as it goes upstream; the last one ends the body."""

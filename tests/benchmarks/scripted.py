@@ -225,6 +225,8 @@ class _Server:
             peer.writing = writing
             more = select.EPOLLOUT if writing else 0
             self._epoll.modify(peer.sock, select.EPOLLIN | select.EPOLLRDHUP | more)
+        if not writing and peer.script == "flood":
+            peer.script = ""  # Another request may follow.
 
     def _later(self, peer: _Peer, count: int) -> None:
         heapq.heappush(self._timers, (time.monotonic() + EVENT_EVERY_S, next(self._order), peer, count))

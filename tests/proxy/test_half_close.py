@@ -219,7 +219,7 @@ async def upload_to_one_that_does_not_read(rig: Rig, held: Held, client: Client)
     client.half_close()
     await until(lambda: rig.proxy._clients)
     (connection,) = rig.proxy._clients
-    await until(lambda: connection._reading._stopped)  # type: ignore[attr-defined]
+    await until(lambda: stopped and connection._reading._stopped)  # type: ignore[attr-defined]
     return stopped
 
 
