@@ -38,7 +38,7 @@ class Contexts:
         made = self._made.get(ca)
         if made is None or now - made.looked_at >= LOOK_EVERY_S:
             stamp = authorities.stamp(ca)
-            if made is None:
+            if made is None or stamp != made.stamp:
                 made = _make(ca, stamp, now)
             self._made[ca] = made = made._replace(looked_at=now)
         if made.context is None:
