@@ -1,13 +1,15 @@
 """A limit on the connections of clients: who makes room for a new one, and who does not."""
 
 import asyncio
+import socket
 import sys
 
 import pytest
 
 from routing.proxy import connection_limit
 from routing.proxy.connection_limit import MOST_LEAVING, REFUSAL
-from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, until
+from tests.proxy.raw_client import raw_client
+from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
 
 GET = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
@@ -36,6 +38,13 @@ async def test_the_one_that_is_idle_longest_makes_room(rig: Rig, replica: Replic
     for client in (first, third, fourth):
         assert (await client.ask(GET)).status == 200
     limit = rig.proxy.connection_limit
+    assert (limit.evicted, limit.refused) == (1, 0)
+
+    # The one that went has no place any more, though its client has not closed.
+    assert rig.proxy.clients == 4
+    third.writer.close()
+    await until(lambda: rig.proxy.clients == 3)
+    await asked(rig)
     assert (limit.evicted, limit.refused) == (1, 0)
 
 
@@ -79,6 +88,26 @@ async def test_none_in_use_makes_room(rig: Rig, replica: Replica) -> None:
     assert len((await taking.answer()).body) == 16_000_000
     assert rig.proxy.connection_limit.evicted == 0
     assert rig.proxy.connection_limit.refused == 3
+
+
+async def test_an_answer_that_is_still_being_taken_is_not_given_up(rig: Rig, replica: Replica) -> None:
+    """Nothing is in flight any more at the replica, and the client has not read it all."""
+    size = 1 << 20
+    replica.script = answer_bytes(OK + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
+    async with raw_client(rig, receive_buffer=4096) as client:
+        await until(lambda: rig.proxy.clients == 1)
+        (connection,) = rig.proxy._clients
+        kernel_side = connection.transport.get_extra_info("socket")
+        kernel_side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client.send(GET)
+        pool, taken = rig.table.fleets["f"], b""
+        while not pool.counters.answered:
+            taken += await client.received(1024)
+        assert connection.transport.get_write_buffer_size() > 0
+        rig.proxy.connection_limit.set(1, sys.maxsize)
+        assert await (await rig.client()).ends() == REFUSAL
+        while len(taken.partition(b"\r\n\r\n")[2]) < size:
+            taken += await client.received(1 << 20)
 
 
 async def test_those_on_their_way_out_are_bounded(rig: Rig, replica: Replica) -> None:

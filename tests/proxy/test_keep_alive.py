@@ -8,7 +8,7 @@ from routing.contract.policy import Limits as BodyLimits
 from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import Limits
 from routing.proxy import ProxySettings
-from tests.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
+from tests.proxy.rig import OK, OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
@@ -86,10 +86,24 @@ async def test_idle_connections_are_bounded_and_closed_in_time(start_rig: StartR
 
 @pytest.mark.row("F15")
 async def test_pipelined_requests_are_answered_in_order(rig: Rig, replica: Replica, client: Client) -> None:
-    count = 10_000
-    client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: a.test\r\n\r\n" % number for number in range(count)))
-    for _ in range(count):
-        assert (await client.answer(limit_s=60)).status == 200
+    """In one write, and however many there are: what is held of them stays within bounds."""
+    count, most_held = 10_000, 0
+    await until(lambda: rig.proxy._clients)
+    (connection,) = rig.proxy._clients
+
+    async def echo(asked: ReplicaConnection, seen: Seen) -> None:
+        nonlocal most_held
+        most_held = max(most_held, len(connection._held) - connection._held_at)
+        body = seen.line.split(b" ")[1]
+        asked.transport.write(OK + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    replica.script = echo
+    fields = b" HTTP/1.1\r\nHost: a.test\r\nX-A: " + b"a" * 100 + b"\r\n\r\n"
+    client.send(b"".join(b"GET /%d%b" % (at, fields) for at in range(count)))
+    for at in range(count):
+        assert (await client.answer(limit_s=60)).body == b"/%d" % at
+    # What may be held, and what one read brings besides; all of them are 1.4 MB.
+    assert 65_536 < most_held <= 65_536 + 262_144
     assert [seen.line for seen in replica.requests] == [b"GET /%d HTTP/1.1" % n for n in range(count)]
     assert len(replica.connections) == 1
 
