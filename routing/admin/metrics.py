@@ -23,7 +23,7 @@ _HELP = {
     "answered": "Requests answered by a replica.",
     "errors": "Requests answered with an error that was not the client's.",
     "retries": "Attempts after the first.",
-    "cancelled": "Requests whose client left before the answer was complete.",
+    "cancelled": "Requests whose client left, or stopped waiting, before the answer was complete.",
     "no_replica": "Requests refused because no replica was eligible.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Attempts that ended well.",

@@ -29,7 +29,8 @@ class Held:
 
     async def script(self, connection: ReplicaConnection, seen: Seen) -> None:
         await self.gate.wait()
-        connection.transport.write(self.answer)
+        if not connection.closed:
+            connection.transport.write(self.answer)
 
 
 @pytest.fixture
