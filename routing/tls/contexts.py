@@ -13,6 +13,8 @@ from typing import NamedTuple
 from routing.tls import authorities
 
 LOOK_EVERY_S = 1.0
+MOST = 256
+"""More references than this at a time are typing errors in trials: all are forgotten, and made anew."""
 
 
 class Untrusted(Exception):
@@ -38,8 +40,11 @@ class Contexts:
         made = self._made.get(ca)
         if made is None or now - made.looked_at >= LOOK_EVERY_S:
             stamp = authorities.stamp(ca)
-            if made is None or stamp != made.stamp:
+            # What could not be read may be readable now though nothing was written: rights, descriptors.
+            if made is None or made.context is None or stamp != made.stamp:
                 made = _make(ca, stamp, now)
+            if len(self._made) >= MOST:
+                self._made.clear()
             self._made[ca] = made = made._replace(looked_at=now)
         if made.context is None:
             raise Untrusted(made.problem)

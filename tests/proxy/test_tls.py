@@ -1,6 +1,7 @@
 """Replicas over TLS: what is verified, what a failure says, and all else as in plain HTTP."""
 
 import asyncio
+import os
 import shutil
 import socket
 import ssl
@@ -217,6 +218,23 @@ async def test_a_renewed_file_is_read_without_a_restart(
     assert b"cannot be read" in answer.body
 
 
+def test_what_could_not_be_read_is_tried_again(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing shows that it was written to."""
+    monkeypatch.setattr(contexts, "LOOK_EVERY_S", 0.0)
+    file, good = tmp_path / "ca.pem", authority.certificate.read_text()
+    file.write_text(good.replace("BEGIN", "BEGAN"))
+    before = file.stat()
+    found = contexts.Contexts()
+    with pytest.raises(contexts.Untrusted, match="holds no certificate"):
+        found.get(f"file:{file}")
+    file.write_text(good)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    context = found.get(f"file:{file}")
+    assert found.get(f"file:{file}") is context
+
+
 async def test_new_rules_keep_requests_in_flight_and_no_connection(
     rig: Rig, secure: Replica, authority: Authority, tmp_path: Path
 ) -> None:
@@ -235,12 +253,12 @@ async def test_new_rules_keep_requests_in_flight_and_no_connection(
     assert (await idle.ask(GET)).status == 200
     assert len(secure.open) == 2
     rig.fleet(secure, tls=Tls(ca=Authority(tmp_path, "new").reference))
-    await until(lambda: len(secure.open) == 1)
+    await until(lambda: len(secure.open) == 1, 1)
     assert (await idle.ask(GET)).status == 502, "what was verified otherwise is not used again"
     go_on.set()
     answer = await busy.answer()
     assert (answer.status, answer.body) == (200, b"abcd")
-    await until(lambda: not secure.open)
+    await until(lambda: not secure.open, 1)
     rig.fleet(secure, tls=Tls(ca=authority.reference, server_name="model.test"))
     assert (await busy.ask(GET)).status == 200
 
