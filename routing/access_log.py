@@ -94,14 +94,24 @@ class AccessLog:
             log.warning("%d lines of the access log were dropped: the disk did not keep up", dropped)
         if not lines:
             return
+        failing = False
         try:
             self._follow_moves()
-            _write(self._file, self._encode(lines, self._process))
-            self._failing = False
         except OSError as problem:
-            if not self._failing:
-                log.error("the access log cannot be written: %s", problem)
-            self._failing = True
+            # For want of a descriptor, say. The file that was moved away is still open.
+            failing = True
+            self._say("the access log cannot be opened anew; its old file is written on: %s", problem)
+        try:
+            _write(self._file, self._encode(lines, self._process))
+        except OSError as problem:
+            failing = True
+            self._say("the access log cannot be written: %s", problem)
+        self._failing = failing
+
+    def _say(self, words: str, problem: OSError) -> None:
+        """Once, until it can be written again."""
+        if not self._failing:
+            log.error(words, problem)
 
     def _follow_moves(self) -> None:
         if self._place == STANDARD_OUTPUT:

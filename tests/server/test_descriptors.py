@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from routing.proxy.connection_limit import IDLE_S, REFUSAL
-from tests.server.rig import Proxy, Replica, fleet_file, until
+from tests.server.rig import Proxy, Publisher, Replica, fleet_file, snapshot, until
 
 LIMIT = 256
 PLACES = 96
@@ -165,14 +165,15 @@ def test_connections_in_use_keep_their_places(tmp_path: Path, replicas: list[Rep
 def test_want_of_descriptors_is_not_the_replicas_fault(
     tmp_path: Path, replicas: list[Replica], proxy: Start
 ) -> None:
-    running = proxy(
-        "--fleets", str(fleet_file(tmp_path / "f.yaml", replicas)), "--workers", "1", descriptors=LIMIT
-    ).ready()
+    lines, moved = tmp_path / "access.log", tmp_path / "access.log.1"
+    file, log = str(fleet_file(tmp_path / "f.yaml", replicas)), str(lines)
+    running = proxy("--fleets", file, "--workers", "1", "--access-log", log, descriptors=LIMIT).ready()
     [pid] = running.workers()
     client = running.client()
     client.connect()
     until(lambda: metric(running, "switchyard_worker_client_connections") == 1, "it is connected")
     waiting = running.client()
+    lines.rename(moved)
     with descriptors(pid, 5):
         before, began = cpu_s(pid), time.monotonic()
         for _ in range(12):
@@ -188,6 +189,8 @@ def test_want_of_descriptors_is_not_the_replicas_fault(
             assert running.admin("/livez")[0] == 200
             time.sleep(0.1)
         assert cpu_s(pid) - before < 0.6
+        until(lambda: moved.read_text().count("descriptors_exhausted") == 12, "no line of the log is lost")
+        assert running.log.count("the access log cannot be opened anew") == 1
     assert waiting.getresponse().read() in (b"a", b"b")
     assert answer(client)[0] == 200
     assert all(row["eligible"] for row in running.replicas("echo").values())
@@ -195,6 +198,25 @@ def test_want_of_descriptors_is_not_the_replicas_fault(
     assert metric(running, "switchyard_replica_failed_total") == 0
     assert metric(running, "switchyard_replica_cancelled_total") == 0
     assert "ejected" not in running.log
+    until(lines.exists, "the log is opened anew")
+
+
+def test_redis_is_reached_again_once_there_are_descriptors(
+    replicas: list[Replica], proxy: Start, publisher: Publisher, redis_url: str
+) -> None:
+    publisher.fleet(snapshot(1, replicas[:1]))
+    publisher.manifest(1)
+    running = proxy("--redis", redis_url, "--workers", "1", descriptors=LIMIT).ready()
+    pids = running.workers()
+    client = running.client()
+    assert answer(client) == (200, "a")
+    with descriptors(pids[0], 5):
+        publisher.client.client_kill_filter(skipme=True)
+        until(lambda: metric(running, "switchyard_table_source_connected") == 0, "it is cut off")
+    publisher.fleet(snapshot(2, replicas[1:]))
+    publisher.manifest(2)
+    until(lambda: answer(client) == (200, "b"), "the new table is heard of")
+    assert running.workers() == pids
 
 
 def test_with_its_last_descriptor_the_worker_still_refuses_in_words(
