@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import ssl
 from collections.abc import Callable
 from time import monotonic
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _RECORD = 16_384
 """Most bytes that one record holds (RFC 8446 §5.1): a read that asks for so many leaves none of it behind."""
+_PLAIN_HTTP = re.compile(rb"[A-Z]{3,16} [/*h]")
+"""How a request begins; a handshake begins with the byte 22."""
 
 
 class TlsHost(Protocol):
@@ -239,7 +242,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._flush()
             return
         except ssl.SSLError as error:
-            self._refuse(error)
+            self._refuse(error, data)
             return
         self._leave_handshake()
         self._host.passed(self)
@@ -253,11 +256,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._host.sweeper.discard(self)
         self._host.handshakes.discard(self)
 
-    def _refuse(self, error: ssl.SSLError) -> None:
+    def _refuse(self, error: ssl.SSLError, data: bytes) -> None:
         """No handshake comes about. The client hears why: an alert, or an answer that it can read."""
         log.debug("no TLS handshake with %s: %s", self.get_extra_info("peername"), error.reason)
         self._host.handshakes.discard(self)
-        if error.reason == "HTTP_REQUEST":
+        if _PLAIN_HTTP.match(data):
             words = "this port speaks HTTPS: write https:// in the URL"
             self._socket.write(self._host.refusal(RequestRefused(400, "https_only", words), False))
         else:

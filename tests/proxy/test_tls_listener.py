@@ -141,10 +141,11 @@ async def test_older_versions_are_refused_with_an_alert(rig: Rig, tls: Tls, quie
             pass
 
 
-async def test_plain_http_is_told_what_to_write(start_rig: StartRig, quiet: None) -> None:
+@pytest.mark.parametrize("method", [b"GET", b"DELETE"])
+async def test_plain_http_is_told_what_to_write(method: bytes, start_rig: StartRig, quiet: None) -> None:
     rig = await start_rig(ProxySettings(limits=Limits(linger_s=20.0)))
     client = await Client.open(rig.port)
-    answer = await client.ask(GET)
+    answer = await client.ask(GET.replace(b"GET", method))
     assert answer.status == 400
     assert b"this port speaks HTTPS: write https://" in answer.body
     assert await client.ends() == b""
@@ -152,9 +153,7 @@ async def test_plain_http_is_told_what_to_write(start_rig: StartRig, quiet: None
     assert not rig.proxy.handshakes
 
 
-@pytest.mark.parametrize(
-    "said", [b"\x00" * 100, b"\x16\x03\x01\x00\x05hello", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
-)
+@pytest.mark.parametrize("said", [b"\x00" * 100, b"\x16\x03\x01\x00\x05hello", b"hello there, is this TLS?"])
 async def test_what_is_no_handshake_ends(said: bytes, start_rig: StartRig, quiet: None) -> None:
     rig = await start_rig(ProxySettings(limits=Limits(linger_s=0.1)))
     client = await Client.open(rig.port)
