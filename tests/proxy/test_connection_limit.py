@@ -31,21 +31,25 @@ async def asked(rig: Rig) -> Client:
 
 async def test_the_one_that_is_idle_longest_makes_room(rig: Rig, replica: Replica) -> None:
     rig.proxy.connection_limit.set(3, sys.maxsize)
-    first, second, third = [await asked(rig) for _ in range(3)]
-    assert (await first.ask(GET)).status == 200
-    fourth = await asked(rig)
-    assert await second.ends() == b""
-    for client in (first, third, fourth):
-        assert (await client.ask(GET)).status == 200
-    limit = rig.proxy.connection_limit
-    assert (limit.evicted, limit.refused) == (1, 0)
+    first = await asked(rig)
+    async with raw_client(rig) as second:
+        second.send(GET)
+        assert (await second.received()).endswith(b"ok")
+        third = await asked(rig)
+        assert (await first.ask(GET)).status == 200
+        fourth = await asked(rig)
+        assert await second.received() == b""
+        for client in (first, third, fourth):
+            assert (await client.ask(GET)).status == 200
+        limit = rig.proxy.connection_limit
+        assert (limit.evicted, limit.refused) == (1, 0)
 
-    # The one that went has no place any more, though its client has not closed.
-    assert rig.proxy.clients == 4
-    third.writer.close()
-    await until(lambda: rig.proxy.clients == 3)
-    await asked(rig)
-    assert (limit.evicted, limit.refused) == (1, 0)
+        # The one that went has no place any more, though its client has not closed.
+        assert rig.proxy.clients == 4
+        third.writer.close()
+        await until(lambda: rig.proxy.clients == 3)
+        await asked(rig)
+        assert (limit.evicted, limit.refused) == (1, 0)
 
 
 async def test_one_that_has_said_nothing_yet_makes_room(rig: Rig, replica: Replica) -> None:
