@@ -78,6 +78,7 @@ def descriptors(pid: int, number: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
 
 
+@pytest.mark.row("F16")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_idle_connections_beyond_all_places(
     tmp_path: Path, replicas: list[Replica], proxy: Start, workers: int
