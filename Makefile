@@ -34,6 +34,7 @@ bench: python
 	@$(RUN) run --dev -m tests.benchmarks.proxy_cpu
 	@$(RUN) run --dev -m tests.benchmarks.peers
 	@$(RUN) run --dev -m tests.benchmarks.leaving --times 8
+	@$(RUN) run --dev -m tests.benchmarks.streaming --rounds 1
 
 pictures: python
 	@$(RUN) run --dev -m tests.system.screenshots docs/images

@@ -99,6 +99,11 @@ class ScriptedReplica:
             self._seen.setdefault((event.what, event.number), event.at)
         return sum(what == "request" for what, _ in self._seen)
 
+    def forget(self) -> None:
+        """Take what was said, for a full pipe would stop the replica."""
+        self.requests()
+        self._seen.clear()
+
 
 @contextmanager
 def scripted_replica() -> Iterator[ScriptedReplica]:

@@ -45,10 +45,11 @@ async def slow_client(rig: Rig) -> Client:
 
 
 async def tiny_chunks(connection: ReplicaConnection, seen: Seen) -> None:
-    """Until nobody takes them: 1,000 in vain are enough."""
     connection.transport.set_write_buffer_limits(high=0)
     connection.transport.write(OK + b"Transfer-Encoding: chunked\r\n\r\n")
     for _ in range(20_000):
+        if connection.closed:
+            return
         connection.transport.write(b"1\r\nx\r\n")
         await asyncio.sleep(0)
 
