@@ -109,27 +109,35 @@ class EventTokens:
     ``message_delta`` counts what ``message_start`` began.
     """
 
-    __slots__ = ("_closing", "_counted", "_said", "_tail")
+    __slots__ = ("_closing", "_counted", "_cut", "_last", "_said", "_tail")
 
     def __init__(self, closing: int = 1) -> None:
         """``closing``: how many lines at the end are no tokens (``[DONE]``)."""
         self._closing = closing
         self._tail = b"\n"
+        self._last = b""
+        """At least the last bytes that a count may begin in."""
+        self._cut = False
+        """Whether a count may go on in the next piece."""
         self._counted = 0
         self._said = 0
 
     def feed(self, piece: bytes) -> int:
         """Tokens in this piece. A line split between two pieces is counted once."""
-        # A count may be cut in two. Lines are counted from where what is kept is too short for a whole
-        # "\ndata:": nothing is counted twice.
-        tail = self._tail
-        text = tail + piece
-        self._tail = text[-_LONGEST_COUNT:]
-        if text.find(b"_tokens") >= 0:
-            self._said = completion_tokens(text) or self._said
-        count = text.count(b"\ndata:", max(0, len(tail) - 5))
+        # What is kept of the last piece is too short for a whole "\ndata:": nothing is counted twice.
+        text = self._tail + piece
+        self._tail = text[-5:]
+        if self._cut or text.find(b"tokens") >= 0:
+            self._read_usage(piece)
+        self._last = piece if len(piece) >= _LONGEST_COUNT else (self._last + piece)[-_LONGEST_COUNT:]
+        count = text.count(b"\ndata:")
         self._counted += count
         return count
+
+    def _read_usage(self, piece: bytes) -> None:
+        text = self._last[-_LONGEST_COUNT:] + piece
+        self._said = completion_tokens(text) or self._said
+        self._cut = text.find(b"tokens", -_LONGEST_COUNT) >= 0
 
     def total(self) -> int:
         """What the stream itself said, else what was counted."""

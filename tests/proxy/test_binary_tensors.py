@@ -52,6 +52,17 @@ async def test_work_is_what_the_shapes_say(rig: Rig, target: str) -> None:
     assert seen.get(b"inference-header-content-length") == [b"%d" % len(said)]
 
 
+async def test_each_request_has_a_length_of_its_own(rig: Rig) -> None:
+    """On one connection, whose heads are recognised by what they have in common."""
+    _, works = await digits(rig)
+    client = await rig.client()
+    elements = [64, 640, 64_000, 128, 6400]
+    for number in elements:
+        said, tensor = body_of(number)
+        assert (await client.ask(post(INFER, len(said), said + tensor))).status == 200
+    assert works == [float(number) for number in elements]
+
+
 async def test_a_large_body_streams_through_and_its_work_is_known_at_once(rig: Rig) -> None:
     replica, works = await digits(rig)
     client = await rig.client()

@@ -78,6 +78,17 @@ async def test_a_form_in_chunks_and_in_pieces(rig: Rig) -> None:
         assert replica.requests[-1].body == form(b"openai/whisper-large-v3")
 
 
+async def test_each_form_has_a_boundary_of_its_own(rig: Rig) -> None:
+    """On one connection, whose heads are recognised by what they have in common."""
+    replica, client = await ear(rig), await rig.client()
+    for number in range(6):
+        boundary = b"x%d%b" % (number, b"y" * number)
+        body = form(b"whisper-1").replace(b"b b", boundary)
+        fields = b"Content-Type: multipart/form-data; boundary=" + boundary + b"\r\n"
+        assert (await client.ask(request(TRANSCRIBE, body, fields))).status == 200
+        assert replica.requests[-1].body == body.replace(b"whisper-1", b"openai/whisper-large-v3")
+
+
 async def test_work_is_the_length_of_the_form(rig: Rig) -> None:
     """Known for every way in which it may come, and much the same."""
     replica, client = await ear(rig), await rig.client()
