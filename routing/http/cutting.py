@@ -23,7 +23,7 @@ _SIOCOUTQNSD = 0x894B
 def cut(transport: asyncio.Transport, reset: bool = False) -> None:
     """Close now and drop what is written; with a reset where bytes wait that the peer does not take, or where
     it is asked for."""
-    if reset or has_unsent(transport):
+    if (reset and not transport.is_closing()) or has_unsent(transport):
         with contextlib.suppress(OSError):
             raw = transport.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
