@@ -3,8 +3,8 @@
 Theory. Each of these ends by itself, and the end is said too:
 
 =============== ==================================================================================
-exhausted       no descriptor can be opened: see :mod:`routing.acceptor`; idle connections to replicas are
-                given back
+exhausted       no descriptor can be opened: see :mod:`routing.acceptor`. Idle connections to replicas stay,
+                for who is connected is still served over them; who needs another closes one first
 "descriptors"   exhausted, or more than ``SCARCE`` of all are in use
 "connections"   connections of clients are being refused, because each place is taken by one in use
 =============== ==================================================================================
@@ -13,7 +13,7 @@ exhausted       no descriptor can be opened: see :mod:`routing.acceptor`; idle c
 import asyncio
 import logging
 import time
-from typing import Literal, Protocol
+from typing import Literal
 
 from routing import descriptors
 from routing.acceptor import Acceptor
@@ -31,26 +31,17 @@ ENOUGH = 4
 Short = Literal["", "descriptors", "connections"]
 
 
-class Connections(Protocol):
-    """What is looked after."""
-
-    connection_limit: ConnectionLimit
-
-    def give_back_idle(self) -> bool:
-        """Close idle connections to replicas; whether there were any."""
-
-
 class Shortage:
     """Of one worker. ``most``: client connections as configured; ``None``: what the descriptors allow."""
 
-    def __init__(self, connections: Connections, most: int | None) -> None:
+    def __init__(self, places: ConnectionLimit, most: int | None) -> None:
         self.of: Short = ""
         """What the worker is short of."""
         self.in_use = 0
         """Descriptors, at most COUNT_EVERY_S ago; 0: not known."""
         self.limit = 0
         """Descriptors that the process may have."""
-        self._connections = connections
+        self._places = places
         self._most = most
         self._exhausted = False
         self._scarce = False
@@ -64,14 +55,12 @@ class Shortage:
             await asyncio.sleep(EVERY_S)
             now = time.monotonic()
             self._look(now)
-            if self._exhausted:
-                self._connections.give_back_idle()
             await acceptor.follow(self._exhausted)
             self._tell(now)
 
     def _look(self, now: float) -> None:
         self.limit = limit = descriptors.limit()
-        self._connections.connection_limit.set(self._most or descriptors.usual_connections(limit), limit)
+        self._places.set(self._most or descriptors.usual_connections(limit), limit)
         self._exhausted = descriptors.exhausted(ENOUGH if self._exhausted else 1)
         if now - self._counted_at >= COUNT_EVERY_S:
             self._counted_at = now
@@ -79,7 +68,7 @@ class Shortage:
             self._scarce = self.in_use > limit * (SCARCE - 0.05 if self._scarce else SCARCE)
 
     def _tell(self, now: float) -> None:
-        places = self._connections.connection_limit
+        places = self._places
         short: Short = ""
         if self._exhausted or self._scarce:
             short = "descriptors"

@@ -123,7 +123,7 @@ class Worker:
         """Start what looks after the worker, the reporter and, under a control plane, the link to it."""
         loop = asyncio.get_running_loop()
         worker = f"{start.name}/{start.parent_pid}/{start.index}"
-        shortage = Shortage(self._proxy, start.max_connections)
+        shortage = Shortage(self._proxy.connection_limit, start.max_connections)
         self._reporter = Reporter(
             worker, start.incarnation, self._feed, self._proxy, shortage, self, self._rng
         )
