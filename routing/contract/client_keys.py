@@ -7,7 +7,7 @@ What that protects from: whoever reads the database, Redis, a backup or a proxy'
 key that opens anything, cannot tell whether two installations share one, and can use no table of hashes made
 beforehand. It is the key's own randomness, not the secrecy of the hash's key, that makes guessing hopeless.
 What it does not protect from: whoever may *write* there can put in a hash of their own, and whoever sees
-requests on their way (there is no TLS in the proxy) reads the keys themselves.
+requests on their way (where the proxy speaks no TLS) reads the keys themselves.
 """
 
 import hashlib
