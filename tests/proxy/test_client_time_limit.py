@@ -120,7 +120,7 @@ async def test_the_replica_is_not_taken_for_stalled(rig: Rig) -> None:
     """Many that are given up one after the other are no proof that any would have waited in vain."""
     slow, other = await rig.replica(), await rig.replica()
     slow.script = other.script = hang
-    fleet(rig, slow, other, stall_s=0.4)
+    fleet(rig, slow, other, stall_s=0.3)
     pool = rig.table.fleets["f"]
     clients = [await rig.client() for _ in range(4)]
 
@@ -130,7 +130,7 @@ async def test_the_replica_is_not_taken_for_stalled(rig: Rig) -> None:
             clients[client_number].send(HEAD % 200 + BODY)
             assert (await clients[client_number].answer(b"POST")).status == 504
 
-    end = time.monotonic() + 1.0
+    end = time.monotonic() + 0.6
     await asyncio.gather(*(ask_until(number, end) for number in range(4)))
     for replica in pool.replicas:
         untouched(replica, cancelled=replica.picked)
@@ -140,6 +140,6 @@ async def test_the_replica_is_not_taken_for_stalled(rig: Rig) -> None:
     await until(lambda: any(replica.in_flight for replica in pool.replicas))
     pool.refresh(time.monotonic())
     assert not any(replica.ejection.until for replica in pool.replicas)
-    await asyncio.sleep(0.45)
+    await asyncio.sleep(0.35)
     pool.refresh(time.monotonic())
     assert sum(replica.ejection.until > 0 for replica in pool.replicas) == 1

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from routing.access_log import AccessLog
 from routing.contract.policy import Limits, Policy, Timeouts
 from routing.contract.table import Manifest
+from routing.http import client_life
 from tests.proxy.rig import Answer, Client, Replica, Rig, until
 
 HEAD = b"Host: a.test\r\n"
@@ -45,7 +46,7 @@ def length(size: int) -> bytes:
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
-async def slowly(client: Client, head: bytes, rest: bytes = b"", seconds: float = 0.5) -> None:
+async def slowly(client: Client, head: bytes, rest: bytes = b"", seconds: float = 0.35) -> None:
     """The head in two pieces with a pause between; ``rest`` comes with the second."""
     client.send(head[:9])
     await asyncio.sleep(seconds)
@@ -69,7 +70,7 @@ async def two(rig: Rig) -> dict[str, Replica]:
     """A patient fleet and a hasty one."""
     return {
         "patient": await fleet(rig, "patient", policy(head_s=5.0)),
-        "hasty": await fleet(rig, "hasty", policy(head_s=0.3)),
+        "hasty": await fleet(rig, "hasty", policy(head_s=0.2)),
     }
 
 
@@ -87,10 +88,10 @@ async def test_a_head_may_take_as_long_as_its_fleet_allows(rig: Rig, two: dict[s
     )
     clients[4].send(hasty)
     assert (await clients[0].answer()).status == 200
-    await refused(clients[1], 408, b"head took longer than 0.3 s, the most that fleet hasty allows")
+    await refused(clients[1], 408, b"head took longer than 0.2 s, the most that fleet hasty allows")
     assert (await clients[2].answer()).status == 200
-    await refused(clients[3], 408, b"head took longer than 0.3 s")
-    await refused(clients[4], 408, b"head took longer than 0.3 s")
+    await refused(clients[3], 408, b"head took longer than 0.2 s")
+    await refused(clients[4], 408, b"head took longer than 0.2 s")
     assert two["hasty"].connections == []
 
 
@@ -110,30 +111,33 @@ async def test_a_slow_head_says_nothing_of_the_next_request(rig: Rig, two: dict[
 
 
 async def test_an_incomplete_head_may_take_as_long_as_the_most_patient_fleet_allows(rig: Rig) -> None:
-    await fleet(rig, "hasty", policy(head_s=0.3))
-    replica = await fleet(rig, "f", policy(head_s=0.8))
+    await fleet(rig, "hasty", policy(head_s=0.2))
+    replica = await fleet(rig, "f", policy(head_s=0.5))
     client, silent = await rig.client(), await rig.client()
     began = time.monotonic()
     client.send(b"GET /")
     assert (await client.answer()).status == 408
-    assert 0.8 <= time.monotonic() - began < 1.5
+    assert 0.5 <= time.monotonic() - began < 1.2
     assert await silent.ends() == b""
     assert replica.connections == []
 
 
-async def test_the_time_of_a_head_follows_the_policy_while_it_comes(rig: Rig) -> None:
+async def test_the_time_of_a_head_follows_the_policy_while_it_comes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Longer and shorter."""
-    await fleet(rig, "f", policy(head_s=0.5))
+    monkeypatch.setattr(client_life, "LOOK_AGAIN_S", 0.1)
+    await fleet(rig, "f", policy(head_s=0.3))
     client = await rig.client()
     client.send(b"GET /x HTTP/1.1\r\n")
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.15)
     rig.fleet(rig.replicas[0], policy=policy(head_s=60))
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.3)
     client.send(HEAD + b"\r\n")
     assert (await client.answer()).status == 200
     client.send(b"GET /x HTTP/1.1\r\n")
-    await asyncio.sleep(0.2)
-    rig.fleet(rig.replicas[0], policy=policy(head_s=0.3))
+    await asyncio.sleep(0.15)
+    rig.fleet(rig.replicas[0], policy=policy(head_s=0.2))
     assert (await client.answer(limit_s=2)).status == 408
 
 
@@ -313,12 +317,12 @@ async def test_each_fleet_has_its_rate(rig: Rig) -> None:
 
 async def test_the_rate_follows_the_policy_while_a_body_comes(rig: Rig) -> None:
     """Slower and faster."""
-    replica = await fleet(rig, "f", policy(body_grace_s=0.4), "generic")
+    replica = await fleet(rig, "f", policy(body_grace_s=0.3), "generic")
     client = await rig.client()
     client.send(post("f", length(1000)))
-    await asyncio.sleep(0.15)
+    await asyncio.sleep(0.1)
     rig.fleet(replica, policy=policy(body_grace_s=60))
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.35)
     client.send(bytes(10))
     await until(lambda: replica.connections[0].received.endswith(bytes(10)))
     rig.fleet(replica, policy=policy(body_grace_s=0.3))
@@ -326,10 +330,10 @@ async def test_the_rate_follows_the_policy_while_a_body_comes(rig: Rig) -> None:
 
 
 async def test_until_the_fleet_is_known_the_rate_is_the_default(rig: Rig) -> None:
-    await fleet(rig, "f", policy(body_grace_s=0.2))
+    await fleet(rig, "f", policy(body_grace_s=0.1))
     client = await rig.client()
     body = b'{"model": "f"}'
     client.send(CHAT + length(len(body)) + b"\r\n" + body[:5])
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.3)
     client.send(body[5:])
     assert (await client.answer()).status == 200
