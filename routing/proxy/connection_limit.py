@@ -140,7 +140,8 @@ class ConnectionLimit:
             self._idle = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0))[::-1]
         while self._idle:
             since, one = self._idle.pop()
-            if one.idle_since == since and one is not but:
+            # Since the search it may have been used, or closed.
+            if one is not but and one in self._connections and one.idle_since == since:
                 return one
         return None
 

@@ -14,6 +14,7 @@ from routing.certificate import server_context
 from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import Limits
 from routing.proxy import ProxySettings
+from routing.proxy.connection_limit import REFUSAL
 from tests.certificates import make_certificate
 from tests.proxy.raw_client import RawTlsClient, raw_client
 from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, Tls, until
@@ -339,5 +340,17 @@ async def test_connections_that_never_shake_hands_take_no_place_for_long(rig: Ri
     assert (await client.ask(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")).status == 200
     assert await silent[0][0].read() == b""
     assert rig.proxy.connection_limit.evicted == 1
+
+    # Nor does one that has gone make room for anybody.
     for _, writer in silent:
         writer.close()
+    await until(lambda: len(rig.proxy.connection_limit._connections) == 1)
+    clients = [client, await rig.client(), await rig.client()]
+    for busy in clients:
+        busy.send(b"GET / HT")
+    await asyncio.sleep(0.01)
+    assert await (await rig.client()).ends() == REFUSAL
+    assert rig.proxy.connection_limit.evicted == 1
+    for busy in clients:
+        busy.send(b"TP/1.1\r\nHost: a.test\r\n\r\n")
+        assert (await busy.answer()).status == 200
