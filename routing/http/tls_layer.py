@@ -250,7 +250,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._decrypt, self._encrypt = self._object.read, self._object.write
         self._connected = True
         self._above.connection_made(self)
-        self._read()
+        if self._decrypt is not None:  # else it was turned away
+            self._read()
 
     def _leave_handshake(self) -> None:
         self._host.sweeper.discard(self)

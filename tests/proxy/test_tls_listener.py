@@ -332,7 +332,9 @@ async def test_a_new_certificate_is_for_new_connections(
     assert (await old.ask(GET)).status == 200
 
 
-async def test_connections_that_never_shake_hands_take_no_place_for_long(rig: Rig, replica: Replica) -> None:
+async def test_connections_that_never_shake_hands_take_no_place_for_long(
+    rig: Rig, replica: Replica, caplog: pytest.LogCaptureFixture
+) -> None:
     rig.proxy.connection_limit.set(3, sys.maxsize)
     silent = [await asyncio.open_connection("127.0.0.1", rig.port) for _ in range(3)]
     await asyncio.sleep(0.01)
@@ -349,8 +351,11 @@ async def test_connections_that_never_shake_hands_take_no_place_for_long(rig: Ri
     for busy in clients:
         busy.send(b"GET / HT")
     await asyncio.sleep(0.01)
-    assert await (await rig.client()).ends() == REFUSAL
+    refused = await rig.client()
+    refused.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    assert await refused.ends() == REFUSAL
     assert rig.proxy.connection_limit.evicted == 1
     for busy in clients:
         busy.send(b"TP/1.1\r\nHost: a.test\r\n\r\n")
         assert (await busy.answer()).status == 200
+    assert not caplog.records
