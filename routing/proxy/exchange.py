@@ -227,7 +227,8 @@ class Exchange(Answering):
         assert pool is not None
         assert upstream is not None
         self.upstream = None
-        repeat = untouched and self.repeatable and replay_is_safe(self.head, pool.policy.retries.replay_safe)
+        policy = pool.policy.retries.replay_safe
+        repeat = untouched and self.repeatable and replay_is_safe(self.head, pool.protocol, policy)
         # The second loss of one request is its last.
         self.repeatable = False
         failure = Failure(502, "replica_lost" if untouched else "bad_response", reason)

@@ -7,9 +7,11 @@ never repeated, nor any other answer; but for one: a replica that answers an inf
 Inference Protocol with 404 does not have the model (any more), so another is asked, once.
 
 R5 waits for nobody. A replica that says Retry-After is not asked again for this request; where no other is
-left, the client gets its answer as it came, and waits itself. Envoy and Linkerd do not wait either: a request
-that is held back in a proxy costs memory, and the client does not learn that there is too much of it.
+left, the client gets its answer as it came, and waits itself: a request that is held back in a proxy costs
+memory, and the client does not learn that there is too much of it.
 """
+
+import re
 
 from routing.contract.policy import ReplaySafe, Retries
 from routing.http.request_head import RequestHead
@@ -28,15 +30,18 @@ _STATELESS = (
     *(b"/v1/audio/transcriptions", b"/v1/audio/translations"),
 )
 
+_INFER = re.compile(rb"(?:/fleets/[^/]++)?+/v2/models/[^/]++(/versions/[^/]++)?+/infer\Z")
 
-def replay_is_safe(head: RequestHead, policy: ReplaySafe) -> bool:
-    """R2 for one request. ``auto``: inference that keeps no state is safe to send twice."""
+
+def replay_is_safe(head: RequestHead, protocol: str, policy: ReplaySafe) -> bool:
+    """R2 for one request. ``auto``: inference that keeps no state is safe to send twice. ``protocol``: of the
+    fleet; where it is generic, nothing is known of a path that looks like an inference call."""
     if head.method in _IDEMPOTENT or policy == "always":
         return True
-    if head.method != b"POST" or policy == "never":
+    if head.method != b"POST" or policy == "never" or protocol == "generic":
         return False
     path = head.target.partition(b"?")[0]
-    return path.endswith(_STATELESS) or (path.startswith(b"/v2/models/") and path.endswith(b"/infer"))
+    return path.endswith(_STATELESS) or _INFER.match(path) is not None
 
 
 def another_because(request: RequestHead, answer: ResponseHead, protocol: str, policy: Retries) -> str:
@@ -49,7 +54,7 @@ def another_because(request: RequestHead, answer: ResponseHead, protocol: str, p
         reason = LACKS_MODEL
     else:
         return ""
-    return reason if replay_is_safe(request, policy.replay_safe) else ""
+    return reason if replay_is_safe(request, protocol, policy.replay_safe) else ""
 
 
 def _may_lack_model(request: RequestHead) -> bool:
@@ -57,8 +62,8 @@ def _may_lack_model(request: RequestHead) -> bool:
     may be one that no replica has."""
     if request.method != b"POST":
         return False
-    path = request.target.partition(b"?")[0]
-    return path.startswith(b"/v2/models/") and path.endswith(b"/infer") and path.count(b"/") == 4
+    infer = _INFER.match(request.target.partition(b"?")[0])
+    return infer is not None and infer[1] is None
 
 
 def outcome_of(head: ResponseHead) -> Outcome:

@@ -24,10 +24,9 @@ def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
     """Whether to wait for the body of a request whose fleet its head names: an inference call, which tells
     its cost in the body and can be sent again while the body is at hand."""
     return (
-        protocol != "generic"
-        and head.method == b"POST"
+        head.method == b"POST"
         and 0 < head.content_length <= WORTH_COLLECTING_BYTES
-        and replay_is_safe(head, "auto")
+        and replay_is_safe(head, protocol, "auto")
     )
 
 

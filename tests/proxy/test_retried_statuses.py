@@ -46,7 +46,7 @@ async def busy_for_ever(connection: ReplicaConnection, seen: Seen) -> None:
 
 async def fleet_of(rig: Rig, count: int, settings: Policy) -> list[Replica]:
     replicas = [await rig.replica() for _ in range(count)]
-    rig.fleet(*replicas, policy=settings)
+    rig.fleet(*replicas, policy=settings, protocol="openai")
     return replicas
 
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from routing.contract.policy import Policy, ReplaySafe, Retries, Timeouts
+from routing.contract.table import Protocol
 from tests.proxy.rig import (
     OK,
     OK_ANSWER,
@@ -35,10 +36,17 @@ def policy(replay_safe: ReplaySafe = "auto", budget_percent: float = 20.0, conne
     )
 
 
-async def fleet_of(rig: Rig, count: int, settings: Policy | None = None) -> list[Replica]:
+async def fleet_of(
+    rig: Rig, count: int, settings: Policy | None = None, protocol: Protocol = "generic"
+) -> list[Replica]:
     replicas = [await rig.replica() for _ in range(count)]
-    rig.fleet(*replicas, policy=settings or policy())
+    rig.fleet(*replicas, policy=settings or policy(), protocol=protocol)
     return replicas
+
+
+def spoken_in(request: bytes) -> Protocol:
+    target = request.split()[1]
+    return "openai" if target.startswith(b"/v1/") else "open-inference" if b"/v2/" in target else "generic"
 
 
 @pytest.mark.parametrize("request_bytes", [GET, post()], ids=["GET", "POST"])
@@ -144,7 +152,7 @@ async def test_lost_before_the_first_byte(
     rig: Rig, request_bytes: bytes, replay_safe: ReplaySafe, repeated: bool, then: str
 ) -> None:
     """R2: once, what is idempotent or marked as safe to send twice."""
-    replicas = await fleet_of(rig, 3, policy(replay_safe))
+    replicas = await fleet_of(rig, 3, policy(replay_safe), spoken_in(request_bytes))
     for replica in replicas:
         replica.script = answer_bytes(b"", then)
     client = await rig.client()
@@ -153,6 +161,16 @@ async def test_lost_before_the_first_byte(
     assert sum(len(replica.requests) for replica in replicas) == (2 if repeated else 1)
     for replica in replicas:
         replica.script = answer_bytes(OK_ANSWER)
+
+
+@pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/fleets/f/v2/models/f/infer"])
+async def test_a_path_says_nothing_where_the_fleet_is_generic(rig: Rig, path: bytes) -> None:
+    replicas = await fleet_of(rig, 2)
+    for replica in replicas:
+        replica.script = answer_bytes(b"", "fin")
+    client = await rig.client()
+    assert (await client.ask(post(path).replace(b"\r\n", b"\r\nX-Switchyard-Fleet: f\r\n", 1))).status == 502
+    assert sum(len(replica.requests) for replica in replicas) == 1
 
 
 async def test_lost_once_is_answered_by_another(rig: Rig) -> None:
@@ -345,11 +363,13 @@ async def test_a_body_that_streams_is_not_repeated(rig: Rig) -> None:
     assert sum(len(replica.connections) for replica in replicas) == 1
 
 
-@pytest.mark.parametrize("path", [b"/v2/models/f/infer", b"/fleets/f/v1/chat/completions"])
+@pytest.mark.parametrize(
+    "path", [b"/v2/models/f/infer", b"/fleets/f/v1/chat/completions", b"/fleets/f/v2/models/f/infer"]
+)
 async def test_an_inference_body_in_two_segments_is_kept_and_repeated(rig: Rig, path: bytes) -> None:
     """The head names the fleet; the body is waited for all the same, for its cost and for R2."""
     replicas = [await rig.replica() for _ in range(2)]
-    rig.fleet(*replicas, policy=policy(), protocol="open-inference" if path.startswith(b"/v2") else "openai")
+    rig.fleet(*replicas, policy=policy(), protocol="open-inference" if b"/v2/" in path else "openai")
     replicas[0].script = answer_bytes(b"", "fin")
     client = await rig.client()
     for _ in range(2):
