@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import ssl
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +104,9 @@ def _as_file(text: bytes) -> Iterator[str]:
 
 def _text(path: Path, flag: str) -> bytes:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            # Opening a pipe waits until somebody writes.
+            raise CertificateError(f"{flag} {path}: it is no file")
         with path.open("rb") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:

@@ -75,9 +75,9 @@ class Shortage:
         elif places.refusing(now):
             short = "connections"
         if short == self.of:
+            if not short:
+                self._refused_before = places.refused
             return
-        if not self.of:
-            self._refused_before = places.refused
         self.of = short
         if short == "descriptors":
             words = "%d of %d file descriptors are in use: raise the limit (ulimit -n, LimitNOFILE), or give "

@@ -135,7 +135,8 @@ def test_idle_connections_beyond_all_places(
             one.close()
     assert running.get("/one")[0] == 200
     if workers == 1:
-        until(lambda: "places for connections again" in running.log, "the end is told")
+        words = f"places for connections again; {len(fates)} connections were refused"
+        until(lambda: words in running.log, "the end is told, with all that were refused")
         until(lambda: not metric(running, "switchyard_worker_short"), "the end is reported")
     assert running.workers() == pids
 

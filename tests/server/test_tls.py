@@ -185,6 +185,7 @@ BROKEN: dict[str, tuple[Callable[[Pair], object], str]] = {
     "no certificate file": (lambda pair: pair.certificate.unlink(), r"--tls-certificate \S+: No such file"),
     "no key file": (lambda pair: pair.key.unlink(), r"--tls-key \S+: No such file or directory$"),
     "no certificate": (lambda pair: pair.certificate.write_text("hello"), "holds no certificate in PEM form"),
+    "a pipe": (lambda pair: _pipe(pair.key), r"--tls-key \S+: it is no file$"),
     "half a certificate": (lambda pair: _damage(pair.certificate), r"OpenSSL cannot use them"),
     "half a key": (lambda pair: _damage(pair.key), r"OpenSSL cannot use them"),
     "no key": (
@@ -194,6 +195,11 @@ BROKEN: dict[str, tuple[Callable[[Pair], object], str]] = {
     "a key with a passphrase": (lambda pair: _lock(pair.key), "has a passphrase; give one without"),
     "a key of another kind": (lambda pair: _other_kind(pair.key), "is not that of the certificate"),
 }
+
+
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
 
 
 def _damage(file: Path) -> None:
