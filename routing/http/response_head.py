@@ -6,6 +6,7 @@ client sees as a 502.
 
 import re
 
+from routing.http.dates import date_field
 from routing.http.errors import BadResponse
 from routing.http.syntax import LENGTH, TEXT, TOKEN, members
 
@@ -40,6 +41,7 @@ class ResponseHead:
         "plain",
         "retry_after",
         "status",
+        "undated",
         "unusual",
     )
 
@@ -57,6 +59,8 @@ class ResponseHead:
         """A final response whose body (unless it answers HEAD) has the length given."""
         self.unusual = True
         """Chunked, or an error."""
+        self.undated = False
+        """The replica gave no Date (RFC 9110 §6.6.1): ``block`` holds the moment at which it was received."""
 
     def __repr__(self) -> str:
         return f"<ResponseHead {self.status}>"
@@ -95,6 +99,7 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
         head.block = data[start : end - 4]
         head.plain = True
         head.unusual = status >= 400
+        _date(head, lowered)
         return head, end
     head.block = b"HTTP/1.1 %b%b%b" % (code, reason or b" ", _cut(head, fields, lowered) if found else fields)
     if status in _BODILESS:
@@ -104,12 +109,20 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     else:
         head.plain = head.content_length >= 0
     head.unusual = head.chunked or status >= 400
+    if status >= 200:
+        _date(head, lowered)
     return head, end
 
 
 def switches_to_web_socket(text: bytes) -> bool:
     """Whether the head of a 101 response names the one protocol that may be asked for here."""
     return _WEB_SOCKET.search(text) is not None
+
+
+def _date(head: ResponseHead, lowered: bytes) -> None:
+    if lowered.find(b"\r\ndate:") < 0:
+        head.undated = True
+        head.block += date_field()
 
 
 def _content_length(value: bytes) -> int:

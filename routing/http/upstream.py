@@ -227,7 +227,7 @@ class UpstreamConnection(asyncio.Protocol):
             start = position
             consumer.informational(head)
         self._partial = b""
-        if head.plain and head.keep_alive and position - start < _LONGEST_KNOWN:
+        if head.plain and head.keep_alive and not head.undated and position - start < _LONGEST_KNOWN:
             self._known = data[start:position]
             self._known_head = head
             self._known_stop = position - start + head.content_length

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from routing.http.errors import BadResponse
 from routing.http.response_head import ResponseHead, parse_response_head
+from tests.proxy.rig import undated
 
 
 def parse(head: bytes) -> ResponseHead:
@@ -20,9 +21,18 @@ def test_usual_head_is_forwarded_as_it_came() -> None:
     assert (read.status, read.content_length, read.keep_alive, read.plain) == (200, 2, True, True)
 
 
+@pytest.mark.parametrize(
+    ("head", "dated"), [(b"200 OK", True), (b"404 ", True), (b"500 ", True), (b"103 ", False)]
+)
+def test_an_answer_without_date_gets_the_present_one(head: bytes, dated: bool) -> None:
+    read = parse(b"HTTP/1.1 " + head + b"\r\nContent-Length: 0\r\nX-Date: 1\r\n\r\n")
+    assert read.undated == dated == (b"\r\nDate: " in read.block) == (undated(read.block) != read.block)
+    assert not parse(b"HTTP/1.1 " + head + b"\r\ndate: Thu\r\nContent-Length: 0\r\n\r\n").undated
+
+
 def test_no_fields() -> None:
     read = parse(b"HTTP/1.1 200 \r\n\r\n")
-    assert (read.block, read.content_length, read.plain) == (b"HTTP/1.1 200 ", -1, False)
+    assert (undated(read.block), read.content_length, read.plain) == (b"HTTP/1.1 200 ", -1, False)
 
 
 def test_hop_fields_are_cut() -> None:
@@ -30,7 +40,7 @@ def test_hop_fields_are_cut() -> None:
         b"HTTP/1.0 200 Fine\r\nConnection: close, X-Sec\r\nX-Sec: 1\r\nKeep-Alive: 5\r\nA: 1\r\n"
         b"X-Request-Id: z\r\nContent-Length: 3\r\nUpgrade: h2c\r\nRetry-After: 4\r\n\r\n"
     )
-    assert read.block == b"HTTP/1.1 200 Fine\r\nA: 1\r\nContent-Length: 3\r\nRetry-After: 4"
+    assert undated(read.block) == b"HTTP/1.1 200 Fine\r\nA: 1\r\nContent-Length: 3\r\nRetry-After: 4"
     assert (read.keep_alive, read.retry_after, read.content_length) == (False, True, 3)
 
 
@@ -52,7 +62,7 @@ def test_persistence(version: bytes, connection: bytes, kept: bool) -> None:
 def test_statuses_without_a_body() -> None:
     for status in (b"204", b"103"):
         read = parse(b"HTTP/1.1 " + status + b" X\r\nContent-Length: 5\r\nA: 1\r\n\r\n")
-        assert (read.block, read.plain) == (b"HTTP/1.1 " + status + b" X\r\nA: 1", False)
+        assert (undated(read.block), read.plain) == (b"HTTP/1.1 " + status + b" X\r\nA: 1", False)
     read = parse(b"HTTP/1.1 304 X\r\nContent-Length: 5\r\n\r\n")
     assert (b"Content-Length: 5" in read.block, read.plain) == (True, False)
 

@@ -9,7 +9,7 @@ from routing.http.answers import answer
 from routing.http.request_ids import request_ids
 from routing.http.sweep import Sweeper
 from routing.http.trace_context import TRACEPARENT, trace_id, trace_parents
-from tests.proxy.rig import until
+from tests.proxy.rig import undated, until
 
 
 def test_request_ids_are_distinct_and_of_one_shape() -> None:
@@ -32,7 +32,7 @@ def test_begun_traces_are_distinct_and_valid(percent: float, share: float) -> No
 
 
 def test_answer() -> None:
-    assert answer(404, "text/plain", b"no", fields=b"\r\nA: 1", close=True) == (
+    assert undated(answer(404, "text/plain", b"no", fields=b"\r\nA: 1", close=True)) == (
         b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nA: 1\r\n"
         b"Connection: close\r\n\r\nno"
     )

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import ssl
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import h11
@@ -25,6 +27,7 @@ from tests.proxy.segments import NotedClient, write_bytewise
 OK = b"HTTP/1.1 200 OK\r\n"
 OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
 LIMIT_S = 10.0
+_DATE = re.compile(rb"\r\nDate: ([^\r]{29})(?=\r\n|\Z)")
 _PATIENT = Policy(strategy="round_robin", slow_start_s=0, timeouts=Timeouts(connect_s=LIMIT_S))
 """A busy machine may take longer to connect than a fleet allows by default."""
 
@@ -219,6 +222,15 @@ def unreachable() -> Iterator[Replica]:
         replica = Replica("unreachable")
         replica.port = port
         yield replica
+
+
+def undated(data: bytes) -> bytes:
+    """Less the first Date, which the proxy adds where a replica gives none; it must be of this minute."""
+    dated = _DATE.search(data)
+    if dated is None:
+        return data
+    assert abs(parsedate_to_datetime(dated[1].decode()).timestamp() - time.time()) < 60
+    return data[: dated.start()] + data[dated.end() :]
 
 
 @dataclass

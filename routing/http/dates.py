@@ -1,0 +1,20 @@
+"""The field Date (RFC 9110 §6.6.1): of what this proxy answers, and of answers that come without one.
+
+Of its own errors from 500 on it says none, as the RFC allows.
+"""
+
+from email.utils import formatdate
+from time import time
+
+_second = 0
+_field = b""
+
+
+def date_field() -> bytes:
+    """For this moment, preceded by CRLF. Written anew once a second."""
+    global _second, _field
+    now = int(time())
+    if now != _second:
+        _second = now
+        _field = b"\r\nDate: " + formatdate(now, usegmt=True).encode()
+    return _field
