@@ -191,8 +191,8 @@ class Replica:
         self.heard_at = 0.0
         """Last byte from the replica, or the moment from which on its silence is judged."""
         self.unjudged = 0
-        """Of those in flight in this worker: tunnels, which may be silent, and requests whose clients wait so
-        short a time that silence on them says nothing."""
+        """Of those in flight in this worker: tunnels, which may be silent, requests whose clients wait so
+        short a time that silence on them says nothing, and those that their clients are still sending."""
         self.ejection = EjectionState()
         self.recent = RecentAnswers()
 

@@ -34,6 +34,7 @@ from routing.proxy.replay import (
     retried_because,
 )
 from routing.proxy.upload import HELD_BYTES, Upload
+from routing.unsent_attempt import wait_for_client, wait_for_replica
 
 
 class Exchange(Answering):
@@ -91,7 +92,9 @@ class Exchange(Answering):
         assert upload is not None
         if upstream is not None:
             upload.complete = complete
-            self.moved_at = monotonic()
+            self.moved_at = now = monotonic()
+            if complete and self.attempt is not None:
+                wait_for_replica(self.attempt, now)
             upstream.send_more(upload.framed(piece), complete)
             return
         upload.add(piece, complete)
@@ -218,6 +221,9 @@ class Exchange(Answering):
             upstream.send(self, request_bytes(self, link, self.body_bytes), is_head, False)
             return
         self.repeatable = False
+        if not upload.complete:
+            assert self.attempt is not None
+            wait_for_client(self.attempt)
         first = upload.framed(upload.take())
         upstream.send(self, request_bytes(self, link, first), is_head, not upload.complete)
         self.client.resume_body()
@@ -262,10 +268,15 @@ class Exchange(Answering):
         return True
 
     def replica_paused(self, paused: bool) -> None:
-        self.moved_at = monotonic()
+        self.moved_at = now = monotonic()
+        attempt, upload = self.attempt, self.upload
         if paused:
+            if attempt is not None:
+                wait_for_replica(attempt, now)
             self.client.pause_body()
         else:
+            if attempt is not None and upload is not None and not upload.complete:
+                wait_for_client(attempt)
             self.client.resume_body()
 
     # --- ends -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from routing.contract.policy import Policy, Timeouts
+from routing.replica import Replica as ReplicaInPool
 from tests.proxy.rig import (
     OK,
     OK_ANSWER,
@@ -151,6 +152,56 @@ async def test_a_silent_replica_is_ejected_and_its_requests_go_on(rig: Rig) -> N
     # It has answered after all.
     refresh(rig)
     assert not stalled.ejection.until
+
+
+UPLOAD = b"PUT / HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n"
+
+
+async def uploads(rig: Rig, client: Client, beginning: bytes) -> ReplicaInPool:
+    """The replica that is asked."""
+    replicas = rig.table.fleets["f"].replicas
+    client.send(beginning)
+    await until(lambda: any(replica.in_flight for replica in replicas))
+    return next(replica for replica in replicas if replica.in_flight)
+
+
+async def test_a_replica_that_waits_for_an_upload_is_not_silent(rig: Rig) -> None:
+    """It is judged once it has the whole request."""
+    slow = [Slow(await rig.replica(), b"") for _ in range(2)]
+    limited(rig, *(one.replica for one in slow), stall_s=SOON_S)
+    client = await rig.client()
+    asked = await uploads(rig, client, UPLOAD % 9 + b"1")
+    for piece in (b"23", b"4567", b"89"):
+        await asyncio.sleep(SOON_S + 0.05)
+        refresh(rig)
+        assert (asked.in_flight, asked.ejection.until) == (1, 0)
+        client.send(piece)
+    await until(lambda: not asked.unjudged)
+    refresh(rig)
+    assert not asked.ejection.until
+    await asyncio.sleep(SOON_S + 0.05)
+    refresh(rig)
+    assert asked.ejection.until
+    for one in slow:
+        one.gate.set()
+    assert (await client.answer()).status == 200
+    assert (asked.in_flight, asked.unjudged) == (0, 0)
+
+
+async def test_a_replica_that_takes_no_more_of_an_upload_is_silent(rig: Rig) -> None:
+    stuck = [await rig.replica() for _ in range(2)]
+    for one in stuck:
+        one.on_data = lambda connection, data: connection.transport.pause_reading()
+    limited(rig, *stuck, stall_s=SOON_S)
+    client = await rig.client()
+    asked = await uploads(rig, client, UPLOAD % (64 << 20) + bytes(32 << 20))
+    await until(lambda: not asked.unjudged)
+    await asyncio.sleep(SOON_S + 0.05)
+    refresh(rig)
+    assert asked.ejection.until
+    client.abort()
+    await until(lambda: not asked.in_flight)
+    assert asked.unjudged == 0
 
 
 def refresh(rig: Rig) -> None:
