@@ -107,7 +107,7 @@ def _no_answer(url: str, place: str, reply: Reply, verdict: Verdict) -> str:
             "An IP address works without a name server"
         )
     if isinstance(reply.error, TimeoutError):
-        return _too_late(place, reply)
+        return _too_late(url, place, reply)
     if _errno(cause) == errno.ECONNREFUSED or verdict.words == "connection refused":
         return f"connection refused: nothing listens at {place} - {_where_it_listens(host)}"
     if _errno(cause) in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN):
@@ -128,11 +128,16 @@ def _no_answer(url: str, place: str, reply: Reply, verdict: Verdict) -> str:
     return verdict.words
 
 
-def _too_late(place: str, reply: Reply) -> str:
+def _too_late(url: str, place: str, reply: Reply) -> str:
     if reply.connected:
         return (
             f"connected to {place}, but no answer in {reply.limit_s:.1f} s: "
             "the server is busy, still starting, or hangs"
+        )
+    if parse_base_url(url).scheme == "https":
+        return (
+            f"no TLS connection to {place} in {reply.limit_s:.1f} s: nobody answers at that address, or what "
+            "answers speaks no TLS - is the host up, is the URL http://?"
         )
     return (
         f"no connection to {place} in {reply.limit_s:.1f} s: nobody answers at that address - "

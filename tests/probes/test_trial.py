@@ -134,6 +134,15 @@ def test_silence_is_told_from_a_host_that_is_not_there(server: HttpServer) -> No
     assert found.words.startswith(f"no connection to 127.0.0.1:{port} in 0.3 s: nobody answers at that")
 
 
+def test_a_server_that_waits_for_more_than_a_tls_handshake() -> None:
+    """As llama.cpp's does: no line of HTTP has come."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        found = attempt(f"https://127.0.0.1:{port}", preset="http", path="/x", timeout_s=0.3)
+    assert found.words.startswith(f"no TLS connection to 127.0.0.1:{port} in 0.3 s")
+    assert found.words.endswith("is the URL http://?")
+
+
 def test_a_trial_ends_in_time(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each of its questions is left without an answer."""
 
