@@ -82,6 +82,10 @@ class Attempt:
             view[at] = in_flight
             view[at + 1] = replica.work
 
+    def request_sent(self, now: float) -> None:
+        """Only now has the replica the whole request: what it takes for the answer counts from here."""
+        self.started = self._learned_at = now
+
     def first_byte(self, now: float) -> None:
         """The first response byte came."""
         replica = self.replica

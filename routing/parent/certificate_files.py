@@ -88,6 +88,9 @@ class CertificateFiles:
         """Whether the files hold a good pair, which is in force now."""
         try:
             found = certificate.read(self._certificate_file, self._key_file)
+            now = time.time()
+            if found.expires_at <= now < self.in_force.expires_at:
+                raise CertificateError(f"{self._certificate_file} holds a certificate that has expired")
         except CertificateError as error:
             if not self._patience:
                 self.refused = str(error)

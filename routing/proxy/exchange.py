@@ -95,6 +95,8 @@ class Exchange(Answering):
             self.moved_at = now = monotonic()
             if complete and self.attempt is not None:
                 wait_for_replica(self.attempt, now)
+                if self.answer is None:
+                    self.attempt.request_sent(now)
             upstream.send_more(upload.framed(piece), complete)
             return
         upload.add(piece, complete)

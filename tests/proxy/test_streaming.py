@@ -6,6 +6,7 @@ import time
 import pytest
 
 from routing.contract.policy import Policy, Timeouts
+from routing.contract.sketch import bucket_of
 from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
 
 MIB = 1 << 20
@@ -61,6 +62,21 @@ async def test_request_body_streams_to_a_named_fleet(rig: Rig, replica: Replica,
     client.send(b"world")
     assert (await client.answer()).status == 200
     assert replica.requests[0].body == b"helloworld"
+
+
+async def test_the_time_a_client_takes_to_send_is_not_the_replicas(
+    rig: Rig, replica: Replica, client: Client
+) -> None:
+    """What is learned of the replica counts from when it had the whole request; the fleet's latency does not."""
+    client.send(b"POST /fleets/f/upload HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello")
+    await until(lambda: replica.connections and replica.connections[0].received.endswith(b"hello"))
+    await asyncio.sleep(0.3)
+    client.send(b"world")
+    assert (await client.answer()).status == 200
+    pool = rig.table.fleets["f"]
+    (learned,) = pool.replicas[0].latency
+    (told,) = pool.counters.latency
+    assert learned < bucket_of(0.25) < bucket_of(0.3) <= told
 
 
 async def test_expect_continue(rig: Rig, replica: Replica, client: Client) -> None:

@@ -20,7 +20,7 @@ from routing import certificate
 from routing.certificate import CertificateError
 from routing.parent.certificate_files import EXPIRES_SOON_S, CertificateFiles
 from routing.parent.options import BadOptions, parse
-from tests.certificates import Pair, make_certificate
+from tests.certificates import Authority, Pair, make_certificate
 from tests.server.rig import LIMIT_S, Proxy, Replica, fleet_file, until
 from tests.server.test_start import refused
 
@@ -255,3 +255,20 @@ def test_the_alarm_and_its_warning(tmp_path: Path, caplog: pytest.LogCaptureFixt
         "the certificate expires in 5.0 days: renew it",
         "the certificate has expired: renew it",
     ]
+
+
+def test_one_that_has_expired_does_not_take_the_place_of_one_that_has_not(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    good, expired = (authority.issue("DNS:localhost", days=days).read_bytes() for days in (1, -1))
+    file = tmp_path / "live.pem"
+    file.write_bytes(good)
+    files = CertificateFiles(file, file)
+    before = files.in_force
+    file.write_bytes(expired)
+    files.reload()
+    assert files.in_force == before
+    assert files.alarm(time.time()) == "reload_failed"
+    assert files.refused == f"{file} holds a certificate that has expired"
+    file.write_bytes(good)
+    files.reload()
+    assert (files.in_force, files.refused) == (before, "")
