@@ -67,7 +67,7 @@ async def test_request_body_streams_to_a_named_fleet(rig: Rig, replica: Replica,
 async def test_the_time_a_client_takes_to_send_is_not_the_replicas(
     rig: Rig, replica: Replica, client: Client
 ) -> None:
-    """What is learned of the replica counts from when it had the whole request; the fleet's latency does not."""
+    """What is learned of the replica counts from when it had the request; the fleet's latency does not."""
     client.send(b"POST /fleets/f/upload HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello")
     await until(lambda: replica.connections and replica.connections[0].received.endswith(b"hello"))
     await asyncio.sleep(0.3)
