@@ -19,6 +19,7 @@ from controlplane.observability.metrics import PUBLISHES
 from controlplane.snapshots import TableVersions
 from routing.contract import redis_keys
 from routing.contract.table import FleetSnapshot, Manifest, Version, encode
+from routing.contract.unreadable import UNREADABLE
 
 __all__ = [
     "Acknowledged",
@@ -195,7 +196,7 @@ def _foreign(wanted: TableVersions) -> Version | None:
 def _same_content(message: Manifest | FleetSnapshot, body: bytes | None) -> bool:
     try:
         stored: Any = msgspec.json.decode(body or b"", type=type(message))
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return False
     if isinstance(message, Manifest):
         # The versions of fleets in it are those of the moment when it was made.

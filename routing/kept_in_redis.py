@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from routing.contract import redis_keys
+from routing.contract.unreadable import UNREADABLE
 from routing.kept_ids import KEPT_S, Place
 from routing.subscriber import LOST
 
@@ -44,7 +45,7 @@ class KeptInRedis:
             async with asyncio.timeout(FIND_LIMIT_S):
                 stored = await self._client.get(redis_keys.kept_key(name))
             return None if stored is None else _decode(stored)
-        except (*LOST, TimeoutError, msgspec.MsgspecError):
+        except (*LOST, TimeoutError, *UNREADABLE):
             return None
 
     async def _write(self) -> None:

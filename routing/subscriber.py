@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
@@ -22,6 +21,7 @@ from redis.exceptions import RedisError
 from routing.contract import redis_keys
 from routing.contract.table import FleetSnapshot, Manifest, Version, decode_manifest, decode_snapshot
 from routing.contract.telemetry import Acknowledgement, encode_acknowledgement
+from routing.contract.unreadable import UNREADABLE
 from routing.table_feed import TableFeed
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class Subscriber:
             return None
         try:
             return decode_manifest(body)
-        except msgspec.MsgspecError as problem:
+        except UNREADABLE as problem:
             self._feed.refuse_manifest(str(problem))
             return None
 
@@ -198,7 +198,7 @@ class Subscriber:
             return None
         try:
             snapshot = decode_snapshot(body)
-        except msgspec.MsgspecError as problem:
+        except UNREADABLE as problem:
             self._feed.refuse_fleet(name, str(problem))
             return None
         if snapshot.name != name:

@@ -13,6 +13,7 @@ from controlplane import redis
 from controlplane.models import Replica
 from controlplane.probes import last
 from controlplane.telemetry.frames import OVERVIEW_KEY, FleetFrame, FleetSummary, ReplicaLive, fleet_key
+from routing.contract.unreadable import UNREADABLE
 
 FRESH_S = 5.0
 """An older frame says nothing about now."""
@@ -96,7 +97,7 @@ def _fresh_frame(fleet_name: str) -> FleetFrame | None:
     try:
         data = redis.client().get(fleet_key(fleet_name))
         frame = msgspec.json.decode(data, type=FleetFrame) if data else None
-    except (RedisError, msgspec.MsgspecError):
+    except (RedisError, *UNREADABLE):
         return None
     return frame if frame is not None and _age(frame.at) <= FRESH_S else None
 

@@ -18,6 +18,7 @@ from controlplane.redis import client as redis_client
 from controlplane.redis import hasty_client
 from controlplane.signs_of_life import SignsOfLife
 from routing.contract.redis_keys import REPORT
+from routing.contract.unreadable import UNREADABLE
 from routing.contract.version import VERSION
 
 NAMES = "sy:processes"
@@ -63,7 +64,7 @@ def read(client: "redis.Redis") -> list[Seen]:
         if said.age_s <= FORGET_S and said.body:
             try:
                 sign = msgspec.json.decode(said.body, type=Sign)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 continue  # of another version of the software
             found.append(Seen(sign=sign, age_s=said.age_s))
     return sorted(found, key=lambda seen: seen.sign.name)

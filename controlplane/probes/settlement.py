@@ -13,6 +13,7 @@ from controlplane.probes.targets import Target
 from controlplane.services import health as health_service
 from controlplane.telemetry import answering
 from routing.contract.health import Counters, Step, step
+from routing.contract.unreadable import UNREADABLE
 
 
 def read_counters(client: "redis.Redis", uids: Sequence[str]) -> dict[str, Counters]:
@@ -69,5 +70,5 @@ def _decode(text: bytes | str | None) -> Counters:
         return Counters()
     try:
         return Counters(*msgspec.json.decode(text, type=tuple[int, int]))
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return Counters()

@@ -14,6 +14,7 @@ from routing.contract.defaults import with_defaults
 from routing.contract.presets import Checks, checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import Health, Protocol, Tls
+from routing.contract.unreadable import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def _unusable_settings_logged(fleet: Fleet) -> Iterator[None]:
     """One fleet's row that no service verb wrote must not keep all others from being probed."""
     try:
         yield
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, *UNREADABLE) as error:
         logger.error("fleet %s cannot be probed: %s", fleet.name, error)
 
 

@@ -5,6 +5,7 @@ import redis
 import redis.asyncio
 
 from controlplane.telemetry.frames import WINDOW_S, Point, coarse_history_key, history_key
+from routing.contract.unreadable import UNREADABLE
 
 ALL = "*"
 """History of all fleets together."""
@@ -67,6 +68,6 @@ def _decode(stored: list[bytes] | list[bytes | str]) -> list[Point]:
     for text in stored:
         try:
             points.append(msgspec.json.decode(text, type=Point))
-        except msgspec.MsgspecError:  # another version wrote it
+        except UNREADABLE:  # another version wrote it
             continue
     return points

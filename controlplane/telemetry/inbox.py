@@ -3,13 +3,13 @@
 import logging
 from dataclasses import dataclass
 
-import msgspec
 import redis
 
 from controlplane.signs_of_life import SignsOfLife
 from controlplane.telemetry.merge import Heard
 from routing.contract.redis_keys import MANIFEST_ACKS, REPORTS, WORKERS, fleet_acks_key
 from routing.contract.telemetry import decode_report
+from routing.contract.unreadable import UNREADABLE
 
 FORGET_S = 60.0
 """A worker silent for this long is forgotten: its name, report and acknowledgements are deleted."""
@@ -36,7 +36,7 @@ def read(client: "redis.Redis") -> Inbox:
         elif said.body:
             try:
                 heard.append(Heard(decode_report(said.body), said.age_s))
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 logger.warning("the report of worker %s cannot be read: %s", said.name, error)
     return Inbox(int(signs.now * 1000), heard, silent)
 

@@ -17,6 +17,7 @@ from controlplane.telemetry.frames import (
     fleet_key,
     history_key,
 )
+from routing.contract.unreadable import UNREADABLE
 
 KEPT_S = 3600
 """Without a conductor its last frames stay this long: shown as old, with their age."""
@@ -62,7 +63,7 @@ def last_sequence(client: "redis.Redis") -> int:
     body = client.get(OVERVIEW_KEY)
     try:
         return msgspec.json.decode(body or b"", type=_Numbered).sequence
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return int(time.time())
 
 

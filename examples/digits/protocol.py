@@ -32,7 +32,7 @@ def rows(body: bytes, features: int) -> tuple[NDArray[np.float64], str | None]:
     """The rows ``(n, features)`` of a request and its id. Raises :class:`InferenceError`."""
     try:
         request = msgspec.json.decode(body, type=Request)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InferenceError(f"not an inference request: {error}") from None
     if len(request.inputs) != 1:
         raise InferenceError(f"exactly one input is expected, there are {len(request.inputs)}")

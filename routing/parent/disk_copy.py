@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from routing.contract.table import FleetSnapshot, Manifest, decode_manifest, decode_snapshot, encode
+from routing.contract.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class DiskCopy:
             return decode((self._directory / file).read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as problem:
+        except (OSError, *UNREADABLE) as problem:
             log.warning("the copy %s cannot be used: %s", self._directory / file, problem)
             return None
 

@@ -16,6 +16,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
+from routing.contract.unreadable import UNREADABLE
 from routing.contract.version import VERSION
 from routing.protocols.ask import Ask
 from routing.protocols.openai import BYTES_PER_TOKEN, MOST_TOKENS
@@ -92,7 +93,7 @@ def read(target: bytes, fields: bytes, body: bytes, size: int) -> Ask:
     if len(body) == size:
         try:
             elements = _elements(body)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             elements = _elements_before_binary(fields, body)
     else:
         elements = _elements_before_binary(fields, body)
@@ -122,7 +123,7 @@ def _elements_before_binary(fields: bytes, body: bytes) -> int:
         return 0
     try:
         return _elements(memoryview(body)[: int(said[1])])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return 0
 
 
@@ -130,7 +131,7 @@ def _tokens(body: bytes, size: int) -> float:
     """Of the prompt and what may be generated; 0 where the request sets no limit."""
     try:
         prompt = _decode_prompt(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return 0.0
     limit = (prompt.parameters and prompt.parameters.max_tokens) or prompt.max_tokens or 0
     return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else 0.0

@@ -8,6 +8,7 @@ import re
 
 import msgspec
 
+from routing.contract.unreadable import UNREADABLE
 from routing.protocols.ask import Ask, BadAsk
 
 BYTES_PER_TOKEN = 4.0
@@ -53,7 +54,7 @@ def read(target: bytes, body: bytes) -> Ask:
     """Raises :class:`BadAsk` when the body is not a JSON object or ``model`` is not a string."""
     try:
         said = _decode(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return (_model_alone(body), False, 0.0)
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
     work = len(body) / BYTES_PER_TOKEN
@@ -70,13 +71,16 @@ def _model_alone(body: bytes) -> str:
         return _decode_model(body).model
     except msgspec.ValidationError:
         raise BadAsk("the body must be a JSON object whose member model is a string") from None
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BadAsk(f"the body is not valid JSON: {error}") from None
 
 
 def with_model(body: bytes, model: str) -> bytes:
-    """The same body under another ``model``; every other value stays byte for byte."""
-    members = _decode_members(body)
+    """The same body under another ``model``; every other value stays as it came. Raises :class:`BadAsk`."""
+    try:
+        members = _decode_members(body)
+    except UNREADABLE as error:
+        raise BadAsk(f"the body is not valid JSON: {error}") from None
     members["model"] = msgspec.Raw(msgspec.json.encode(model))
     return msgspec.json.encode(members)
 

@@ -35,7 +35,7 @@ def read(target: bytes, fields: bytes, body: bytes) -> Ask:
 
 
 def with_model(fields: bytes, body: bytes, model: str) -> bytes:
-    """The same body, one that was read, under another model's name."""
+    """The same body, one that was read, under another model's name. Raises :class:`BadAsk`."""
     boundary = multipart.boundary_of(fields)
     return openai.with_model(body, model) if boundary is None else multipart.with_model(body, boundary, model)
 

@@ -12,6 +12,8 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from routing.contract.unreadable import UNREADABLE
+
 _PATH = re.compile(rb"/v1/(?:(responses)|conversations)(?:/([^/?]++)(/[^?]*+)?)?+/?(?:\?|\Z)")
 
 
@@ -67,7 +69,7 @@ def read(body: bytes) -> Asked:
     """Never raises: what cannot be read names nothing, and the server is to say so."""
     try:
         said = _decode_request(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return Asked("", True)
     return Asked(said.previous_response_id or _id(said.conversation), said.store is not False)
 
@@ -77,7 +79,7 @@ def made_in(answer: bytes, events: bool) -> tuple[str, ...] | None:
     ``events``: it is a stream of server-sent events, the first of which carries the response."""
     try:
         made = _first_made(answer) if events else _decode_made(answer)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
     if made is None:
         return None

@@ -39,20 +39,20 @@ class Unroutable(Exception):
         self.retry_after_s = retry_after_s
 
 
-def find_planned(table: Table, plan: Plan) -> Pool:
-    """The fleet for a plan that does not need the body. Raises :class:`Unroutable`."""
+def find_planned(table: Table, plan: Plan, default: Pool | None) -> Pool:
+    """The fleet for a plan that needs no body. ``default``: the caller's. Raises :class:`Unroutable`."""
     if plan.by_name:
         pool = table.resolve(plan.name)
         if pool is None:
             raise _unknown(plan.name)
         return pool
-    if table.default is None:
+    if default is None:
         words = "the request names no fleet, and there is no default fleet"
         raise Unroutable(404, "no_fleet_named", words, lists_fleets=True)
-    return table.default
+    return default
 
 
-def read_body(table: Table, head: RequestHead, body: bytes) -> Ask:
+def read_body(head: RequestHead, body: bytes, default: Pool | None) -> Ask:
     """What a complete body says. Raises :class:`Unroutable`."""
     try:
         if body[:1] == b"{":
@@ -60,19 +60,19 @@ def read_body(table: Table, head: RequestHead, body: bytes) -> Ask:
         return openai_body.read(head.target, head.fields, body)
     except BadAsk as error:
         if openai_body.is_encoded(head.fields):
-            return _encoded(table)
+            return _encoded(default)
         raise Unroutable(400, "bad_body", str(error)) from None
 
 
-def find_unnamed(table: Table, model: str) -> Pool:
+def find_unnamed(model: str, default: Pool | None) -> Pool:
     """The default fleet, for a body that names no model. Raises :class:`Unroutable`, also where the body does
     name a ``model``: no fleet bears that name."""
     if model:
         raise _unknown(model)
-    if table.default is None:
+    if default is None:
         words = "the body names no model, and there is no default fleet"
         raise Unroutable(400, "model_missing", words, lists_fleets=True)
-    return table.default
+    return default
 
 
 def too_large_to_search(peek_bytes: int, form: bool) -> Unroutable:
@@ -86,9 +86,9 @@ def too_large_to_search(peek_bytes: int, form: bool) -> Unroutable:
     return Unroutable(413, "body_too_large_to_search", words)
 
 
-def _encoded(table: Table) -> Ask:
+def _encoded(default: Pool | None) -> Ask:
     """An encoded body names no model; the default fleet may take it. Raises :class:`Unroutable`."""
-    if table.default is not None:
+    if default is not None:
         return ("", False, 0.0)
     words = f"an encoded body is not decoded to find its model: {_NAME_IT_OUTSIDE}"
     raise Unroutable(415, "encoded_body", words)

@@ -46,6 +46,12 @@ class GuardedExchange(Exchange):
             raise _not_for(pool.name, self._grant)
         super().take(pool, now)
 
+    def named_by_key(self) -> Pool | None:
+        if len(self._grant) != 1:
+            return None
+        (fleet,) = self._grant
+        return self.proxy.table.fleets.get(fleet)
+
     def may_use(self, fleet: str) -> bool:
         return opens(self._grant, fleet)
 

@@ -73,7 +73,7 @@ def _find_to_make(exchange: ExchangeState, usual: Plan, take: Take) -> None:
 def _find_kept(exchange: ExchangeState, name: str, usual: Plan, take: Take) -> None:
     """For a request whose path names what is kept."""
     table = exchange.proxy.table
-    named = find_planned(table, usual) if usual.kind == NAMED else None
+    named = find_planned(table, usual, exchange.default()) if usual.kind == NAMED else None
 
     def go_on(place: Place | None) -> None:
         if place is not None and (
@@ -98,7 +98,7 @@ def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
     """Of a request that names none and whose id nobody knows: the default fleet if that speaks OpenAI's
     protocol, else the only one that does, else the default fleet. Raises :class:`Unroutable`."""
     table = exchange.proxy.table
-    default = table.default
+    default = exchange.default()
     if default is not None and default.protocol == "openai":
         return default
     fleets = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from routing.http.request_head import RequestHead
 from routing.pool import Pool
 from routing.protocols import multipart, openai_body
+from routing.protocols.ask import BadAsk
 from routing.proxy.cost import ask_of
 from routing.proxy.destination import Unroutable, find_planned, find_unnamed, read_body, too_large_to_search
 from routing.proxy.plan import IN_BODY, NAMED, RESPONSES, Plan
@@ -33,7 +34,7 @@ def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
 def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) -> Pool | None:
     """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
     that, or names the model, and is waited for. Raises :class:`Unroutable`."""
-    pool = find_planned(exchange.proxy.table, plan)
+    pool = find_planned(exchange.proxy.table, plan, exchange.default())
     if complete:
         if len(body) > pool.max_body_bytes:
             raise too_large(pool)
@@ -51,9 +52,7 @@ def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) ->
         and exchange.proxy.table.resolve(model) is pool
         and model not in pool.adapters
     ):
-        exchange.body_bytes = openai_body.with_model(
-            exchange.head.fields, body, pool.served_model or pool.name
-        )
+        exchange.body_bytes = _renamed(exchange, body, pool.served_model or pool.name)
     return pool
 
 
@@ -67,8 +66,9 @@ def by_body(exchange: ExchangeState) -> Pool:
     """The fleet of the model that the complete body names. Raises :class:`Unroutable`."""
     body, table = exchange.body_bytes, exchange.proxy.table
     try:
-        model, exchange.stream, exchange.work = read_body(table, exchange.head, body)
-        pool = table.resolve(model) or find_unnamed(table, model)
+        default = exchange.default()
+        model, exchange.stream, exchange.work = read_body(exchange.head, body, default)
+        pool = table.resolve(model) or find_unnamed(model, default)
     except Unroutable:
         own = _path_of_its_own(exchange)
         if own is None:
@@ -79,14 +79,22 @@ def by_body(exchange: ExchangeState) -> Pool:
         raise too_large(pool)
     expected = pool.served_model or pool.name
     if model != expected and model and model not in pool.adapters:
-        exchange.body_bytes = openai_body.with_model(exchange.head.fields, body, expected)
+        exchange.body_bytes = _renamed(exchange, body, expected)
     return pool
+
+
+def _renamed(exchange: ExchangeState, body: bytes, model: str) -> bytes:
+    """The body under the name that the replicas know. Raises :class:`Unroutable`."""
+    try:
+        return openai_body.with_model(exchange.head.fields, body, model)
+    except BadAsk as error:
+        raise Unroutable(400, "bad_body", str(error)) from None
 
 
 def _path_of_its_own(exchange: ExchangeState) -> Pool | None:
     """The default fleet, where it does not speak the OpenAI API: a path outside ``/v1/`` may be its own, of
     which only the name is alike."""
-    plan, default = exchange.head.note, exchange.proxy.table.default
+    plan, default = exchange.head.note, exchange.default()
     assert isinstance(plan, Plan)
     return default if plan.bare and default is not None and default.protocol != "openai" else None
 
@@ -135,7 +143,7 @@ def _by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
     if boundary is not None:
         model, exchange.stream = multipart.read(upload.text(), boundary)
         if model:
-            pool = proxy.table.resolve(model) or find_unnamed(proxy.table, model)
+            pool = proxy.table.resolve(model) or find_unnamed(model, exchange.default())
             expected = pool.served_model or pool.name
             if model != expected and model not in pool.adapters:
                 upload.replace(multipart.with_model(upload.text(), boundary, expected))
@@ -144,6 +152,8 @@ def _by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
             upload.look_again_at = 2 * upload.held
             _hold(exchange, size)
             return None
+    if pool is None:
+        pool = exchange.named_by_key()
     if pool is None:
         raise too_large_to_search(most, form=boundary is not None)
     end(exchange)
@@ -154,7 +164,7 @@ def _by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
 
 def _as_it_is(exchange: ExchangeState, plan: Plan) -> Pool:
     end(exchange)
-    pool = find_planned(exchange.proxy.table, plan)
+    pool = find_planned(exchange.proxy.table, plan, exchange.default())
     hold_to(exchange, pool)
     _, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, b"", False)
     return pool

@@ -91,6 +91,14 @@ class ExchangeState:
     def answers_itself(self, code: str) -> None:
         """The proxy is about to answer with this error of its own. For whoever keeps a log."""
 
+    def default(self) -> Pool | None:
+        """The fleet for a request of this caller's that names none."""
+        return self.named_by_key() or self.proxy.table.default
+
+    def named_by_key(self) -> Pool | None:
+        """The one fleet that the caller's key opens, where it opens one alone."""
+        return None
+
     def may_use(self, fleet: str) -> bool:
         """Whether the fleet is one that the caller may use and hear of."""
         return True

@@ -425,12 +425,28 @@ async def test_unknown_names_are_answered_in_the_callers_shape(rig: Rig) -> None
     assert rig.proxy.rejected == 4
 
 
+DEEP = b'{"model": "%b", "a": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+UNREADABLE = (b'{"model": "\xff"}', b'{"model": "chat", "\xff": 1}', DEEP % b"chat", DEEP % b"tiny")
+"""Not UTF-8, or nested too deeply: where the name is looked for, and where it is put right."""
+
+
 async def test_bodies_that_are_no_question(rig: Rig) -> None:
     await fleets(rig)
     client = await rig.client()
-    for body in (b"[]", b"{", b'{"model": 5}', b"\xff"):
-        answer = await client.ask(request(b"POST /v1/completions", body))
-        assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "bad_body")
+    for body in (b"[]", b"{", b'{"model": 5}', b"\xff", *UNREADABLE):
+        for path in (b"/v1/completions", b"/v1/responses"):
+            answer = await client.ask(request(b"POST " + path, body))
+            assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "bad_body")
+    assert rig.proxy.clients == 1
+
+
+async def test_a_v2_body_that_cannot_be_read_is_the_replicas_to_judge(rig: Rig) -> None:
+    await fleets(rig)
+    client = await rig.client()
+    for body in (b'{"inputs": [{"shape": ["\xff"]}]}', b'{"text_input": "\xff"}', DEEP % b"numbers"):
+        for path in (b"infer", b"generate"):
+            assert (await client.ask(request(b"POST /v2/models/numbers/" + path, body))).status == 200
+    assert rig.proxy.clients == 1
 
 
 async def test_encoded_body(rig: Rig) -> None:

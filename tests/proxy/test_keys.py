@@ -190,7 +190,7 @@ async def test_a_key_for_some_fleets(rig: Rig, client: Client) -> None:
         assert said(refused) == "this client key is not for fleet 'f': it opens embed"
         assert refused.get(b"www-authenticate") == []
         assert (await client.ask(post(OTHER, model))).status == 200
-    for path in (b"/fleets/f/v1/models", b"/v2/models/f/infer", b"/elsewhere"):
+    for path in (b"/fleets/f/v1/models", b"/v2/models/f/infer"):
         assert (await client.ask(get(bearer(), path=path))).status == 403
     assert len(chat.requests) == 2
     models = json.loads((await client.ask(get(bearer(), path=b"/v1/models"))).body)["data"]
@@ -204,6 +204,43 @@ async def test_a_key_for_some_fleets(rig: Rig, client: Client) -> None:
     let_in(rig, {KEY: []})
     gone = await client.ask(post(KEY, b"embed"))
     assert (gone.status, said(gone)) == (403, "this client key is not for fleet 'embed': its fleets are gone")
+
+
+def plain(path: bytes, body: bytes, *fields: bytes) -> bytes:
+    length = b"Content-Length: %d" % len(body)
+    return b"\r\n".join([b"POST %b HTTP/1.1" % path, b"Host: a.test", *fields, length]) + b"\r\n\r\n" + body
+
+
+UNNAMED = [
+    get(bearer(), path=b"/elsewhere"),
+    plain(b"/v1/completions", b'{"prompt": "x"}', bearer()),
+    plain(b"/v1/completions", b"\x1f\x8b", bearer(), b"Content-Encoding: gzip"),
+    plain(b"/v1/completions", b'{"model": "f", "prompt": "%b"}' % (b"x" * 300_000), bearer()),
+    plain(b"/upload", b"x" * 300_000, bearer()),
+]
+"""Nothing that is looked at names a fleet: one as large as these is not searched."""
+UNNAMED_IDS = ["path", "no model", "encoded", "too large to search", "large, not searched"]
+
+
+@pytest.mark.parametrize("request_bytes", UNNAMED, ids=UNNAMED_IDS)
+async def test_a_key_for_one_fleet_names_it_where_nothing_else_does(
+    start_rig: StartRig, request_bytes: bytes
+) -> None:
+    rig = await start_rig(ProxySettings(peek_bytes=1000))
+    default, own = await rig.replica(), await rig.replica()
+    rig.fleet(default, name="f", protocol="openai")
+    rig.fleet(own, name="own", protocol="openai", default=False)
+    client = await rig.client()
+    let_in(rig, {KEY: ["own"]})
+    assert (await client.ask(request_bytes)).status == 200
+    assert [len(replica.requests) for replica in (default, own)] == [0, 1]
+    assert own.requests[0].body == request_bytes.partition(b"\r\n\r\n")[2]
+    # Where it is gone, or one of several, the default fleet is meant as without any key.
+    for fleets, status in ((["gone"], {403, 413}), (["own", "f"], {200, 413}), ([ALL_FLEETS], {200, 413})):
+        let_in(rig, {KEY: fleets})
+        other = await rig.client()
+        assert (await other.ask(request_bytes)).status in status
+    assert len(own.requests) == 1
 
 
 async def test_a_body_that_comes_later_is_judged_by_its_model(

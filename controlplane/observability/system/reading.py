@@ -20,6 +20,7 @@ from controlplane.telemetry import heartbeat, inbox
 from controlplane.telemetry.frames import OVERVIEW_KEY, OverviewFrame
 from controlplane.telemetry.heartbeat import ConductorLive
 from controlplane.telemetry.merge import Heard
+from routing.contract.unreadable import UNREADABLE
 
 FRAME_LIMIT_S = 5.0
 
@@ -98,7 +99,7 @@ def _cpu(client: "redis.Redis") -> dict[str, float]:
     body = client.get(OVERVIEW_KEY)
     try:
         frame = msgspec.json.decode(body or b"", type=OverviewFrame)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return {}
     if abs(time.time() - frame.at) > FRAME_LIMIT_S:
         return {}
