@@ -4,12 +4,12 @@ The parent remembers what all workers of the host have learned, also when one of
 plane so does Redis, for the proxies of other hosts. Who is asked answers soon; else the id is unknown.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
 from routing.control_channel import KeptBy, Learned, Message, WhoKeeps
 from routing.kept_ids import Place
+from routing.questions import Questions
 
 ANSWER_LIMIT_S = 0.05
 
@@ -32,8 +32,7 @@ class KeptElsewhere:
         """``send``: to the parent."""
         self.wider: Wider | None = None
         self._send = send
-        self._asked = 0
-        self._questions: dict[int, asyncio.Future[Place | None]] = {}
+        self._questions: Questions[Place] = Questions(ANSWER_LIMIT_S)
 
     def share(self, name: str, place: Place) -> None:
         self._send(Learned(name=name, place=place))
@@ -41,7 +40,7 @@ class KeptElsewhere:
             self.wider.keep(name, place)
 
     async def find(self, name: str) -> Place | None:
-        place = await self._ask_parent(name)
+        place = await self._questions.ask(lambda number: self._send(WhoKeeps(question=number, name=name)))
         if place is None and self.wider is not None:
             place = await self.wider.find(name)
             if place is not None:
@@ -50,19 +49,4 @@ class KeptElsewhere:
         return place
 
     def answered(self, answer: KeptBy) -> None:
-        waiting = self._questions.get(answer.question)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer.place)
-
-    async def _ask_parent(self, name: str) -> Place | None:
-        self._asked = question = self._asked + 1
-        answer: asyncio.Future[Place | None] = asyncio.get_running_loop().create_future()
-        self._questions[question] = answer
-        self._send(WhoKeeps(question=question, name=name))
-        try:
-            async with asyncio.timeout(ANSWER_LIMIT_S):
-                return await answer
-        except TimeoutError:
-            return None
-        finally:
-            del self._questions[question]
+        self._questions.answered(answer.question, answer.place)

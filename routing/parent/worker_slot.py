@@ -30,6 +30,7 @@ from routing.control_channel import (
     WhoKeeps,
 )
 from routing.kept_ids import KeptIds
+from routing.questions import Questions
 from routing.shared_counts import SharedCounts
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ EXIT_GRACE_S = 1.0
 ANSWER_LIMIT_S = 1.0
 
 
-_Answer = dict[str, list[ReplicaState]] | None
+_Answer = dict[str, list[ReplicaState]]
 
 
 class Owner(Protocol):
@@ -81,7 +82,7 @@ class WorkerSlot:
         self._report: bytes | None = None
         self._reported_at = 0.0
         self._leaving = False
-        self._questions: dict[int, asyncio.Future[_Answer]] = {}
+        self._questions: Questions[_Answer] = Questions(ANSWER_LIMIT_S)
 
     @property
     def pid(self) -> int | None:
@@ -139,21 +140,11 @@ class WorkerSlot:
             self._heard_at = now
             self._process.kill()
 
-    async def explain(self) -> _Answer:
+    async def explain(self) -> _Answer | None:
         """Ask the worker which replicas are eligible; ``None``: it is gone or too slow."""
         if not self.serving:
             return None
-        question = max(self._questions, default=0) + 1
-        answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
-        self._questions[question] = answer
-        self.send(Explain(question=question))
-        try:
-            async with asyncio.timeout(ANSWER_LIMIT_S):
-                return await answer
-        except TimeoutError:
-            return None
-        finally:
-            del self._questions[question]
+        return await self._questions.ask(lambda number: self.send(Explain(question=number)))
 
     async def _one_life(self) -> str:
         """Run a process to its end; what that was, in words."""
@@ -204,9 +195,7 @@ class WorkerSlot:
         """The process is gone or about to go: nobody waits for its answers any more."""
         self.serving = False
         self._closed.set()
-        for answer in self._questions.values():
-            if not answer.done():
-                answer.set_result(None)
+        self._questions.give_up()
 
     def _received(self, message: Message) -> None:
         self._heard_at = time.monotonic()
@@ -221,9 +210,7 @@ class WorkerSlot:
             case Serving():
                 self.serving = True
             case Explanation():
-                answer = self._questions.get(message.question)
-                if answer is not None and not answer.done():
-                    answer.set_result(message.fleets)
+                self._questions.answered(message.question, message.fleets)
             case Learned():
                 self._owner.kept.learn(message.name, message.place, self._heard_at)
             case WhoKeeps():
