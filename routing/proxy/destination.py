@@ -9,6 +9,9 @@ from routing.protocols.ask import Ask, BadAsk
 from routing.proxy.plan import Plan
 from routing.table import Table
 
+Default = Callable[[], Pool | None]
+"""Gives the fleet for a request of this caller's that names none. Asked only where one does."""
+
 _MOST_NAMES = 20
 _NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
 
@@ -39,20 +42,21 @@ class Unroutable(Exception):
         self.retry_after_s = retry_after_s
 
 
-def find_planned(table: Table, plan: Plan, default: Pool | None) -> Pool:
-    """The fleet for a plan that needs no body. ``default``: the caller's. Raises :class:`Unroutable`."""
+def find_planned(table: Table, plan: Plan, default_of_caller: Default) -> Pool:
+    """The fleet for a plan that needs no body. Raises :class:`Unroutable`."""
     if plan.by_name:
         pool = table.resolve(plan.name)
         if pool is None:
             raise _unknown(plan.name)
         return pool
+    default = default_of_caller()
     if default is None:
         words = "the request names no fleet, and there is no default fleet"
         raise Unroutable(404, "no_fleet_named", words, lists_fleets=True)
     return default
 
 
-def read_body(head: RequestHead, body: bytes, default: Pool | None) -> Ask:
+def read_body(head: RequestHead, body: bytes, default_of_caller: Default) -> Ask:
     """What a complete body says. Raises :class:`Unroutable`."""
     try:
         if body[:1] == b"{":
@@ -60,7 +64,7 @@ def read_body(head: RequestHead, body: bytes, default: Pool | None) -> Ask:
         return openai_body.read(head.target, head.fields, body)
     except BadAsk as error:
         if openai_body.is_encoded(head.fields):
-            return _encoded(default)
+            return _encoded(default_of_caller())
         raise Unroutable(400, "bad_body", str(error)) from None
 
 

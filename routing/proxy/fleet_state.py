@@ -35,9 +35,9 @@ def state_answer(exchange: ExchangeState, plan: Plan) -> tuple[int, bytes] | Non
 
 def _meant(exchange: ExchangeState, plan: Plan) -> list[Pool]:
     """The fleet that is named, else the default one; where there is none, all that the caller may use."""
-    table, default = exchange.proxy.table, exchange.default()
-    if plan.by_name or default is not None:
-        pools = [find_planned(table, plan, default)]
+    table = exchange.proxy.table
+    if plan.by_name or exchange.default() is not None:
+        pools = [find_planned(table, plan, exchange.default)]
     else:
         pools = list(table.fleets.values())
     return [pool for pool in pools if pool.protocol == "open-inference" and exchange.may_use(pool.name)]

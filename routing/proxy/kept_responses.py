@@ -73,7 +73,7 @@ def _find_to_make(exchange: ExchangeState, usual: Plan, take: Take) -> None:
 def _find_kept(exchange: ExchangeState, name: str, usual: Plan, take: Take) -> None:
     """For a request whose path names what is kept."""
     table = exchange.proxy.table
-    named = find_planned(table, usual, exchange.default()) if usual.kind == NAMED else None
+    named = find_planned(table, usual, exchange.default) if usual.kind == NAMED else None
 
     def go_on(place: Place | None) -> None:
         if place is not None and (

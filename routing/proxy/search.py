@@ -34,7 +34,7 @@ def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
 def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) -> Pool | None:
     """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
     that, or names the model, and is waited for. Raises :class:`Unroutable`."""
-    pool = find_planned(exchange.proxy.table, plan, exchange.default())
+    pool = find_planned(exchange.proxy.table, plan, exchange.default)
     if complete:
         if len(body) > pool.max_body_bytes:
             raise too_large(pool)
@@ -66,9 +66,8 @@ def by_body(exchange: ExchangeState) -> Pool:
     """The fleet of the model that the complete body names. Raises :class:`Unroutable`."""
     body, table = exchange.body_bytes, exchange.proxy.table
     try:
-        default = exchange.default()
-        model, exchange.stream, exchange.work = read_body(exchange.head, body, default)
-        pool = table.resolve(model) or find_unnamed(model, default)
+        model, exchange.stream, exchange.work = read_body(exchange.head, body, exchange.default)
+        pool = table.resolve(model) or find_unnamed(model, exchange.default())
     except Unroutable:
         own = _path_of_its_own(exchange)
         if own is None:
@@ -164,7 +163,7 @@ def _by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
 
 def _as_it_is(exchange: ExchangeState, plan: Plan) -> Pool:
     end(exchange)
-    pool = find_planned(exchange.proxy.table, plan, exchange.default())
+    pool = find_planned(exchange.proxy.table, plan, exchange.default)
     hold_to(exchange, pool)
     _, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, b"", False)
     return pool
