@@ -156,43 +156,42 @@ def _admin_address(text: str) -> Address | None:
     return None if text == "none" else _address(text)
 
 
-def _workers(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_WORKERS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
+def _count(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
     return int(text)
+
+
+def _workers(text: str) -> int:
+    return _count(text, MAX_WORKERS)
 
 
 def _max_connections(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 10000000")
+    count = _count(text, 10_000_000)
     limit = descriptors.hard_limit()
     most = descriptors.most_connections(limit)
-    if int(text) > most:
+    if count > most:
         words = f"{text} do not fit: with ulimit -n {limit} it is {most} at most; raise that limit"
         raise argparse.ArgumentTypeError(words)
-    return int(text)
+    return count
+
+
+def _from_zero(text: str, most: float, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return number
 
 
 def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds <= 86_400.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
-    return seconds
+    return _from_zero(text, 86_400.0, "a number of seconds from 0 to 86400")
 
 
 def _percent(text: str) -> float | None:
-    if text == "none":
-        return None
-    try:
-        percent = float(text)
-    except ValueError:
-        percent = -1.0
-    if not 0.0 <= percent <= 100.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100, or none")
-    return percent
+    return None if text == "none" else _from_zero(text, 100.0, "a percentage from 0 to 100, or none")
 
 
 def _format_of_environment() -> Format:

@@ -25,7 +25,6 @@ nginx and wrk come from the system's packages; nothing here passes or fails by t
 import argparse
 import os
 import platform
-import re
 import shutil
 import statistics
 import subprocess
@@ -34,7 +33,8 @@ import tempfile
 from pathlib import Path
 
 from routing.contract.client_keys import new_key
-from tests.benchmarks.processes import cpu_seconds, family, pin, running, two_cpus
+from tests.benchmarks.processes import cpu_seconds, family, running, two_cpus
+from tests.benchmarks.wrk import drive
 from tests.ports import free_ports
 
 ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
@@ -54,23 +54,6 @@ PROXY = """upstream replicas {{ {servers} keepalive 128; keepalive_requests 1000
   proxy_set_header Connection ""; }} }}"""
 TLS = """ ssl; ssl_certificate {folder}/pair.pem; ssl_certificate_key {folder}/pair.pem;
   ssl_protocols TLSv1.3"""
-
-
-def drive(url: str, script: Path, seconds: int, connections: int, cpu: int | None) -> int:
-    """Send for so many seconds; returns the number of answers. Exits when one was an error."""
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
-    said = subprocess.run(
-        [*command, url + PATH],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=None if cpu is None else lambda: pin(cpu),
-    ).stdout
-    if "Non-2xx" in said or "Socket errors" in said:
-        sys.exit(f"the proxy at {url} answered with errors:\n{said}")
-    matched = re.search(r"(\d+) requests in", said)
-    assert matched is not None, said
-    return int(matched[1])
 
 
 HEADS = {"same": "", "ids": 'wrk.headers["X-Request-Id"] = "request-" .. number'}
@@ -149,14 +132,14 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[f
         running(["nginx", "-c", str(proxy)], nginx_port, proxy_cpu) as nginx,
         running([*ours, "--listen", f"127.0.0.1:{our_port}"], our_port, proxy_cpu) as switchyard,
     ):
-        drive(urls[our_port], script, 1, options.connections, other_cpu)
-        drive(urls[nginx_port], script, 1, options.connections, other_cpu)
+        drive(urls[our_port] + PATH, script, 1, options.connections, other_cpu)
+        drive(urls[nginx_port] + PATH, script, 1, options.connections, other_cpu)
         for number in range(options.rounds):
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
             for name, process, port in (("nginx", nginx, nginx_port), ("switchyard", switchyard, our_port)):
                 pids = family(process.pid)
                 before = cpu_seconds(pids)
-                count = drive(urls[port], script, options.seconds, options.connections, other_cpu)
+                count = drive(urls[port] + PATH, script, options.seconds, options.connections, other_cpu)
                 used = cpu_seconds(pids) - before
                 rounds[name].append((used / count * 1e6, count / options.seconds))
     return rounds

@@ -1,10 +1,8 @@
 """Three kinds of load: as much as goes (wrk), so many requests a second whatever comes back, and streams."""
 
 import asyncio
-import re
 import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -14,7 +12,7 @@ import uvloop
 
 from tests.benchmarks.peers.setup import MODEL, PATH
 from tests.benchmarks.peers.stream_replica import TOKENS
-from tests.benchmarks.processes import pin
+from tests.benchmarks.wrk import drive
 
 BODY = f'{{"model":"{MODEL}","messages":[{{"role":"user","content":"Hello there"}}],"max_tokens":16}}'
 STREAMING = f'{BODY[:-1]},"stream":true}}'
@@ -30,19 +28,7 @@ def as_much_as_goes(
         f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
         f"wrk.headers['Authorization'] = 'Bearer {key}'\n"
     )
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s", "-s", str(script)]
-    said = subprocess.run(
-        [*command, f"http://127.0.0.1:{port}{PATH}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=None if cpu is None else lambda: pin(cpu),
-    ).stdout
-    if "Non-2xx" in said or "Socket errors" in said:
-        sys.exit(f"the proxy on port {port} answered with errors:\n{said}")
-    matched = re.search(r"(\d+) requests in", said)
-    assert matched is not None, said
-    return int(matched[1])
+    return drive(f"http://127.0.0.1:{port}{PATH}", script, seconds, connections, cpu)
 
 
 def request(body: str, key: str) -> bytes:

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from tests.proxy.cases.request import (
+    FIVE,
+    FORTY,
+    TE,
     Case,
     Forwarded,
     H,
-    N,
     answered_here,
     get,
     line,
@@ -17,10 +19,7 @@ from tests.proxy.cases.request import (
 )
 
 GET = Forwarded()
-FIVE = b"Content-Length: 5\r\n"
-TE = b"Transfer-Encoding: chunked\r\n"
 TRACE = b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
-FORTY = N.ljust(40, b"x")[:40]
 WEB_SOCKET = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 

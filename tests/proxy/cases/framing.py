@@ -4,6 +4,9 @@ from dataclasses import replace
 
 from tests.proxy.cases.request import (
     CH,
+    FIVE,
+    FORTY,
+    TE,
     Case,
     Forwarded,
     H,
@@ -19,10 +22,7 @@ from tests.proxy.cases.request import (
 )
 
 GET = Forwarded()
-TE = b"Transfer-Encoding: chunked\r\n"
-FIVE = b"Content-Length: 5\r\n"
 EMPTY_THEN_N = b"0\r\n\r\n" + N
-FORTY = N.ljust(40, b"x")[:40]
 
 
 def coded(value: bytes) -> bytes:

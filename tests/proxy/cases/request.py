@@ -10,6 +10,9 @@ from dataclasses import dataclass
 H = b"Host: a.test\r\n"
 CH = b"POST /p HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\n\r\n"
 N = b"GET /smuggled HTTP/1.1\r\n" + H + b"\r\n"
+FORTY = N.ljust(40, b"x")[:40]
+FIVE = b"Content-Length: 5\r\n"
+TE = b"Transfer-Encoding: chunked\r\n"
 _REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 _TRACE = re.compile(rb"\r\ntraceparent: 00-[0-9a-f]{32}-[0-9a-f]{16}-01\r\n\r\n\Z")
 
