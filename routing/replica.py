@@ -9,7 +9,7 @@ from typing import Protocol
 
 from routing.contract.addresses import parse_base_url
 from routing.contract.table import ReplicaSpec, Tls
-from routing.shared_counts import ReplicaCells
+from routing.shared_counts import Cells
 
 
 class LearnedSpeed:
@@ -176,7 +176,7 @@ class Replica:
         self.peer_work = 0.0
         self.load = 0
         self.load_work = 0.0
-        self.cells: ReplicaCells | None = None
+        self.cells: Cells | None = None
         self.cell_view: memoryview[float] | None = None
         self.cell_at = 0
 

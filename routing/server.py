@@ -47,6 +47,7 @@ from routing.parent.options import Options
 from routing.parent.worker_slot import WorkerSlot
 from routing.shared_counts import SharedCounts
 from routing.standalone.fleet_file_feed import Standalone
+from routing.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +72,10 @@ class Server:
         self._listeners = open_listeners(options.listen, options.workers)
         self._admin = None if options.admin is None else open_listener(options.admin)
         self._counts = SharedCounts.create(options.workers)
+        wakes = WakeUps.create(options.workers)
         self.slots = [
-            WorkerSlot(index, listener, self._counts, self) for index, listener in enumerate(self._listeners)
+            WorkerSlot(index, listener, self._counts, wakes, self)
+            for index, listener in enumerate(self._listeners)
         ]
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()

@@ -1,10 +1,11 @@
 """The block of memory in which the workers of one host see each other's load.
 
 Theory. Python has no atomic add across processes, so nobody adds to a shared number: every worker
-has a cell of its own for every replica, writes only there, and sums the others' cells when it needs
-the host's total. A cell's fields are 8 bytes each, aligned, so that a reader sees an old or a new
-value but never half of one. Cells of one worker fill two cache lines, so that workers do not slow
-each other down.
+has a cell of its own for everything that is counted (replicas, and whatever else has a key: a fleet's
+queue, a device's memory, a client key), writes only there, and sums the others' cells when it needs the
+host's total. How a limit is kept by such sums is in :mod:`routing.shared_limits`. A cell's fields are 8
+bytes each, aligned, so that a reader sees an old or a new value but never half of one. Cells of one worker
+fill two cache lines, so that workers do not slow each other down.
 
 Which replica has which cells is in a directory (key → slot). It changes only when tables swap and
 is guarded by a POSIX record lock, which the kernel releases when its holder dies. A slot belongs to
@@ -36,7 +37,7 @@ ENTRY_FIELDS = 4
 KEY_BYTES = 16
 CELL_FIELDS = 16
 
-# Fields of a cell. Times are CLOCK_MONOTONIC seconds, which all processes of a host share.
+# Fields of a replica's cell. Times are CLOCK_MONOTONIC seconds, which all processes of a host share.
 IN_FLIGHT = 0
 WORK = 1
 EJECTED_UNTIL = 2
@@ -102,7 +103,7 @@ class SharedCounts:
         counts.clear_worker(worker_index)
         return counts
 
-    def claim(self, key: str) -> "ReplicaCells":
+    def claim(self, key: str) -> "Cells":
         """This worker's cells for a replica, the same slot in every worker that gives the same key.
 
         Raises CapacityExhausted when no slot is free, AlreadyHeld when this worker has the key.
@@ -125,9 +126,9 @@ class SharedCounts:
             self._directory[entry + 3] = holders | mine
             generation = self._directory[entry + 2]
         self._held[slot] = generation
-        return ReplicaCells(self._view, slot, generation, self.worker, self.workers)
+        return Cells(self._view, slot, generation, self.worker, self.workers)
 
-    def release(self, cells: "ReplicaCells") -> None:
+    def release(self, cells: "Cells") -> None:
         """Give cells back, emptied. Whoever leaves a slot last frees it."""
         if self._held.get(cells.slot) != cells.generation:
             raise RuntimeError(f"slot {cells.slot} is not held by this worker")
@@ -136,11 +137,11 @@ class SharedCounts:
             if self._directory[cells.slot * ENTRY_FIELDS + 2] == cells.generation:
                 self._leave(cells.slot, cells.worker)
 
-    def drop(self, cells: "ReplicaCells") -> None:
+    def drop(self, cells: "Cells") -> None:
         """Forget cells that :meth:`still_held` denies, so that the key can be claimed again."""
         self._held.pop(cells.slot, None)
 
-    def still_held(self, cells: "ReplicaCells") -> bool:
+    def still_held(self, cells: "Cells") -> bool:
         """Whether the directory still gives this slot to this worker; False after a wrong clearing."""
         entry = cells.slot * ENTRY_FIELDS
         directory = self._directory
@@ -197,8 +198,8 @@ class SharedCounts:
             fcntl.lockf(self.fd, fcntl.LOCK_UN, 1)
 
 
-class ReplicaCells:
-    """One replica's cells: this worker's own to write, its peers' to read."""
+class Cells:
+    """The cells of what one key stands for: this worker's own to write, its peers' to read."""
 
     __slots__ = ("generation", "own", "peers", "slot", "view", "worker")
 
@@ -222,6 +223,14 @@ class ReplicaCells:
         """Set this worker's load."""
         self.view[self.own + IN_FLIGHT] = in_flight
         self.view[self.own + WORK] = work
+
+    def peers_sum(self, field: int) -> float:
+        """Sum of one field over all other workers."""
+        view = self.view
+        total = 0.0
+        for peer in self.peers:
+            total += view[peer + field]
+        return total
 
     def peers_max(self, field: int) -> float:
         """Largest value of one field among all other workers; 0 when there are none."""

@@ -1,7 +1,8 @@
 """One worker: an event loop that proxies requests, its table, its reports. Started by the parent.
 
-``python -m routing.worker CONTROL LISTENER COUNTS INDEX PARENT``: three inherited descriptors, the
-worker's index and the parent's pid. Everything else comes in the first message over CONTROL.
+``python -m routing.worker CONTROL LISTENER COUNTS INDEX PARENT [WAKE …]``: three inherited descriptors, the
+worker's index, the parent's pid, and the descriptors by which workers wake each other. Everything else comes
+in the first message over CONTROL.
 """
 
 import asyncio
@@ -50,6 +51,7 @@ from routing.shared_counts import SharedCounts
 from routing.shortage import Shortage
 from routing.table import Table
 from routing.table_feed import TableFeed
+from routing.wake_ups import WakeUps
 
 if TYPE_CHECKING:
     from routing.control_plane import ControlPlane
@@ -70,7 +72,7 @@ PR_SET_PDEATHSIG = 1
 class Worker:
     """What one worker process runs."""
 
-    def __init__(self, listener: socket.socket, counts: SharedCounts) -> None:
+    def __init__(self, listener: socket.socket, counts: SharedCounts, wakes: WakeUps) -> None:
         self._rng = random.Random()
         self._feed = TableFeed(Table(counts, self._rng), self._took)
         self._proxy = Proxy(self._feed.table)
@@ -80,6 +82,7 @@ class Worker:
         self._stop_accepting = asyncio.Event()
         self._orphaned = asyncio.Event()
         self._channel = ControlChannel(self._received, self._orphaned.set)
+        self._wakes = wakes
         self._kept_elsewhere = KeptElsewhere(self._channel.send)
         self._proxy.keepers.join(self._kept_elsewhere.share, self._kept_elsewhere.find)
         self._from_parent = False
@@ -280,19 +283,19 @@ def die_with_parent(parent_pid: int) -> None:
         sys.exit(1)
 
 
-async def _run(control: socket.socket, listener: socket.socket, counts: SharedCounts) -> None:
-    await Worker(listener, counts).run(control)
+async def _run(control: socket.socket, listener: socket.socket, counts: SharedCounts, wakes: WakeUps) -> None:
+    await Worker(listener, counts, wakes).run(control)
 
 
 def main() -> None:
     """Raises whatever ended the worker; the parent then starts another."""
-    control_fd, listener_fd, counts_fd, index, parent_pid = map(int, sys.argv[1:])
+    control_fd, listener_fd, counts_fd, index, parent_pid, *wakes = map(int, sys.argv[1:])
     leave_signals_to_parent()
     die_with_parent(parent_pid)
     logs.configure("info", f"worker/{index}")
     control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
     control.setblocking(False)
-    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, index)))
+    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, index), WakeUps(wakes)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import msgspec
 StrategyParameter = bool | int | float | str
 ReplaySafe = Literal["auto", "always", "never"]
 HalfClose = Literal["abort", "allow"]
+Cold = Literal["refuse", "hold"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +62,15 @@ class Ejection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request waits for a slot. Reserved: admission is not implemented yet."""
+    """Where a request waits while no replica has a place for it."""
 
     size: int = 256
+    """Requests that wait at one time on one host, in all its workers; 0: none waits."""
     timeout_s: float = 10.0
+    cold: Cold = "refuse"
+    """While every replica is still loading: ``refuse`` answers at once, ``hold`` lets requests wait."""
+    cold_timeout_s: float = 300.0
+    """How long ``hold`` lets a request wait for the first replica."""
 
 
 class Locality(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from routing.contract.policy import Policy
+from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
 
 Protocol = Literal["openai", "open-inference", "generic"]
@@ -50,7 +51,15 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a probe of this replica has ever passed; panic ignores those that never did."""
     max_concurrency: int | None = None
     accelerators: list[str] = []
+    """Devices that it runs on, by the manifest's names."""
     memory_bytes: int | None = None
+    """What it holds on each of them all the time, its weights above all; ``None``: not said."""
+    request_bytes: int = 0
+    """What a request takes on each of them while it runs, beside what follows."""
+    request_bytes_per_work: float = 0.0
+    """The same for each unit of its estimated work. Servers that preallocate take neither."""
+    startup_s: float | None = None
+    """How long it took to become ready the last time that was seen; ``None``: never seen."""
     site: str = ""
     version: str = ""
     credential: str = ""
@@ -95,10 +104,25 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceleratorSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One physical device, shared by replicas of any fleet. Reserved: not implemented yet."""
+    """One physical device, shared by replicas of any fleet."""
 
     name: str
     memory_bytes: int
+    headroom_percent: float = 5.0
+    """Of its memory, kept free of leases."""
+
+
+class KeyLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one client key may use, whatever the fleet. ``None``: as much as there is."""
+
+    id: str
+    """What stands for the key in telemetry: a number of the control plane's, or its name in the file."""
+    priority: Priority = DEFAULT_PRIORITY
+    requests_per_minute: int | None = None
+    max_concurrency: int | None = None
+    """Requests in flight and waiting at one time."""
+    tokens_per_minute: int | None = None
+    """Prompt and output tokens together, as answers report them."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +144,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of each client key in force → names of the fleets that it opens; ``["*"]``: every fleet. A key
     whose fleets are gone has an empty list and opens nothing. As soon as one is in here, requests need a key.
     """
+    key_limits: dict[str, KeyLimits] = {}
+    """Of the keys in ``key_hashes``, by the same hashes; a key that is missing here has none."""
     key_salt: str = ""
     """What keys these hashes, hexadecimal (:mod:`routing.contract.client_keys`); empty: there are none."""
     proxies: list[str] = []

@@ -56,9 +56,55 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     cancelled: int = 0
     no_replica: int = 0
     in_flight: int = 0
+    """Begun and not ended yet; those that wait are among them."""
+    waiting: int = 0
+    """Requests that wait for a place at a replica, in this worker."""
+    oldest_wait_s: float = 0.0
+    """How long the first of them has waited."""
+    queued: int = 0
+    """Requests that have had to wait."""
+    queue_full: int = 0
+    """Requests that were refused because as many waited as may, or for one of a higher class."""
+    queue_late: int = 0
+    """Requests that waited until their time was over."""
+    cold: int = 0
+    """Requests that were refused because every replica was still loading."""
+    waited: SparseSketch = {}
+    """Seconds that requests waited which then found a place."""
     latency: SparseSketch = {}
     """Seconds from complete request head to last response byte, as clients saw it."""
     replicas: list[ReplicaCounters] = []
+
+
+class KeyCounters(msgspec.Struct, kw_only=True):
+    """One client key as one worker has seen it since the worker started."""
+
+    id: str
+    """:attr:`routing.contract.table.KeyLimits.id`."""
+    requests: int = 0
+    in_flight: int = 0
+    limited: int = 0
+    """Requests refused because of the key's own limits."""
+    tokens: int = 0
+    """Prompt and output tokens, as answers report them."""
+
+
+class AcceleratorCounters(msgspec.Struct, kw_only=True):
+    """One device as one worker has seen it."""
+
+    name: str
+    leased_bytes: int = 0
+    """Reserved by requests in flight of this worker."""
+    lease_waits: int = 0
+    """Requests that have had to wait, or went elsewhere, because memory was short there."""
+
+
+class DrainedByHand(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica that an operator took out at this proxy alone."""
+
+    fleet: str
+    replica: str
+    expires_in_s: float
 
 
 class WorkerReport(msgspec.Struct, kw_only=True):
@@ -94,6 +140,11 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     short_of: str = ""
     """``descriptors``: they are nearly used up; ``connections``: new ones of clients are refused."""
     fleets: list[FleetCounters] = []
+    keys: list[KeyCounters] = []
+    """Keys that have been used since the worker started."""
+    accelerators: list[AcceleratorCounters] = []
+    drained_by_hand: list[DrainedByHand] = []
+    """Overrides in force at this proxy, the same in all its workers."""
 
 
 def encode_report(report: WorkerReport) -> bytes:

@@ -32,6 +32,7 @@ from routing.control_channel import (
 from routing.kept_ids import KeptIds
 from routing.questions import Questions
 from routing.shared_counts import SharedCounts
+from routing.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,9 @@ class Owner(Protocol):
 class WorkerSlot:
     """One worker and its successors."""
 
-    def __init__(self, index: int, listener: socket.socket, counts: SharedCounts, owner: Owner) -> None:
+    def __init__(
+        self, index: int, listener: socket.socket, counts: SharedCounts, wakes: WakeUps, owner: Owner
+    ) -> None:
         self.index = index
         self.restarts = 0
         self.serving = False
@@ -74,6 +77,7 @@ class WorkerSlot:
         """Version of the table that the present process routes from; ``None``: it has none yet."""
         self._listener = listener
         self._counts = counts
+        self._wakes = wakes
         self._owner = owner
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: ControlChannel | None = None
@@ -178,8 +182,9 @@ class WorkerSlot:
         return status
 
     def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        inherited = (control.fileno(), self._listener.fileno(), self._counts.fd)
-        arguments = (*inherited, self.index, os.getpid())
+        sockets = (control.fileno(), self._listener.fileno(), self._counts.fd)
+        arguments = (*sockets, self.index, os.getpid(), *self._wakes.fds)
+        inherited = (*sockets, *self._wakes.fds)
         command = [sys.executable, "-m", "routing.worker", *map(str, arguments)]
         # Its own process group: Ctrl-C in a terminal is for the parent, which drains first.
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
