@@ -20,6 +20,7 @@ from routing.members import Members
 from routing.one_replica import OneReplica
 from routing.policies import eligibility, host_view, slow_start
 from routing.policies.fleet_speed import FleetSpeed
+from routing.policies.host_share import HostShare
 from routing.policies.retry_budget import RetryBudget
 from routing.pool_report import Explanation, explanation, replica_counters
 from routing.replica import Replica
@@ -51,10 +52,15 @@ class Pool:
     """One fleet's replicas, strategy and policies. Lives over table swaps; see :meth:`replace`."""
 
     def __init__(
-        self, snapshot: FleetSnapshot, shared: SharedCounts | None = None, rng: Random | None = None
+        self,
+        snapshot: FleetSnapshot,
+        shared: SharedCounts | None = None,
+        rng: Random | None = None,
+        host_share: HostShare | None = None,
     ) -> None:
         """Raises ValueError in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
+        self._host_share = host_share or HostShare()
         self._sees_peers = shared is not None and shared.workers > 1
         self._closed = False
 
@@ -259,7 +265,8 @@ class Pool:
         replica.ramp = share
         replica.share = spec.weight * share
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
-        replica.concurrency = slow_start.slots(limit, share)
+        own = None if limit is None else self._host_share.of(limit)
+        replica.concurrency = slow_start.slots(own, share)
 
     def _sort(self, now: float) -> None:
         self._sorted = found = eligibility.sort_out(self.replicas, now)

@@ -208,7 +208,7 @@ class Replica:
         self.share = 1.0
         """``weight · ramp``."""
         self.concurrency: int | None = None
-        """Requests it serves at once, scaled by slow start; ``None``: a batching server."""
+        """Requests of this proxy it serves at once, scaled by slow start; ``None``: a batching server."""
         self.turn = 0.0
         """Smooth round robin's running credit."""
         self.leaving = False

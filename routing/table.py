@@ -13,6 +13,7 @@ from routing.contract.client_keys import salt_bytes
 from routing.contract.matches import MatchIndex
 from routing.contract.policy import Limits, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Version
+from routing.policies.host_share import HostShare
 from routing.pool import Pool
 from routing.shared_counts import SharedCounts
 
@@ -34,6 +35,8 @@ class Table:
     def __init__(self, shared: SharedCounts | None = None, rng: Random | None = None) -> None:
         self._shared = shared
         self._rng = rng or Random()
+        self.host_share = HostShare()
+        """Which part of each limit is this proxy's. The same object for good."""
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
         self.default: Pool | None = None
@@ -103,7 +106,7 @@ class Table:
             return False
         try:
             if pool is None:
-                self.fleets[name] = Pool(snapshot, self._shared, self._rng)
+                self.fleets[name] = Pool(snapshot, self._shared, self._rng, self.host_share)
                 self._index()
             else:
                 pool.replace(snapshot)

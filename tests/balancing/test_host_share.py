@@ -1,0 +1,57 @@
+"""Limits shared out between proxies."""
+
+from random import Random
+
+import pytest
+
+from routing.policies.host_share import HostShare
+from routing.pool import Pool
+from routing.table import Table
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "parts"),
+    [
+        (10, 1, [10]),
+        (10, 3, [4, 3, 3]),
+        (9, 3, [3, 3, 3]),
+        (3, 3, [1, 1, 1]),
+        (2, 4, [1, 1, 1, 1]),
+        (0, 3, [0, 0, 0]),
+    ],
+)
+def test_a_limit_is_shared_out(limit, count, parts):
+    assert [HostShare(position, count).of(limit) for position in range(count)] == parts
+
+
+def test_a_replicas_slots_follow_the_share(make_snapshot):
+    share = HostShare()
+    pool = Pool(make_snapshot([{"max_concurrency": 9}, {}, {}], max_concurrency=4), None, Random(1), share)
+
+    def slots(now):
+        pool.refresh(now)
+        return [replica.concurrency for replica in pool.replicas]
+
+    assert slots(1.0) == [9, 4, 4]
+    assert share.change(0, 2)
+    assert slots(2.0) == [5, 2, 2]
+    assert share.change(1, 2)
+    assert slots(3.0) == [4, 2, 2]
+    assert not share.change(1, 2)
+    assert share.change(0, 1)
+    assert slots(4.0) == [9, 4, 4]
+
+
+def test_a_server_without_a_limit_has_none_to_share(make_pool):
+    pool = make_pool(1)
+    pool.refresh(1.0)
+    assert pool.replicas[0].concurrency is None
+
+
+def test_every_fleet_of_a_table_shares_alike(make_snapshot):
+    table = Table()
+    table.host_share.change(1, 2)
+    table.apply_snapshot(make_snapshot(1, max_concurrency=5))
+    pool = table.fleets["digits"]
+    pool.refresh(1.0)
+    assert pool.replicas[0].concurrency == 2
