@@ -83,6 +83,15 @@ class Ejection(Row):
     max_ejected_percent = serializers.FloatField()
 
 
+class Queue(Row):
+    """Where requests wait while no replica has a place for them."""
+
+    size = serializers.IntegerField()
+    timeout_s = serializers.FloatField()
+    cold = serializers.ChoiceField(choices=["refuse", "hold"])
+    cold_timeout_s = serializers.FloatField()
+
+
 class PolicyValues(Row):
     """Every value in force, defaults included."""
 
@@ -95,6 +104,7 @@ class PolicyValues(Row):
     ejection = Ejection()
     slow_start_s = serializers.FloatField()
     half_close = serializers.ChoiceField(choices=["abort", "allow"])
+    queue = Queue()
 
 
 class Policy(Row):

@@ -21,8 +21,8 @@ from routing.contract.fleet_file_structs import (
     HardwareEntry,
     ReplicaEntry,
 )
-from routing.contract.policy import Ejection, Limits, Policy, Retries, Timeouts
-from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, RETRIES, TIMEOUTS
+from routing.contract.policy import Ejection, Limits, Policy, Queue, Retries, Timeouts
+from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, QUEUE, RETRIES, TIMEOUTS
 from routing.contract.presets import PRESETS
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE
@@ -40,6 +40,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "limits": (LIMITS, Limits),
     "retries": (RETRIES, Retries),
     "ejection": (EJECTION, Ejection),
+    "queue": (QUEUE, Queue),
     "probe": (PROBE, Probe),
     "tls": (TLS, Tls),
 }

@@ -88,8 +88,7 @@ REPLICA = Section(
             nullable=True,
         ),
         "max_concurrency": count(
-            "Requests it works on at once; guides the choice, more is not refused. "
-            "Not set: as the policy says.",
+            "Requests it works on at once; more wait. Not set: as the policy says.",
             1_000_000,
             nullable=True,
         ),

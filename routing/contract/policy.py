@@ -67,6 +67,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 256
     """Requests that wait at one time on one host, in all its workers; 0: none waits."""
     timeout_s: float = 10.0
+    """How long a request may wait; then it is answered 503."""
     cold: Cold = "refuse"
     """While every replica is still loading: ``refuse`` answers at once, ``hold`` lets requests wait."""
     cold_timeout_s: float = 300.0
@@ -95,7 +96,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str = "least_expected_work"
     parameters: dict[str, StrategyParameter] = {}
     max_concurrency: int | None = None
-    """Requests a replica serves at once; ``None``: a batching server with no fixed number."""
+    """Requests a replica works on at once, more wait; ``None``: a batching server with no fixed number."""
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
     retries: Retries = Retries()
@@ -108,5 +109,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     slo: Slo = Slo()
 
 
-RESERVED_POLICY_FIELDS = frozenset({"queue", "locality", "slo"})
+RESERVED_POLICY_FIELDS = frozenset({"locality", "slo"})
 """Agreed and stored, not yet implemented: setting one in a file or by the API is an error."""

@@ -21,7 +21,14 @@ from routing.contract.field_rules import (
     seconds,
     shown_number,
 )
-from routing.contract.policy import RESERVED_POLICY_FIELDS, HalfClose, Policy, ReplaySafe, StrategyParameter
+from routing.contract.policy import (
+    RESERVED_POLICY_FIELDS,
+    Cold,
+    HalfClose,
+    Policy,
+    ReplaySafe,
+    StrategyParameter,
+)
 
 DAY_S = 86_400.0
 TOO_MANY_REQUESTS = 429
@@ -127,6 +134,27 @@ EJECTION = Section(
     },
 )
 
+QUEUE = Section(
+    words="Where requests wait while no replica has a place for them.",
+    what="a queue",
+    fields={
+        "size": Number(
+            words="Requests that wait at one time on one host, in all its workers; one more is answered 503. "
+            "0: none waits.",
+            minimum=0,
+            maximum=1_000_000,
+            whole=True,
+        ),
+        "timeout_s": seconds("How long a request may wait; then it is answered 503.", 0.001, DAY_S),
+        "cold": Choice(
+            words="While every replica is still loading: `refuse` answers 503 at once, `hold` lets requests "
+            "wait.",
+            options=get_args(Cold),
+        ),
+        "cold_timeout_s": seconds("How long `hold` lets a request wait for the first replica.", 0.001, DAY_S),
+    },
+)
+
 POLICY = Section(
     words="How the fleet picks a replica and what surrounds the pick.",
     what="a policy",
@@ -134,7 +162,7 @@ POLICY = Section(
         "strategy": Text(words="The rule that picks a replica.", what="strategy name"),
         "parameters": Scalars(words="The strategy's own parameters."),
         "max_concurrency": count(
-            "Requests one replica works on at once; guides the choice, more is not refused. "
+            "Requests one replica works on at once; more wait. "
             "Not set: a batching server without a fixed number.",
             1_000_000,
             nullable=True,
@@ -149,6 +177,7 @@ POLICY = Section(
             "`allow` for one that still reads its answer.",
             options=get_args(HalfClose),
         ),
+        "queue": QUEUE,
     },
     reserved=RESERVED_POLICY_FIELDS,
 )

@@ -19,7 +19,7 @@ from routing.contract.fleet_file import (
     load,
     loads,
 )
-from routing.contract.policy import Ejection, Policy, ReplaySafe, Retries, Timeouts
+from routing.contract.policy import Cold, Ejection, Policy, Queue, ReplaySafe, Retries, Timeouts
 from routing.contract.probe import Probe
 from routing.contract.table import AdminState, Protocol
 
@@ -187,6 +187,7 @@ policies = st.builds(
         statuses=st.lists(st.sampled_from([429, 500, 503, 599]), max_size=3),
     ),
     ejection=st.builds(Ejection, base_s=seconds),
+    queue=st.builds(Queue, size=st.integers(0, 9), cold=st.sampled_from(get_args(Cold))),
     slow_start_s=seconds,
 )
 probes = st.builds(

@@ -296,7 +296,6 @@ fleets:
   - name: digits
     protocol: open-inference
     policy:
-      queue: {size: 1}
       locality: {prefer: site}
       slo: {latency_s: 1}
     replicas:
@@ -304,16 +303,15 @@ fleets:
 """,
         [
             '1:1 accelerators: "accelerators" is reserved and not implemented yet: remove it',
-            '6:7 fleets[0].policy.queue: "queue" is reserved and not implemented yet: remove it',
-            '7:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
-            '8:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
-            '10:36 fleets[0].replicas[0].accelerators: "accelerators" is reserved and not implemented yet: '
+            '6:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
+            '7:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
+            '9:36 fleets[0].replicas[0].accelerators: "accelerators" is reserved and not implemented yet: '
             "remove it",
-            '10:55 fleets[0].replicas[0].memory_bytes: "memory_bytes" is reserved and not implemented yet: '
+            '9:55 fleets[0].replicas[0].memory_bytes: "memory_bytes" is reserved and not implemented yet: '
             "remove it",
-            '10:72 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
-            '10:81 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
-            '10:93 fleets[0].replicas[0].credential: "credential" is reserved and not implemented yet: '
+            '9:72 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
+            '9:81 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
+            '9:93 fleets[0].replicas[0].credential: "credential" is reserved and not implemented yet: '
             "remove it",
         ],
     ),

@@ -21,11 +21,12 @@ from routing.contract.fleet_file_structs import (
     HardwareEntry,
     ReplicaEntry,
 )
-from routing.contract.policy import Ejection, Limits, Policy, Retries, Timeouts
+from routing.contract.policy import Ejection, Limits, Policy, Queue, Retries, Timeouts
 from routing.contract.policy_rules import (
     EJECTION,
     LIMITS,
     POLICY,
+    QUEUE,
     RETRIES,
     TIMEOUTS,
     StrategyRules,
@@ -43,12 +44,29 @@ def test_what_was_set_is_kept_and_nothing_else() -> None:
 
 
 def test_problems_are_json_pointers_and_the_valid_rest_is_kept() -> None:
-    settings, problems = check_policy(
-        {"slow_start_s": 5, "timeouts": {"idle_s": -1, "a/b~c": 1}, "queue": {}}
-    )
+    settings, problems = check_policy({"slow_start_s": 5, "timeouts": {"idle_s": -1, "a/b~c": 1}, "slo": {}})
     assert settings == {"slow_start_s": 5.0, "timeouts": {}}
-    assert [problem.pointer for problem in problems] == ["/timeouts/idle_s", "/timeouts/a~1b~0c", "/queue"]
+    assert [problem.pointer for problem in problems] == ["/timeouts/idle_s", "/timeouts/a~1b~0c", "/slo"]
     assert problems[0] == FieldProblem("/timeouts/idle_s", "must be from 0.001 to 86400 seconds, not -1")
+
+
+def test_a_queue_may_be_empty_and_says_what_it_may_be() -> None:
+    kept, problems = check_policy({"queue": {"size": 0, "timeout_s": 2, "cold": "hold"}})
+    assert (kept, problems) == ({"queue": {"size": 0, "timeout_s": 2.0, "cold": "hold"}}, [])
+    assert with_defaults(kept, Policy).queue == Queue(size=0, timeout_s=2.0, cold="hold")
+    wrong = {"size": -1, "timeout_s": 0, "cold": "holds", "cold_timeout": 1}
+    assert check_policy({"queue": wrong})[1] == [
+        FieldProblem("/queue/size", "must be from 0 to 1000000, not -1"),
+        FieldProblem("/queue/timeout_s", "must be from 0.001 to 86400 seconds, not 0"),
+        FieldProblem(
+            "/queue/cold", 'must be one of refuse, hold, not the text "holds"; did you mean "hold"?'
+        ),
+        FieldProblem(
+            "/queue/cold_timeout",
+            'unknown field "cold_timeout"; did you mean "cold_timeout_s"?',
+            at_key=True,
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +139,7 @@ PAIRS: list[tuple[Section, type[msgspec.Struct]]] = [
     (LIMITS, Limits),
     (RETRIES, Retries),
     (EJECTION, Ejection),
+    (QUEUE, Queue),
     (POLICY, Policy),
     (PROBE, Probe),
     (HARDWARE, HardwareEntry),

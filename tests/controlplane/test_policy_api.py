@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
 from routing.contract import redis_keys
+from routing.contract.policy import Queue
 from routing.contract.table import decode_snapshot
 from tests.controlplane import workers
 from tests.controlplane.conftest import Api
@@ -22,7 +23,13 @@ def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None
     assert body["set"] == {}
     assert body["policy"]["strategy"] == "least_expected_work"
     assert body["policy"]["timeouts"]["total_s"] == 600.0
-    assert not body["policy"].keys() & {"queue", "locality", "slo"}
+    assert body["policy"]["queue"] == {
+        "size": 256,
+        "timeout_s": 10.0,
+        "cold": "refuse",
+        "cold_timeout_s": 300.0,
+    }
+    assert not body["policy"].keys() & {"locality", "slo"}
 
 
 def test_change_is_saved_revised_audited_told_and_published(api: Api, llm: str, redis_client: Any) -> None:
@@ -116,6 +123,21 @@ def test_null_goes_back_to_the_default(api: Api, llm: str) -> None:
     ]
 
 
+def test_how_long_a_queue_is_can_be_changed_and_taken_back(api: Api, llm: str, redis_client: Any) -> None:
+    def published() -> Queue:
+        return decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body")).policy.queue
+
+    body = api.patch("/fleets/llm/policy", {"queue": {"size": 4, "cold": "hold"}}).json()
+    assert body["changed"] == ["queue.size: 256 → 4", "queue.cold: refuse → hold"]
+    assert body["set"] == {"queue": {"size": 4, "cold": "hold"}}
+    assert published() == Queue(size=4, cold="hold")
+    body = api.patch("/fleets/llm/policy", {"queue": {"timeout_s": 2}}).json()
+    assert body["changed"] == ["queue.timeout_s: 10 → 2"]
+    body = api.post("/fleets/llm/revisions/1/restore").json()
+    assert body["changed"] == ["queue.size: 4 → 256", "queue.timeout_s: 2 → 10", "queue.cold: hold → refuse"]
+    assert published() == Queue()
+
+
 def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> None:
     api.patch("/fleets/llm/policy", {"parameters": {"kappa": 5.0}})
     body = api.patch("/fleets/llm/policy", {"strategy": "round_robin"}).json()
@@ -134,7 +156,8 @@ def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> N
         ({"parameters": {"kappa": 99}}, "/parameters/kappa", "between 0 and 20"),
         ({"parameters": {"kapa": 1}}, "/parameters/kapa", "has no parameter 'kapa'"),
         ({"slo": {"latency_s": 1}}, "/slo", "reserved and not implemented yet"),
-        ({"queue": {"size": 1}}, "/queue", "reserved and not implemented yet"),
+        ({"queue": {"size": 1.5}}, "/queue/size", "must be a whole number, not 1.5"),
+        ({"queue": {"cold": "wait"}}, "/queue/cold", "must be one of refuse, hold"),
         ({"nothing_like_it": None}, "/nothing_like_it", "unknown field"),
         ({"max_concurrency": True}, "/max_concurrency", "must be a whole number, not true"),
         (

@@ -8,7 +8,7 @@ export function SpeedFields({ draft, classes }) {
   const hardware = draft.text("hardware");
   return html`<${SelectEntry} draft=${draft} name="hardware" label="Hardware class" options=${classes.options(hardware)} />
     <${TextEntry} draft=${draft} name="weight" label="Weight" inputmode="decimal" placeholder=${classes.weight(hardware)} help=${hardware ? "Empty: its hardware class's." : "Empty: 1.0."} />
-    <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="as the policy says" help="Requests that it works on at once; guides the choice, more is not refused." />`;
+    <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="as the policy says" help="Requests that it works on at once; more wait." />`;
 }
 
 /** One field as the API takes it. @param {import("./draft.js").Draft} draft @param {string} name */
