@@ -82,9 +82,13 @@ class KeyCounters(msgspec.Struct, kw_only=True):
     id: str
     """:attr:`routing.contract.table.KeyLimits.id`."""
     requests: int = 0
+    """Requests that came with it."""
     in_flight: int = 0
+    """Those in flight and waiting, as its ``max_concurrency`` counts them."""
     limited: int = 0
-    """Requests refused because of the key's own limits."""
+    """Requests refused because of the key's own limits. They are among ``requests`` too."""
+    limited_by: dict[str, int] = {}
+    """The same by limit: ``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``."""
     tokens: int = 0
     """Prompt and output tokens, as answers report them."""
 
