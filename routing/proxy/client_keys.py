@@ -7,43 +7,54 @@ lookup compares bytes only of keys whose randomised hash (SipHash, keyed anew in
 """
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, salt_bytes
+from routing.contract.priority import DEFAULT_RANK, rank_of
 from routing.contract.table import Manifest
-
-Grant = frozenset[str]
-"""Fleets that a key opens; see :func:`opens`."""
 
 _LONGEST = 128
 """Bytes of a key. A longer one was never given out, and is not worth hashing."""
 
 
-def opens(grant: Grant, fleet: str) -> bool:
-    """Whether a key with this grant may be used for the fleet."""
-    return fleet in grant or ALL_FLEETS in grant
+class Grant:
+    """What a key in force opens, and how its requests are treated."""
+
+    __slots__ = ("fleets", "priority")
+
+    def __init__(self, fleets: frozenset[str], priority: int = DEFAULT_RANK) -> None:
+        self.fleets = fleets
+        """Names; see :meth:`opens`."""
+        self.priority = priority
+        """As :meth:`routing.proxy.state.ExchangeState.priority`."""
+
+    def opens(self, fleet: str) -> bool:
+        """Whether the key may be used for the fleet."""
+        return fleet in self.fleets or ALL_FLEETS in self.fleets
 
 
 class ClientKeys:
     """The keys of one manifest. Replaced, never changed, when another one is taken."""
 
-    __slots__ = ("_by_hash", "_salt", "_seen")
+    __slots__ = ("_fleets", "_limits", "_salt", "_seen")
 
     def __init__(self, manifest: Manifest) -> None:
         """``manifest`` has been checked (:func:`routing.table.check_manifest`)."""
-        self._by_hash: dict[str, Grant] = {
-            digest: frozenset(fleets) for digest, fleets in manifest.key_hashes.items()
-        }
-        self._salt = salt_bytes(manifest.key_salt) if self._by_hash else b""
+        self._fleets = manifest.key_hashes
+        self._limits = manifest.key_limits
+        self._salt = salt_bytes(manifest.key_salt) if self._fleets else b""
         self._seen: dict[bytes, Grant] = {}
         """Keys in force that somebody has presented: never more than there are."""
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return bool(self._by_hash)
+        return bool(self._fleets)
 
     def grant(self, key: bytes) -> Grant | None:
         """What the key opens; ``None``: it is not known, or revoked."""
         grant = self._seen.get(key)
-        if grant is None and len(key) <= _LONGEST and self._by_hash:
-            grant = self._by_hash.get(key_hash(self._salt, key))
-            if grant is not None:
-                self._seen[key] = grant
+        if grant is None and len(key) <= _LONGEST and self._fleets:
+            digest = key_hash(self._salt, key)
+            fleets = self._fleets.get(digest)
+            if fleets is not None:
+                limits = self._limits.get(digest)
+                rank = DEFAULT_RANK if limits is None else rank_of(limits.priority)
+                self._seen[key] = grant = Grant(frozenset(fleets), rank)
         return grant

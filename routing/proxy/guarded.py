@@ -10,13 +10,13 @@ from routing.http.request_head import RequestHead
 from routing.http.roles import Client
 from routing.pool import Pool
 from routing.proxy import ends
-from routing.proxy.client_keys import Grant, opens
+from routing.proxy.client_keys import Grant
 from routing.proxy.destination import Unroutable
 from routing.proxy.exchange import Exchange
 from routing.proxy.host import Host
 
 _MOST_NAMES = 20
-_NOBODY: Grant = frozenset()
+_NOBODY = Grant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
 
@@ -47,13 +47,16 @@ class GuardedExchange(Exchange):
         super().take(pool, now)
 
     def named_by_key(self) -> Pool | None:
-        if len(self._grant) != 1:
+        if len(self._grant.fleets) != 1:
             return None
-        (fleet,) = self._grant
+        (fleet,) = self._grant.fleets
         return self.proxy.table.fleets.get(fleet)
 
     def may_use(self, fleet: str) -> bool:
-        return opens(self._grant, fleet)
+        return self._grant.opens(fleet)
+
+    def priority(self) -> int:
+        return self._grant.priority
 
     def _refusal(self) -> Unroutable:
         if not self.proxy.keys:
@@ -69,7 +72,7 @@ class GuardedExchange(Exchange):
 
 
 def _not_for(fleet: str, grant: Grant) -> Unroutable:
-    names = sorted(grant)
+    names = sorted(grant.fleets)
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     listed = f"it opens {', '.join(names[:_MOST_NAMES])}{more}" if names else "its fleets are gone"
     words = f"this client key is not for fleet {fleet!r}: {listed}"

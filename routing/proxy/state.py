@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
+from routing.contract.priority import DEFAULT_RANK
 from routing.http.request_head import RequestHead
 from routing.http.roles import Client
 from routing.http.upstream import UpstreamConnection
@@ -98,6 +99,11 @@ class ExchangeState:
     def named_by_key(self) -> Pool | None:
         """The one fleet that the caller's key opens, where it opens one alone."""
         return None
+
+    def priority(self) -> int:
+        """Where the request stands among those that wait, by its place in
+        :data:`routing.contract.priority.PRIORITIES`: the least is served first."""
+        return DEFAULT_RANK
 
     def may_use(self, fleet: str) -> bool:
         """Whether the fleet is one that the caller may use and hear of."""

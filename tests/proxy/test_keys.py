@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
-from routing.contract.table import Manifest
+from routing.contract.priority import PRIORITIES
+from routing.contract.table import KeyLimits, Manifest
 from routing.proxy import ProxySettings
-from routing.proxy.client_keys import ClientKeys, opens
+from routing.proxy.client_keys import ClientKeys
 from routing.table import Table, TableRefused
 from tests.proxy.rig import Answer, Client, Replica, Rig, StartRig, until
 
@@ -343,8 +345,8 @@ def test_a_keyed_hash_decides_and_unknown_keys_are_not_kept() -> None:
     keys = ClientKeys(Manifest(epoch=1, version=1, key_salt=SALT, key_hashes={digest: ["a"]}))
     grant = keys.grant(KEY)
     assert grant is not None
-    assert opens(grant, "a")
-    assert not opens(grant, "b")
+    assert grant.opens("a")
+    assert not grant.opens("b")
     assert keys.grant(KEY) is grant
     for _ in range(100):
         assert keys.grant(new_key().encode()) is None
@@ -352,6 +354,21 @@ def test_a_keyed_hash_decides_and_unknown_keys_are_not_kept() -> None:
     elsewhere = Manifest(epoch=1, version=1, key_salt=new_salt(), key_hashes={digest: ["a"]})
     assert ClientKeys(elsewhere).grant(KEY) is None
     assert not ClientKeys(Manifest(epoch=1, version=1))
+
+
+def test_a_key_without_limits_is_of_the_middle_class() -> None:
+    digest = key_hash(salt_bytes(SALT), KEY)
+    manifest = Manifest(epoch=1, version=1, key_salt=SALT, key_hashes={digest: ["a"]})
+    assert priority_of(manifest) == PRIORITIES.index("normal")
+    for rank, priority in enumerate(PRIORITIES):
+        limits = {digest: KeyLimits(id="1", priority=priority)}
+        assert priority_of(replace(manifest, key_limits=limits)) == rank
+
+
+def priority_of(manifest: Manifest) -> int:
+    grant = ClientKeys(manifest).grant(KEY)
+    assert grant is not None
+    return grant.priority
 
 
 @pytest.mark.parametrize("salt", ["", "00", "no hex", "00" * 65])
