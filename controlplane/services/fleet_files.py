@@ -12,6 +12,7 @@ from django.db import transaction
 from controlplane.models import Fleet, HardwareClass, Replica
 from controlplane.services import fleets, hardware, policies, replicas, revisions, settings_values
 from controlplane.services.checking import refuse
+from controlplane.services.replicas import ON_DEVICES
 from controlplane.services.writing import Writing, writing
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
@@ -22,6 +23,9 @@ _KEYS_ELSEWHERE = (
     "client keys are made on the page “Client keys” or at /api/v1/client-keys: a fleet file's are for "
     "a proxy that runs from the file alone; take them out"
 )
+
+
+_NO_DEVICES = "the control plane knows no accelerators yet: only a proxy that runs from the file alone does"
 
 
 def elsewhere(*, prune: bool = False) -> Elsewhere:
@@ -35,7 +39,7 @@ def elsewhere(*, prune: bool = False) -> Elsewhere:
         aliases={name: aliases for name, aliases, *_ in fleets},
         adapters={name: adapters for name, _, adapters, _ in fleets},
         matches=matches,
-        refused={"client_keys": _KEYS_ELSEWHERE},
+        refused={"client_keys": _KEYS_ELSEWHERE, "accelerators": _NO_DEVICES},
     )
 
 
@@ -46,6 +50,7 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = F
     it is done and taken back, so that what would change is told as exactly; nothing is sent to proxies.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
+    refuse([FieldProblem("/accelerators", _NO_DEVICES)] if file.accelerators else [])
     with writing(actor) as write:
         lines = [line for entry in file.hardware for line in _hardware(write, entry)]
         if prune:
@@ -126,7 +131,9 @@ def _replicas(write: Writing, fleet: Fleet, entries: list[ReplicaEntry]) -> tupl
     lines: list[str] = []
     membership_changed = False
     for entry in entries:
-        settings = msgspec.to_builtins(entry)
+        settings = {
+            name: value for name, value in msgspec.to_builtins(entry).items() if name not in ON_DEVICES
+        }
         row = rows.pop(entry.name, None)
         if row is None:
             replicas.insert(write, fleet, settings)

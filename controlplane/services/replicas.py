@@ -224,8 +224,17 @@ def _begin_checking(replica: Replica) -> None:
     replica.refresh_from_db()
 
 
+ON_DEVICES = frozenset({"accelerators", "memory_bytes", "request_bytes", "request_bytes_per_work"})
+_NO_DEVICES = "the control plane knows no accelerators yet: leave it out"
+
+
 def hardware_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
-    """A class that a replica names and that is not there; told together with all else that is wrong."""
+    """Hardware that a replica names and that is not there; told together with all else that is wrong."""
+    problems = [FieldProblem(f"{at}/{name}", _NO_DEVICES) for name in settings if name in ON_DEVICES]
+    return [*problems, *_class_problems(settings, at)]
+
+
+def _class_problems(settings: Mapping[str, Any], at: str) -> list[FieldProblem]:
     name = settings.get("hardware")
     if not isinstance(name, str) or not is_slug(name) or HardwareClass.objects.filter(name=name).exists():
         return []

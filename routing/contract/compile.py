@@ -32,6 +32,7 @@ def compile_file(
         aliases={alias: fleet.name for fleet in file.fleets for alias in fleet.aliases},
         adapters={adapter: fleet.name for fleet in file.fleets for adapter in fleet.adapters},
         matches={fleet.name: fleet.match for fleet in file.fleets if fleet.match},
+        accelerators=file.accelerators,
     )
     return manifest, snapshots
 
@@ -67,4 +68,8 @@ def _replica(fleet: str, entry: ReplicaEntry, weights: Mapping[str, float]) -> R
         health="ready",
         health_source="assumed",
         max_concurrency=entry.max_concurrency,
+        accelerators=entry.accelerators,
+        memory_bytes=entry.memory_bytes,
+        request_bytes=entry.request_bytes,
+        request_bytes_per_work=entry.request_bytes_per_work,
     )

@@ -119,10 +119,10 @@ def loads(
 
 def dump(file: FleetFile) -> str:
     """A fleet file that :func:`loads` reads as the same; defaults are left out."""
-    settings = {"version": FILE_VERSION, "hardware": [], "fleets": [], **without_defaults(file)}
-    if not file.hardware:
-        del settings["hardware"]
-    return fleet_file_yaml.write(settings)
+    written = without_defaults(file)
+    above = [name for name in ("hardware", "accelerators") if name in written]
+    in_order: dict[str, Any] = {"version": FILE_VERSION, **dict.fromkeys(above), "fleets": []}
+    return fleet_file_yaml.write(in_order | written)
 
 
 def _check(

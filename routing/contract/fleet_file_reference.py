@@ -13,7 +13,16 @@ import msgspec
 
 from routing.contract.defaults import default_of
 from routing.contract.field_rules import ListOf, Number, Rule, Section
-from routing.contract.fleet_file_rules import CLIENT_KEY, FILE, FLEET, HARDWARE, MATCH, REPLICA, TLS
+from routing.contract.fleet_file_rules import (
+    ACCELERATOR,
+    CLIENT_KEY,
+    FILE,
+    FLEET,
+    HARDWARE,
+    MATCH,
+    REPLICA,
+    TLS,
+)
 from routing.contract.fleet_file_structs import (
     ClientKeyEntry,
     FleetEntry,
@@ -26,11 +35,12 @@ from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, QUEUE, RETRI
 from routing.contract.presets import PRESETS
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE
-from routing.contract.table import Match, Tls
+from routing.contract.table import AcceleratorSpec, Match, Tls
 
 SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "file": (FILE, FleetFile),
     "hardware": (HARDWARE, HardwareEntry),
+    "accelerator": (ACCELERATOR, AcceleratorSpec),
     "fleet": (FLEET, FleetEntry),
     "match": (MATCH, Match),
     "replica": (REPLICA, ReplicaEntry),

@@ -21,7 +21,7 @@ from routing.contract.field_rules import (
 )
 from routing.contract.fleet_file_structs import FILE_VERSION
 from routing.contract.matches import normalise_host, normalise_path
-from routing.contract.names import SLUG_RULE, alias_problem, is_slug
+from routing.contract.names import DEVICE_RULE, SLUG_RULE, alias_problem, is_device_name, is_slug
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
 from routing.contract.references import ca_reference
@@ -31,6 +31,12 @@ from routing.contract.table import AdminState, Protocol
 def _slug(text: str) -> str:
     if not is_slug(text):
         raise ValueError(f'"{text[:80]}" is not a valid name: {SLUG_RULE}')
+    return text
+
+
+def _device(text: str) -> str:
+    if not is_device_name(text):
+        raise ValueError(f'"{text[:140]}" is not a valid name of an accelerator: {DEVICE_RULE}')
     return text
 
 
@@ -53,6 +59,19 @@ def _name(what: str, example: str) -> Text:
     return Text(words=f"Name of the {what}. Cannot change later.", what="name", check=_slug, required=example)
 
 
+def _bytes(words: str, *, minimum: int = 0, nullable: bool = False, required: str = "") -> Number:
+    """An amount of a device's memory."""
+    return Number(
+        words=words,
+        minimum=minimum,
+        maximum=1_000_000_000_000_000,
+        whole=True,
+        unit="bytes",
+        nullable=nullable,
+        required=required,
+    )
+
+
 _WEIGHT_WORDS = "Speed relative to weight 1.0; 0 receives nothing new."
 
 HARDWARE = Section(
@@ -61,6 +80,23 @@ HARDWARE = Section(
     fields={
         "name": _name("hardware class", "h100-80g"),
         "weight": Number(words=_WEIGHT_WORDS, minimum=0, maximum=1000),
+    },
+)
+
+ACCELERATOR = Section(
+    words="One physical device, shared by replicas of any fleet.",
+    what="an accelerator",
+    fields={
+        "name": Text(
+            words="Name of the device, its host's above all. Cannot change later.",
+            what="name of an accelerator",
+            check=_device,
+            required="node1/gpu0",
+        ),
+        "memory_bytes": _bytes("Its memory.", minimum=1, required="85899345920"),
+        "headroom_percent": Number(
+            words="Of its memory, kept free of weights and leases.", minimum=0, maximum=99, unit="percent"
+        ),
     },
 )
 
@@ -92,13 +128,28 @@ REPLICA = Section(
             1_000_000,
             nullable=True,
         ),
+        "accelerators": ListOf(
+            words="Accelerators that it runs on.",
+            item=Text(words="Name of an accelerator.", check=_device),
+            plural="names",
+        ),
+        "memory_bytes": _bytes(
+            "What it holds on each of them as long as it runs: its weights, above all.", nullable=True
+        ),
+        "request_bytes": _bytes("What one request takes on each of them while it runs."),
+        "request_bytes_per_work": Number(
+            words="What one request takes on each of them besides, for each unit of its work.",
+            minimum=0,
+            maximum=1_000_000_000_000,
+            unit="bytes",
+        ),
         "admin_state": Choice(
             words="What the operator wants. Not set: left as it is; a new replica is active.",
             options=get_args(AdminState),
             nullable=True,
         ),
     },
-    reserved=frozenset({"accelerators", "memory_bytes", "site", "version", "credential"}),
+    reserved=frozenset({"site", "version", "credential"}),
 )
 
 
@@ -220,6 +271,9 @@ FILE = Section(
             words="Version of the file's format.", minimum=FILE_VERSION, maximum=FILE_VERSION, whole=True
         ),
         "hardware": ListOf(words="Hardware classes.", item=HARDWARE, plural="hardware classes"),
+        "accelerators": ListOf(
+            words="Devices whose memory replicas share.", item=ACCELERATOR, plural="accelerators"
+        ),
         "fleets": ListOf(
             words="The fleets. `fleets: []` says that there are none.",
             item=FLEET,
@@ -232,7 +286,6 @@ FILE = Section(
             plural="client keys",
         ),
     },
-    reserved=frozenset({"accelerators"}),
 )
 
 
@@ -255,6 +308,13 @@ def check_hardware(
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
     """As a hardware class of a fleet file."""
     return _check(HARDWARE, settings, partial=partial)
+
+
+def check_accelerator(
+    settings: Mapping[str, Any], *, partial: bool = False
+) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """As an accelerator of a fleet file, without the checks that need the replicas on it."""
+    return _check(ACCELERATOR, settings, partial=partial)
 
 
 def _check(

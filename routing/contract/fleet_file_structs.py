@@ -7,7 +7,7 @@ import msgspec
 
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.table import AdminState, Match, Protocol, Tls
+from routing.contract.table import AcceleratorSpec, AdminState, Match, Protocol, Tls
 
 FILE_VERSION = 1
 
@@ -31,6 +31,14 @@ class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: the hardware class's weight, or 1.0 without one."""
     max_concurrency: int | None = None
     """``None``: as the fleet's policy says."""
+    accelerators: list[str] = []
+    """Names of the devices that it runs on."""
+    memory_bytes: int | None = None
+    """What it holds on each of them all the time; ``None``: not said."""
+    request_bytes: int = 0
+    """What a request takes on each of them while it runs, beside what follows."""
+    request_bytes_per_work: float = 0.0
+    """The same for each unit of its estimated work."""
     admin_state: AdminState | None = None
     """``None``: applying the file leaves an existing replica's state as it is; a new one is active."""
 
@@ -63,9 +71,11 @@ class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One fleet file, checked: names are unique and every hardware class named exists."""
+    """One fleet file, checked: names are unique, every hardware class and device named exists, and what
+    replicas hold fits on their devices."""
 
     version: int = FILE_VERSION
     hardware: list[HardwareEntry] = []
+    accelerators: list[AcceleratorSpec] = []
     fleets: list[FleetEntry] = []
     client_keys: list[ClientKeyEntry] = []

@@ -1,22 +1,23 @@
-"""What must hold between the parts of a fleet file: names, aliases, adapters, hardware, the default fleet.
+"""What must hold between the parts of a fleet file: names, aliases, adapters, hardware, the default
+fleet, and what devices hold (:mod:`routing.contract.fleet_file_devices`).
 
 Looks at the file as it was written, so that these problems are reported together with those of single
 fields; whatever is not of the right type is passed over here, being reported there.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
 
+from routing.contract.accelerators import Held
 from routing.contract.field_rules import FieldProblem, Problems, did_you_mean
+from routing.contract.fleet_file_devices import device_problems
+from routing.contract.fleet_file_parts import Part, parts_of, texts_of
 from routing.contract.matches import normalised, words_of
 from routing.contract.policy_rules import POLICY, StrategyRules, strategy_problems
-from routing.contract.table import Match
-
-_Part = tuple[str, Mapping[str, Any]]
-"""(JSON pointer, group of fields)."""
+from routing.contract.table import AcceleratorSpec, Match
 
 OTHER_NAMES = {"aliases": "alias", "adapters": "adapter"}
 """Fields of a fleet that list names which clients may say instead of its own → the word for one of them."""
@@ -33,6 +34,10 @@ class Elsewhere(NamedTuple):
     """Fleet → its adapters; likewise."""
     matches: Mapping[Match, str] = {}
     """Match → the fleet that it leads to; likewise."""
+    accelerators: Collection[AcceleratorSpec] = ()
+    """Devices. One that the file lists becomes what it says there."""
+    held: Collection[Held] = ()
+    """What replicas ask of devices; those of fleets that the file names are passed over."""
     refused: Mapping[str, str] = {}
     """Top-level field that has no place there → why. Empty lists pass."""
 
@@ -52,50 +57,45 @@ class Elsewhere(NamedTuple):
         """Match → the fleet that it leads to."""
         return {match: fleet for match, fleet in self.matches.items() if fleet not in in_file}
 
+    def staying(self, in_file: Collection[str]) -> list[Held]:
+        """What replicas of fleets that the file does not name ask of devices."""
+        return [one for one in self.held if one.fleet not in in_file]
+
 
 def problems_of_the_whole(content: Any, strategies: StrategyRules | None, elsewhere: Elsewhere) -> Problems:
     """Every problem between parts, and between them and what is ``elsewhere``."""
-    file: _Part = ("", content if isinstance(content, Mapping) else {})
-    classes = list(_parts(file, "hardware"))
-    fleets = list(_parts(file, "fleets"))
-    known = {*elsewhere.hardware, *(_texts(classes, "name"))}
+    file: Part = ("", content if isinstance(content, Mapping) else {})
+    classes = list(parts_of(file, "hardware"))
+    fleets = list(parts_of(file, "fleets"))
+    known = {*elsewhere.hardware, *(texts_of(classes, "name"))}
     problems: Problems = [
         FieldProblem(f"/{key}", why, at_key=True)
         for key, why in elsewhere.refused.items()
         if file[1].get(key)
     ]
     _unique_names(classes, problems)
-    keys = list(_parts(file, "client_keys"))
+    keys = list(parts_of(file, "client_keys"))
     _unique_names(fleets, problems)
     _unique_names(keys, problems)
-    _known_fleets(keys, set(_texts(fleets, "name")), problems)
-    in_file = set(_texts(fleets, "name"))
+    _known_fleets(keys, set(texts_of(fleets, "name")), problems)
+    in_file = set(texts_of(fleets, "name"))
     taken = elsewhere.taken_names(in_file)
     _free_names(fleets, taken, problems)
     _unique_other_names(fleets, taken, problems)
     _unique_matches(fleets, elsewhere.taken_matches(in_file), problems)
     _one_default(fleets, problems)
+    devices = list(parts_of(file, "accelerators"))
+    _unique_names(devices, problems)
+    problems += device_problems(devices, fleets, elsewhere.accelerators, elsewhere.staying(in_file))
     for fleet in fleets:
-        replicas = list(_parts(fleet, "replicas"))
+        replicas = list(parts_of(fleet, "replicas"))
         _unique_names(replicas, problems)
         _known_hardware(replicas, known, problems)
         problems += _strategy(fleet, strategies)
     return problems
 
 
-def _parts(of: _Part, key: str) -> Iterator[_Part]:
-    pointer, fields = of
-    items = fields.get(key)
-    for index, item in enumerate(items if isinstance(items, list) else []):
-        if isinstance(item, Mapping):
-            yield f"{pointer}/{key}/{index}", item
-
-
-def _texts(parts: list[_Part], key: str) -> Iterator[str]:
-    return (fields[key] for _, fields in parts if isinstance(fields.get(key), str))
-
-
-def _unique_names(parts: list[_Part], problems: Problems) -> None:
+def _unique_names(parts: list[Part], problems: Problems) -> None:
     first: dict[str, str] = {}
     for pointer, fields in parts:
         name = fields.get("name")
@@ -107,7 +107,7 @@ def _unique_names(parts: list[_Part], problems: Problems) -> None:
             problems.append(FieldProblem(f"{pointer}/name", message))
 
 
-def _free_names(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
+def _free_names(fleets: list[Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
     for pointer, fields in fleets:
         name = fields.get("name")
         if isinstance(name, str) and name in elsewhere:
@@ -115,8 +115,8 @@ def _free_names(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Pro
             problems.append(FieldProblem(f"{pointer}/name", message))
 
 
-def _unique_other_names(fleets: list[_Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
-    taken = {**elsewhere, **{name: f"the name of fleet {name}" for name in _texts(fleets, "name")}}
+def _unique_other_names(fleets: list[Part], elsewhere: Mapping[str, str], problems: Problems) -> None:
+    taken = {**elsewhere, **{name: f"the name of fleet {name}" for name in texts_of(fleets, "name")}}
     for pointer, fields in fleets:
         for key, word in OTHER_NAMES.items():
             names = fields.get(key)
@@ -130,20 +130,20 @@ def _unique_other_names(fleets: list[_Part], elsewhere: Mapping[str, str], probl
                     taken[name] = f"an {word} of fleet {fields.get('name')}"
 
 
-def _unique_matches(fleets: list[_Part], elsewhere: Mapping[Match, str], problems: Problems) -> None:
+def _unique_matches(fleets: list[Part], elsewhere: Mapping[Match, str], problems: Problems) -> None:
     first: dict[Match, str] = {**elsewhere}
     for fleet in fleets:
         name = str(fleet[1].get("name"))
-        for pointer, fields in _parts(fleet, "match"):
+        for pointer, fields in parts_of(fleet, "match"):
             match = _readable_match(fields)
             taken_by = first.setdefault(match, name) if match is not None else name
             if match is not None and (taken_by != name or _listed_before(fleet, pointer, match)):
                 problems.append(FieldProblem(pointer, taken_match(match, taken_by, name)))
 
 
-def _listed_before(fleet: _Part, pointer: str, match: Match) -> bool:
+def _listed_before(fleet: Part, pointer: str, match: Match) -> bool:
     """Whether the same fleet lists it further up."""
-    above = takewhile(lambda part: part[0] != pointer, _parts(fleet, "match"))
+    above = takewhile(lambda part: part[0] != pointer, parts_of(fleet, "match"))
     return any(_readable_match(fields) == match for _, fields in above)
 
 
@@ -162,14 +162,14 @@ def taken_match(match: Match, taken_by: str, fleet: str) -> str:
     return f"{words_of(match)} leads to fleet {taken_by} already: fleet {fleet} needs another host or path"
 
 
-def _one_default(fleets: list[_Part], problems: Problems) -> None:
+def _one_default(fleets: list[Part], problems: Problems) -> None:
     defaults = [part for part in fleets if part[1].get("default") is True]
     for pointer, _ in defaults[1:]:
         message = f"fleet {defaults[0][1].get('name')} is the default already: only one fleet can be"
         problems.append(FieldProblem(f"{pointer}/default", message))
 
 
-def _known_hardware(replicas: list[_Part], known: Collection[str], problems: Problems) -> None:
+def _known_hardware(replicas: list[Part], known: Collection[str], problems: Problems) -> None:
     for pointer, fields in replicas:
         name = fields.get("hardware")
         if isinstance(name, str) and name not in known:
@@ -178,7 +178,7 @@ def _known_hardware(replicas: list[_Part], known: Collection[str], problems: Pro
             problems.append(FieldProblem(f"{pointer}/hardware", f'unknown hardware class "{name}"{hint}'))
 
 
-def _known_fleets(keys: list[_Part], known: Collection[str], problems: Problems) -> None:
+def _known_fleets(keys: list[Part], known: Collection[str], problems: Problems) -> None:
     for pointer, fields in keys:
         names = fields.get("fleets")
         for index, name in enumerate(names if isinstance(names, list) else []):
@@ -187,7 +187,7 @@ def _known_fleets(keys: list[_Part], known: Collection[str], problems: Problems)
                 problems.append(FieldProblem(f"{pointer}/fleets/{index}", f'unknown fleet "{name}"{hint}'))
 
 
-def _strategy(fleet: _Part, strategies: StrategyRules | None) -> Problems:
+def _strategy(fleet: Part, strategies: StrategyRules | None) -> Problems:
     pointer, fields = fleet
     policy = fields.get("policy")
     if not isinstance(policy, Mapping):

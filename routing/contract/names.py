@@ -1,4 +1,4 @@
-"""What fleets, replicas and hardware classes may be called, and the name a client may use instead."""
+"""What fleets, replicas, hardware classes and devices may be called, and what a client may say instead."""
 
 import re
 
@@ -9,15 +9,27 @@ SLUG_RULE = (
 )
 """The pattern in words, for messages."""
 
+DEVICE_PATTERN = r"^[a-z0-9]([a-z0-9._/-]{0,125}[a-z0-9])?\Z"
+DEVICE_RULE = (
+    "use 1 to 127 lower-case letters, digits, dots, hyphens, underscores and slashes; "
+    "begin and end with a letter or digit"
+)
+
 MAX_ALIAS_LENGTH = 255
 """Also the longest ``served_model``."""
 
 _SLUG = re.compile(SLUG_PATTERN)
+_DEVICE = re.compile(DEVICE_PATTERN)
 
 
 def is_slug(name: str) -> bool:
     """Whether this may name a fleet, replica or hardware class."""
     return _SLUG.match(name) is not None
+
+
+def is_device_name(name: str) -> bool:
+    """Whether this may name an accelerator, as ``node1/gpu0``."""
+    return _DEVICE.match(name) is not None
 
 
 def alias_problem(alias: str) -> str | None:

@@ -6,6 +6,7 @@ from routing.contract.compile import compile_file, replica_uid
 from routing.contract.fleet_file import Elsewhere, loads
 from routing.contract.policy import Policy
 from routing.contract.table import (
+    AcceleratorSpec,
     FleetSnapshot,
     Manifest,
     Match,
@@ -18,6 +19,7 @@ from routing.contract.table import (
 FILE = loads(
     """\
 hardware: [{name: big, weight: 4}]
+accelerators: [{name: n1/gpu0, memory_bytes: 1000, headroom_percent: 10}]
 fleets:
   - name: llm
     protocol: openai
@@ -29,7 +31,8 @@ fleets:
     policy: {strategy: round_robin, max_concurrency: 8}
     replicas:
       - {name: a, url: "http://10.0.0.1:8000", hardware: big}
-      - {name: b, url: "http://10.0.0.2:8000", hardware: big, weight: 0.5, max_concurrency: 2}
+      - {name: b, url: "http://10.0.0.2:8000", hardware: big, weight: 0.5, max_concurrency: 2,
+         accelerators: [n1/gpu0], memory_bytes: 500, request_bytes: 7, request_bytes_per_work: 0.5}
       - {name: c, url: "http://10.0.0.3:8000", admin_state: maintenance}
   - {name: digits, protocol: open-inference}
 """
@@ -46,6 +49,7 @@ def test_the_manifest_says_how_requests_find_their_fleet() -> None:
         aliases={"chat": "llm"},
         adapters={"sql": "llm"},
         matches={"llm": [Match(host="llm.corp.example", path_prefix="/v1"), Match(host="*.corp.example")]},
+        accelerators=[AcceleratorSpec(name="n1/gpu0", memory_bytes=1000, headroom_percent=10.0)],
     )
 
 
@@ -70,6 +74,17 @@ def test_a_replica_is_assumed_ready() -> None:
         hardware="big",
         health="ready",
         health_source="assumed",
+    )
+
+
+def test_a_replica_says_what_it_takes_on_its_devices() -> None:
+    _, (llm, _) = compile_file(FILE)
+    b = llm.replicas[1]
+    assert (b.accelerators, b.memory_bytes, b.request_bytes, b.request_bytes_per_work) == (
+        ["n1/gpu0"],
+        500,
+        7,
+        0.5,
     )
 
 

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from routing.contract.accelerators import Held
 from routing.contract.defaults import with_defaults, without_defaults
 from routing.contract.fleet_file import (
     Elsewhere,
     FleetEntry,
     FleetFile,
+    FleetFileError,
     HardwareEntry,
     ReplicaEntry,
     dump,
@@ -21,12 +23,15 @@ from routing.contract.fleet_file import (
 )
 from routing.contract.policy import Cold, Ejection, Policy, Queue, ReplaySafe, Retries, Timeouts
 from routing.contract.probe import Probe
-from routing.contract.table import AdminState, Protocol
+from routing.contract.table import AcceleratorSpec, AdminState, Protocol
 
 WHOLE = """\
 version: 1
 hardware:
   - {name: h100-80g, weight: 4.0}
+accelerators:
+  - {name: node1/gpu0, memory_bytes: 85899345920, headroom_percent: 10}
+  - {name: node1/gpu1, memory_bytes: 85899345920}
 fleets:
   - name: llama-3-8b
     aliases: [chat]
@@ -44,7 +49,8 @@ fleets:
       slow_start_s: 30
     probe: {preset: vllm, period_s: 2, timeout_s: 5, rise: 2, fall: 3}
     replicas:
-      - {name: a, url: "http://10.0.0.1:8000/", hardware: h100-80g}
+      - {name: a, url: "http://10.0.0.1:8000/", hardware: h100-80g, accelerators: [node1/gpu0, node1/gpu1],
+         memory_bytes: 17179869184, request_bytes: 1048576, request_bytes_per_work: 131072.5}
       - {name: b, url: "http://Node-2", weight: 1, max_concurrency: 4, admin_state: draining}
 """
 
@@ -52,6 +58,10 @@ fleets:
 def test_every_field_is_read() -> None:
     assert loads(WHOLE) == FleetFile(
         hardware=[HardwareEntry(name="h100-80g", weight=4.0)],
+        accelerators=[
+            AcceleratorSpec(name="node1/gpu0", memory_bytes=80 << 30, headroom_percent=10.0),
+            AcceleratorSpec(name="node1/gpu1", memory_bytes=80 << 30),
+        ],
         fleets=[
             FleetEntry(
                 name="llama-3-8b",
@@ -68,7 +78,15 @@ def test_every_field_is_read() -> None:
                 ),
                 probe=Probe(preset="vllm", timeout_s=5.0),
                 replicas=[
-                    ReplicaEntry(name="a", url="http://10.0.0.1:8000", hardware="h100-80g"),
+                    ReplicaEntry(
+                        name="a",
+                        url="http://10.0.0.1:8000",
+                        hardware="h100-80g",
+                        accelerators=["node1/gpu0", "node1/gpu1"],
+                        memory_bytes=16 << 30,
+                        request_bytes=1 << 20,
+                        request_bytes_per_work=131072.5,
+                    ),
                     ReplicaEntry(
                         name="b",
                         url="http://node-2:80",
@@ -133,6 +151,34 @@ def test_classes_known_elsewhere_may_be_named() -> None:
     assert loads(text, elsewhere=Elsewhere(hardware={"gpu"})).fleets[0].replicas[0].hardware == "gpu"
 
 
+def test_devices_and_what_they_hold_may_be_known_elsewhere() -> None:
+    text = (
+        "fleets: [{name: a, protocol: openai, replicas: [{name: r, url: 'http://h', accelerators: [gpu0], "
+        "memory_bytes: 5}]}]"
+    )
+    device = AcceleratorSpec(name="gpu0", memory_bytes=10, headroom_percent=0)
+    replaced = Held("gpu0", fleet="a", replica="r", memory_bytes=6)
+    fits = Elsewhere(accelerators=[device], held=[Held("gpu0", "b", "r", 5), replaced])
+    assert loads(text, elsewhere=fits).fleets[0].replicas[0].accelerators == ["gpu0"]
+    with pytest.raises(FleetFileError) as refused:
+        loads(text, elsewhere=Elsewhere(accelerators=[device], held=[Held("gpu0", "b", "r", 6)]))
+    assert [str(problem) for problem in refused.value.problems] == [
+        "line 1, column 112: fleets[0].replicas[0].memory_bytes: does not fit on accelerator gpu0: it has "
+        "10 bytes, and its replicas hold b/r 6 bytes + a/r 5 bytes = 11 bytes, 1 byte too much"
+    ]
+
+
+def test_a_device_cannot_become_too_small_for_what_is_on_it_elsewhere() -> None:
+    text = "accelerators: [{name: gpu0, memory_bytes: 9, headroom_percent: 0}]\nfleets: []"
+    before = AcceleratorSpec(name="gpu0", memory_bytes=90)
+    with pytest.raises(FleetFileError) as refused:
+        loads(text, elsewhere=Elsewhere(accelerators=[before], held=[Held("gpu0", "b", "r", 10)]))
+    assert [str(problem) for problem in refused.value.problems] == [
+        "line 1, column 43: accelerators[0].memory_bytes: does not fit on accelerator gpu0: it has 9 bytes, "
+        "and its replicas hold b/r 10 bytes, 1 byte too much"
+    ]
+
+
 def test_a_file_on_disk_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "fleets.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + WHOLE.encode())
@@ -145,6 +191,9 @@ def test_defaults_are_left_out_of_what_is_written() -> None:
 version: 1
 hardware:
 - {name: h100-80g, weight: 4.0}
+accelerators:
+- {name: node1/gpu0, memory_bytes: 85899345920, headroom_percent: 10.0}
+- {name: node1/gpu1, memory_bytes: 85899345920}
 fleets:
 - name: llama-3-8b
   protocol: openai
@@ -158,7 +207,13 @@ fleets:
     retries: {budget_percent: 10.0, replay_safe: never}
   probe: {preset: vllm, timeout_s: 5.0}
   replicas:
-  - {name: a, url: 'http://10.0.0.1:8000', hardware: h100-80g}
+  - name: a
+    url: http://10.0.0.1:8000
+    hardware: h100-80g
+    accelerators: [node1/gpu0, node1/gpu1]
+    memory_bytes: 17179869184
+    request_bytes: 1048576
+    request_bytes_per_work: 131072.5
   - {name: b, url: 'http://node-2:80', weight: 1.0, max_concurrency: 4, admin_state: draining}
 """
     )
@@ -198,11 +253,38 @@ probes = st.builds(
 )
 
 
+devices = st.builds(
+    AcceleratorSpec,
+    name=st.lists(slugs, min_size=1, max_size=3).map("/".join),
+    memory_bytes=st.integers(10**6, 10**12),
+    headroom_percent=st.floats(0, 99),
+)
+
+
+def on_devices(known: list[AcceleratorSpec]) -> st.SearchStrategy[dict[str, object]]:
+    """A replica's fields about memory."""
+    return st.fixed_dictionaries(
+        {
+            "accelerators": st.lists(
+                st.sampled_from([device.name for device in known]), min_size=1, unique=True
+            ),
+            "memory_bytes": st.none() | st.integers(0, 9),
+            "request_bytes": st.integers(0, 9),
+            "request_bytes_per_work": st.floats(0, 9),
+        }
+    )
+
+
 @st.composite
-def files(draw: st.DrawFn) -> FleetFile:
-    classes = draw(st.lists(slugs, unique=True, max_size=2))
-    replicas = st.builds(
+def replica_entries(draw: st.DrawFn, classes: list[str], known: list[AcceleratorSpec]) -> ReplicaEntry:
+    memory = draw(on_devices(known)) if known and draw(st.booleans()) else {}
+    return draw(replicas_on(classes, memory))
+
+
+def replicas_on(classes: list[str], memory: dict[str, object]) -> st.SearchStrategy[ReplicaEntry]:
+    return st.builds(
         ReplicaEntry,
+        **{field: st.just(value) for field, value in memory.items()},
         name=slugs,
         url=st.just("http://10.0.0.1:8000"),
         hardware=st.sampled_from(["", *classes]),
@@ -210,6 +292,13 @@ def files(draw: st.DrawFn) -> FleetFile:
         max_concurrency=st.none() | st.integers(1, 99),
         admin_state=st.none() | st.sampled_from(get_args(AdminState)),
     )
+
+
+@st.composite
+def files(draw: st.DrawFn) -> FleetFile:
+    classes = draw(st.lists(slugs, unique=True, max_size=2))
+    accelerators = draw(st.lists(devices, unique_by=lambda device: device.name, max_size=2))
+    replicas = replica_entries(classes, accelerators)
     names = draw(st.lists(slugs, unique=True, max_size=3))
     fleets = [
         draw(
@@ -230,7 +319,9 @@ def files(draw: st.DrawFn) -> FleetFile:
     ]
     weight = st.floats(0, 1000)
     return FleetFile(
-        hardware=[HardwareEntry(name=name, weight=draw(weight)) for name in classes], fleets=fleets
+        hardware=[HardwareEntry(name=name, weight=draw(weight)) for name in classes],
+        accelerators=accelerators,
+        fleets=fleets,
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from routing.contract.defaults import with_defaults
 from routing.contract.field_rules import FieldProblem, Section
 from routing.contract.fleet_file_rules import (
+    ACCELERATOR,
     CLIENT_KEY,
     FILE,
     FLEET,
@@ -34,6 +35,7 @@ from routing.contract.policy_rules import (
 )
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE, check_probe
+from routing.contract.table import AcceleratorSpec
 
 
 def test_what_was_set_is_kept_and_nothing_else() -> None:
@@ -143,6 +145,7 @@ PAIRS: list[tuple[Section, type[msgspec.Struct]]] = [
     (POLICY, Policy),
     (PROBE, Probe),
     (HARDWARE, HardwareEntry),
+    (ACCELERATOR, AcceleratorSpec),
     (REPLICA, ReplicaEntry),
     (FLEET, FleetEntry),
     (CLIENT_KEY, ClientKeyEntry),

@@ -252,7 +252,7 @@ def test_if_match(api: Api, llm: str) -> None:
         ({"name": "z"}, "/name", "never changes"),
         ({"admin_state": None}, "/admin_state", "has no value"),
         ({"admin_state": "drainin"}, "/admin_state", 'did you mean "draining"?'),
-        ({"memory_bytes": 5}, "/memory_bytes", "reserved"),
+        ({"memory_bytes": 5}, "/memory_bytes", "knows no accelerators yet"),
         ({"weight": 1e9}, "/weight", "must be from 0 to 1000"),
     ],
 )

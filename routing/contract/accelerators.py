@@ -1,0 +1,124 @@
+"""Memory of accelerators: what replicas hold there all the time, and what is left for requests to lease.
+
+Both planes and the fleet file ask here, so that all of them come to the same sum and say it in the same
+words. Theory: a device's memory less its headroom is what can be used at all. Replicas hold a part of that
+as long as they run (their weights above all), and only the rest can be lent to requests while they run.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import floor
+from typing import NamedTuple, Protocol
+
+from routing.contract.table import AcceleratorSpec
+
+_SHOWN = 8
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+class Held(NamedTuple):
+    """What one replica asks of one device."""
+
+    accelerator: str
+    fleet: str
+    replica: str
+    memory_bytes: int = 0
+    """All the time."""
+    request_bytes: int = 0
+    """For each request, whatever its work."""
+
+
+class OnAccelerators(Protocol):
+    """What a file's entry and a table's spec of a replica have in common."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def accelerators(self) -> list[str]: ...
+    @property
+    def memory_bytes(self) -> int | None: ...
+    @property
+    def request_bytes(self) -> int: ...
+
+
+def held_by(fleet: str, replica: OnAccelerators) -> list[Held]:
+    """What a replica asks of each of its devices; nothing when it is on none."""
+    memory, request = replica.memory_bytes or 0, replica.request_bytes
+    return [Held(device, fleet, replica.name, memory, request) for device in replica.accelerators]
+
+
+def usable_bytes(device: AcceleratorSpec) -> int:
+    """Its memory less the headroom."""
+    return floor(device.memory_bytes * (1 - device.headroom_percent / 100))
+
+
+def leasable_bytes(device: AcceleratorSpec, held: Iterable[Held]) -> int:
+    """What requests can lease there at one time; less than nothing where what is held does not fit."""
+    return usable_bytes(device) - sum(one.memory_bytes for one in held if one.accelerator == device.name)
+
+
+class Misfit(NamedTuple):
+    """Why replicas cannot be on one device together."""
+
+    message: str
+    """With the arithmetic."""
+    field: str
+    """Of the replica, that is too large: ``memory_bytes`` or ``request_bytes``."""
+    held: Held
+    """The first that is too much."""
+
+
+def misfit(device: AcceleratorSpec, held: Iterable[Held]) -> Misfit | None:
+    """Whether these replicas can be on this device together; ``None``: they can.
+
+    ``held`` may speak of other devices as well; those are passed over.
+    """
+    here = [one for one in held if one.accelerator == device.name]
+    usable = usable_bytes(device)
+    total = sum(one.memory_bytes for one in here)
+    if total > usable:
+        running = accumulate(one.memory_bytes for one in here)
+        first = next(one for one, so_far in zip(here, running, strict=True) if so_far > usable)
+        message = (
+            f"does not fit on accelerator {device.name}: {_usable_words(device)}, and its replicas hold "
+            f"{_sum_words(here, total)}, {shown_bytes(total - usable)} too much"
+        )
+        return Misfit(message, "memory_bytes", first)
+    left = usable - total
+    greedy = next((one for one in here if one.request_bytes > left), None)
+    if greedy is not None:
+        holding = f", of which replicas hold {shown_bytes(total)}" if total else ""
+        message = (
+            f"no request could run on accelerator {device.name}: {_usable_words(device)}{holding}, which "
+            f"leaves {shown_bytes(left)} for requests, and one at {greedy.fleet}/{greedy.replica} takes "
+            f"{shown_bytes(greedy.request_bytes)}"
+        )
+        return Misfit(message, "request_bytes", greedy)
+    return None
+
+
+def shown_bytes(number: float) -> str:
+    """An amount of memory as people write it: ``1.25 GiB``; four digits at most, exact below 1024 bytes."""
+    size, unit = float(number), 0
+    while abs(size) >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    word = "byte" if number == 1 else _UNITS[unit]
+    return f"{size:.4g} {word}"
+
+
+def _usable_words(device: AcceleratorSpec) -> str:
+    whole = shown_bytes(device.memory_bytes)
+    if not device.headroom_percent:
+        return f"it has {whole}"
+    usable = shown_bytes(usable_bytes(device))
+    return f"{whole} less {device.headroom_percent:g} % headroom are {usable}"
+
+
+def _sum_words(held: Sequence[Held], total: int) -> str:
+    """``llm/a 40 GiB + llm/b 40 GiB = 80 GiB``; of a single one only that."""
+    parts = [f"{one.fleet}/{one.replica} {shown_bytes(one.memory_bytes)}" for one in held if one.memory_bytes]
+    if len(parts) > _SHOWN:
+        rest = len(parts) - _SHOWN
+        parts = [*parts[:_SHOWN], f"{rest} more"]
+    together = f" = {shown_bytes(total)}" if len(parts) > 1 else ""
+    return f"{' + '.join(parts)}{together}"
