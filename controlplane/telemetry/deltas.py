@@ -25,12 +25,25 @@ class ReplicaDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueDelta:
+    """One fleet's queue at one worker between two reports: requests, and seconds that those waited which
+    found a place."""
+
+    queued: int = 0
+    full: int = 0
+    late: int = 0
+    cold: int = 0
+    waited: SparseSketch = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class FleetDelta:
     """One fleet at one worker between two reports. Replicas by uid."""
 
     requests: int = 0
     errors: int = 0
     latency: SparseSketch = field(default_factory=dict)
+    queue: QueueDelta = field(default_factory=QueueDelta)
     replicas: dict[str, ReplicaDelta] = field(default_factory=dict)
 
 
@@ -66,7 +79,18 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
         requests=newer.requests - (older.requests if older else 0),
         errors=_grown(older.errors if older else 0, newer.errors),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
+        queue=_queue(older, newer),
         replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
+    )
+
+
+def _queue(older: FleetCounters | None, newer: FleetCounters) -> QueueDelta:
+    return QueueDelta(
+        queued=_grown(older.queued if older else 0, newer.queued),
+        full=_grown(older.queue_full if older else 0, newer.queue_full),
+        late=_grown(older.queue_late if older else 0, newer.queue_late),
+        cold=_grown(older.cold if older else 0, newer.cold),
+        waited=sketch.subtract(newer.waited, older.waited if older else {}),
     )
 
 

@@ -11,11 +11,14 @@ from controlplane.telemetry.frames import (
     FleetSummary,
     OverviewFrame,
     Point,
+    QueueLive,
     ReplicaLive,
     WorkerLive,
 )
 from controlplane.telemetry.merge import FleetNumbers, Merged, ReplicaNumbers
+from controlplane.telemetry.queues import QueueNumbers
 from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
+from routing.contract.policy import Queue
 from routing.contract.table import Version
 
 
@@ -101,6 +104,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         p99_s=numbers.p99_s,
         error_percent=numbers.error_percent,
         in_flight=numbers.in_flight,
+        queue=_queue(row.queue, numbers.queue),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),
@@ -117,6 +121,23 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
         p99_s=numbers.p99_s,
         errors_per_s=numbers.errors_per_s,
         in_flight=numbers.in_flight,
+        waiting=numbers.queue.waiting,
+    )
+
+
+def _queue(policy: Queue, numbers: QueueNumbers) -> QueueLive:
+    return QueueLive(
+        waiting=numbers.waiting,
+        size=policy.size * max(len(numbers.proxies), 1),
+        oldest_wait_s=numbers.oldest_wait_s,
+        timeout_s=policy.timeout_s,
+        state=wording.queue_state(policy, numbers),
+        queued_per_s=numbers.queued_per_s,
+        full_per_s=numbers.full_per_s,
+        late_per_s=numbers.late_per_s,
+        cold_per_s=numbers.cold_per_s,
+        p50_s=numbers.p50_s,
+        p99_s=numbers.p99_s,
     )
 
 

@@ -47,6 +47,34 @@ class Point(msgspec.Struct, kw_only=True):
     p99_s: float | None
     errors_per_s: float
     in_flight: int
+    waiting: int = 0
+    """Of those in flight, requests that wait for a place."""
+
+
+class QueueLive(msgspec.Struct, kw_only=True):
+    """What waits for a place at a replica, and what was refused for want of one."""
+
+    waiting: int = 0
+    size: int = 0
+    """How many may wait at all proxies that report together."""
+    oldest_wait_s: float = 0.0
+    """How long the first of them has waited."""
+    timeout_s: float = 0.0
+    """How long each may wait."""
+    state: str = ""
+    """``full`` (requests were refused in the last WINDOW_S), ``late`` (the first has waited for half of its
+    time or more, or some waited in vain), ``waiting``, or empty: nobody waits."""
+    queued_per_s: float = 0.0
+    """Requests that had to wait, over the last WINDOW_S, as what follows."""
+    full_per_s: float = 0.0
+    """Refused: as many waited as may, or one of a higher class."""
+    late_per_s: float = 0.0
+    """Answered 503 after their time to wait."""
+    cold_per_s: float = 0.0
+    """Refused: every replica was still loading."""
+    p50_s: float | None = None
+    """Of the waits of those that found a place."""
+    p99_s: float | None = None
 
 
 class ReplicaLive(msgspec.Struct, kw_only=True):
@@ -82,6 +110,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     p99_s: float | None
     error_percent: float
     in_flight: int
+    """Begun and not ended, waiting ones among them."""
+    queue: QueueLive
     capacity: int | None
     """Sum of the eligible replicas' max_concurrency; ``None`` when one has none."""
     replicas: int

@@ -46,6 +46,7 @@ def coarsen(points: list[Point]) -> Point:
         p99_s=last.p99_s,
         errors_per_s=sum(point.errors_per_s for point in points) / count,
         in_flight=round(sum(point.in_flight for point in points) / count),
+        waiting=round(sum(point.waiting for point in points) / count),
     )
 
 

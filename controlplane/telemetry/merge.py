@@ -11,6 +11,7 @@ from statistics import fmean
 
 from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
 from controlplane.telemetry.frames import WINDOW_S
+from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
@@ -72,6 +73,7 @@ class FleetNumbers:
     p99_s: float | None = None
     error_percent: float = 0.0
     window_requests: int = 0
+    queue: QueueNumbers = field(default_factory=QueueNumbers)
     applied: dict[str, str] = field(default_factory=dict)
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -115,6 +117,8 @@ class MergeState:
     known: dict[str, _Known] = field(default_factory=dict)
     fleets: dict[str, Window] = field(default_factory=dict)
     replicas: dict[str, Window] = field(default_factory=dict)
+    queues: dict[str, QueueWindow] = field(default_factory=dict)
+    """By fleet."""
     total: Window = field(default_factory=Window)
     refused: Window = field(default_factory=Window)
     """Requests that reached no fleet."""
@@ -175,6 +179,7 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
     for name, fleet in delta.fleets.items():
         state.fleets.setdefault(name, Window()).add(now, fleet.requests, fleet.errors, fleet.latency)
         state.total.add(now, fleet.requests, fleet.errors, fleet.latency)
+        state.queues.setdefault(name, QueueWindow()).add(now, fleet.queue)
         for uid, replica in fleet.replicas.items():
             state.replicas.setdefault(uid, Window()).add(now, replica.picked, replica.failed, replica.latency)
             answers[uid] = answers.get(uid, 0) + replica.succeeded
@@ -184,6 +189,7 @@ def _add_fleet(
     fleet: FleetNumbers, report: WorkerReport, counters: FleetCounters, held: WorkerDelta | None
 ) -> None:
     fleet.in_flight += counters.in_flight
+    fleet.queue.add(report.worker, counters)
     fleet.applied[report.worker] = counters.applied
     if counters.refused:
         fleet.refused[report.worker] = counters.refused
@@ -223,6 +229,7 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     reported = {uid for fleet in merged.fleets.values() for uid in fleet.replicas}
     _expire(state.fleets, merged.fleets.keys(), now)
     _expire(state.replicas, reported, now)
+    _expire(state.queues, merged.fleets.keys(), now)
     state.total.expire(now)
     state.refused.expire(now)
     merged.refused_per_s = state.refused.requests / WINDOW_S
@@ -231,8 +238,11 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
         total.rps += fleet.rps
         total.errors_per_s += fleet.errors_per_s
         total.in_flight += fleet.in_flight
+        total.queue.waiting += fleet.queue.waiting
         if window := state.fleets.get(fleet.name):
             _read_window(fleet, window)
+        if waits := state.queues.get(fleet.name):
+            fleet.queue.read(waits)
         for uid, replica in fleet.replicas.items():
             replica.answers = answers.get(uid, 0)
             if recent := state.replicas.get(uid):
@@ -247,7 +257,7 @@ def _read_window(fleet: FleetNumbers, window: Window) -> None:
     fleet.window_requests = window.requests
 
 
-def _expire(windows: dict[str, Window], reported: Iterable[str], now: float) -> None:
+def _expire(windows: dict[str, Window] | dict[str, QueueWindow], reported: Iterable[str], now: float) -> None:
     """Move windows on, and drop the empty ones of fleets and replicas that no worker reports any more."""
     for window in windows.values():
         window.expire(now)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.models import Fleet, Replica, TableState
 from routing.contract.defaults import with_defaults
-from routing.contract.policy import Policy
+from routing.contract.policy import Policy, Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class FleetRow:
     version: str
     """``epoch:version`` of the newest snapshot."""
     replicas: list[ReplicaRow] = field(default_factory=list)
+    queue: Queue = field(default_factory=Queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def read() -> Rows:
             strategy=policy.strategy,
             revision=fleet.revision,
             version=f"{epoch}:{fleet.table_version}",
+            queue=policy.queue,
         )
         fleets[fleet.pk] = (row, policy)
     for fleet_id, replica in _replicas(now):

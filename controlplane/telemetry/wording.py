@@ -7,7 +7,9 @@ which an operator would act: what he decided, then what probes saw, then what li
 from controlplane.probes.last import LastProbe
 from controlplane.telemetry import durations
 from controlplane.telemetry.merge import ReplicaNumbers
+from controlplane.telemetry.queues import QueueNumbers
 from controlplane.telemetry.rows import ReplicaRow
+from routing.contract.policy import Queue
 
 
 def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
@@ -36,6 +38,15 @@ def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None) -> st
     if probe is not None and _tells_more(row, numbers, probe):
         parts.append(f"probe: {probe.words}")
     return "; ".join(parts)
+
+
+def queue_state(policy: Queue, numbers: QueueNumbers) -> str:
+    """``full``, ``late``, ``waiting`` or nothing: :attr:`controlplane.telemetry.frames.QueueLive.state`."""
+    if numbers.full_per_s:
+        return "full"
+    if numbers.late_per_s or (numbers.waiting and numbers.oldest_wait_s >= policy.timeout_s / 2):
+        return "late"
+    return "waiting" if numbers.waiting else ""
 
 
 def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:

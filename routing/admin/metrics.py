@@ -5,13 +5,14 @@ bounded: histograms carry the fleet only; counters and gauges carry at most flee
 """
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from routing import descriptors
 from routing.admin import process_numbers
 from routing.admin.certificate_view import CertificateView, certificate_families
 from routing.admin.exposition import Exposition, Labels
+from routing.admin.queue_families import queue_families
 from routing.admin.replica_states import Named, replica_states
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
 from routing.contract.table import FleetSnapshot, Version
@@ -25,6 +26,10 @@ _HELP = {
     "retries": "Attempts after the first.",
     "cancelled": "Requests whose client left, or stopped waiting, before the answer was complete.",
     "no_replica": "Requests refused because no replica was eligible.",
+    "queued": "Requests that had to wait for a place.",
+    "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
+    "queue_late": "Requests that waited until their time was over.",
+    "cold": "Requests refused because every replica was still loading.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Attempts that ended well.",
     "failed": "Attempts that ended with 5xx, a lost or refused connection or a timeout.",
@@ -51,7 +56,7 @@ def render(
     workers: list[WorkerView],
     totals: Totals,
     draining: bool,
-    snapshots: Iterable[FleetSnapshot],
+    snapshots: Collection[FleetSnapshot],
     drained: Collection[Named],
     certificate: CertificateView | None = None,
 ) -> bytes:
@@ -67,6 +72,7 @@ def render(
         certificate_families(out, certificate)
     fleets = merge(totals, reports)
     _fleet_families(out, fleets)
+    queue_families(out, snapshots, fleets)
     replica_states(out, snapshots, drained, fleets)
     _version_families(out, reports)
     return out.encode()

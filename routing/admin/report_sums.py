@@ -7,7 +7,18 @@ from collections.abc import Iterable, Mapping
 
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
-FLEET_COUNTERS = ("requests", "answered", "errors", "retries", "cancelled", "no_replica")
+FLEET_COUNTERS = (
+    "requests",
+    "answered",
+    "errors",
+    "retries",
+    "cancelled",
+    "no_replica",
+    "queued",
+    "queue_full",
+    "queue_late",
+    "cold",
+)
 REPLICA_COUNTERS = (
     "picked",
     "succeeded",
@@ -57,7 +68,11 @@ def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None
     for field in FLEET_COUNTERS:
         setattr(into, field, getattr(into, field) + getattr(fleet, field))
     into.latency = _added(into.latency, fleet.latency)
-    into.in_flight += fleet.in_flight if live else 0
+    into.waited = _added(into.waited, fleet.waited)
+    if live:
+        into.in_flight += fleet.in_flight
+        into.waiting += fleet.waiting
+        into.oldest_wait_s = max(into.oldest_wait_s, fleet.oldest_wait_s)
     replicas = {replica.uid: replica for replica in into.replicas}
     for replica in fleet.replicas:
         if replica.uid not in replicas:

@@ -34,6 +34,8 @@ class Measuring:
         self.states: dict[str, tuple[str, str]] = {}
         """Replica → state and why, where it is not what the snapshot says."""
         self.refused_per_s = 0.0
+        self.queue = frames.QueueLive(size=256, timeout_s=10.0)
+        """Of every fleet."""
         self.sequence = 0
         self.workers = 2
         self._sending = threading.Event()
@@ -110,6 +112,7 @@ class Measuring:
             p99_s=0.200 + step / 100,
             errors_per_s=0.0,
             in_flight=in_flight,
+            waiting=self.queue.waiting,
         )
 
     def _replica(self, spec: ReplicaSpec, share: float) -> frames.ReplicaLive:
@@ -155,6 +158,7 @@ class Measuring:
             p99_s=point.p99_s,
             error_percent=0.0,
             in_flight=point.in_flight,
+            queue=self.queue,
             capacity=16 * len(replicas),
             replicas=len(replicas),
             eligible=sum(replica.eligible for replica in replicas),

@@ -87,6 +87,8 @@ def report(requests: int, in_flight: int = 0, seconds: float = 0.02) -> WorkerRe
         name="echo", requests=requests, in_flight=in_flight, latency={bucket_of(seconds): requests}
     )
     fleet.replicas = [replica]
+    fleet.queued, fleet.queue_full, fleet.queue_late, fleet.cold = requests, 3, 2, 1
+    fleet.waiting, fleet.oldest_wait_s, fleet.waited = in_flight, float(in_flight), fleet.latency
     return WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], cpu_s=1.0)
 
 
@@ -98,7 +100,10 @@ def test_what_a_dead_worker_counted_stays_in_the_sums() -> None:
     assert (before.requests, after.requests) == (15, 15)
     assert (before.in_flight, after.in_flight) == (2, 0)
     assert (before.replicas[0].picked, after.replicas[0].picked) == (15, 15)
-    assert sum(after.latency.values()) == 15
+    assert sum(after.latency.values()) == sum(after.waited.values()) == 15
+    assert (after.queued, after.queue_full, after.queue_late, after.cold) == (15, 9, 6, 3)
+    assert (before.waiting, before.oldest_wait_s) == (2, 2.0)
+    assert (after.waiting, after.oldest_wait_s) == (0, 0.0)
     # Merging reads; it must not add to what is kept.
     assert merge(totals, [report(0)])[0].requests == merge(totals, [report(0)])[0].requests == 10
 

@@ -1,5 +1,7 @@
 """Rows and numbers → what a page shows, with the reason in words."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.probes.last import LastProbe
@@ -8,6 +10,7 @@ from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import ReplicaLive
 from controlplane.telemetry.merge import Heard, MergeState, ReplicaNumbers, merge
 from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
+from routing.contract.policy import Queue
 from tests.telemetry.reports import applied, fleet, replica, report
 
 
@@ -186,6 +189,40 @@ def test_capacity_is_known_only_when_every_eligible_replica_has_a_limit() -> Non
     assert frames_of(known).fleets["digits"].summary.capacity == 6
     assert frames_of(open_ended).fleets["digits"].summary.capacity is None
     assert frames_of(Rows("1:4", [drained])).fleets["digits"].summary.capacity == 4
+
+
+@pytest.mark.parametrize(
+    ("counted", "state"),
+    [
+        ({}, ""),
+        ({"queued": 9}, ""),
+        ({"waiting": 2, "oldest_wait_s": 1.9}, "waiting"),
+        ({"waiting": 2, "oldest_wait_s": 2.0}, "late"),
+        ({"oldest_wait_s": 3.0}, ""),
+        ({"queue_late": 1}, "late"),
+        ({"waiting": 6, "oldest_wait_s": 3.0, "queue_full": 1}, "full"),
+        ({"cold": 5}, ""),
+    ],
+)
+def test_what_a_queue_does_is_one_word(counted: dict[str, object], state: str) -> None:
+    rows = Rows("1:4", [replace(fleet_row(row("a")), queue=Queue(size=6, timeout_s=4.0))])
+    frames = frames_of(rows, fleet(40, **counted))
+    queue = frames.fleets["digits"].summary.queue
+    assert (queue.state, queue.size, queue.timeout_s) == (state, 6, 4.0)
+    assert queue.waiting == counted.get("waiting", 0) == frames.fleets["digits"].point.waiting
+    assert frames.overview.total.waiting == queue.waiting
+
+
+def test_each_proxy_has_a_queue_of_the_fleets_size() -> None:
+    state = MergeState()
+    reports = [report(name, fleets=[fleet()]) for name in ("one/1/0", "one/1/1", "two/7/0")]
+    merged = merge(state, [Heard(each, 0.1) for each in reports], 0.0)
+    rows = Rows("1:4", [fleet_row(row("a")), fleet_row(row("b"), name="idle")])
+    frames = frame_builder.build(rows, merged, {}, sequence=1, at=1000.0)
+    assert {name: each.summary.queue.size for name, each in frames.fleets.items()} == {
+        "digits": 512,
+        "idle": 256,
+    }
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,50 @@ def test_workers_add_up() -> None:
     assert (merged.total.rps, merged.total.in_flight) == (40.0, 3)
 
 
+def test_queues_add_up_over_workers_and_proxies_and_look_back_over_the_window() -> None:
+    """Two workers of one proxy and one of another; the waits of one are a hundred times the other's."""
+    names, state = ("one/1/0", "one/1/1", "two/1/0"), MergeState()
+    merge(state, heard(*(report(name, sequence=5) for name in names)), 0.0)
+    quick = fleet(waiting=3, oldest_wait_s=0.5, queued=30, waited=sketch_of([0.01] * 30))
+    slow = fleet(waiting=4, oldest_wait_s=2.5, queued=20, waited=sketch_of([1.0] * 10), queue_late=5)
+    full = fleet(waiting=5, oldest_wait_s=1.0, queued=50, queue_full=7, cold=2)
+    did = [
+        report(name, sequence=6, fleets=[each]) for name, each in zip(names, (quick, slow, full), strict=True)
+    ]
+    merged = merge(state, heard(*did), 1.0)
+    queue = merged.fleets["digits"].queue
+    assert (queue.waiting, queue.oldest_wait_s, queue.proxies) == (12, 2.5, {"one/1", "two/1"})
+    assert (queue.queued_per_s, queue.full_per_s, queue.late_per_s, queue.cold_per_s) == (10.0, 0.7, 0.5, 0.2)
+    assert queue.p50_s == pytest.approx(0.01, rel=0.02)
+    assert queue.p99_s == pytest.approx(1.0, rel=0.02)
+    assert merged.total.queue.waiting == 12
+    # Told again a moment later, the same reports count nothing; when the window is over they are forgotten.
+    assert merge(state, heard(*did), 2.0).fleets["digits"].queue.full_per_s == 0.7
+    past = merge(state, heard(*did), 1.0 + WINDOW_S).fleets["digits"].queue
+    assert (past.waiting, past.full_per_s, past.queued_per_s, past.p99_s) == (12, 0.0, 0.0, None)
+
+
+def test_a_queue_of_a_restarted_worker_begins_again_at_zero() -> None:
+    _, merged = after_first(
+        report(sequence=500, incarnation=1, fleets=[fleet(900, queued=800, queue_full=70)]),
+        report(sequence=1, incarnation=2, fleets=[fleet(40, queued=30, queue_full=10)]),
+    )
+    queue = merged.fleets["digits"].queue
+    assert (queue.queued_per_s, queue.full_per_s) == (3.0, 1.0)
+
+
+def test_only_what_a_queue_counted_since_the_last_report_is_news() -> None:
+    before = {"queued": 800, "queue_full": 70, "queue_late": 60, "cold": 50}
+    after = {"queued": 810, "queue_full": 72, "queue_late": 63, "cold": 54}
+    _, merged = after_first(
+        report(sequence=5, fleets=[fleet(900, waited=sketch_of([9.0] * 700), **before)]),
+        report(sequence=6, fleets=[fleet(940, waited=sketch_of([9.0] * 700 + [0.1] * 2), **after)]),
+    )
+    queue = merged.fleets["digits"].queue
+    assert (queue.queued_per_s, queue.full_per_s, queue.late_per_s, queue.cold_per_s) == (1.0, 0.2, 0.3, 0.4)
+    assert queue.p99_s == pytest.approx(0.1, rel=0.02)
+
+
 def test_a_worker_not_heard_for_its_time_to_live_is_gone_with_its_requests() -> None:
     state = MergeState()
     last = report(sequence=2, fleets=[fleet(50, in_flight=9)])
@@ -174,7 +218,7 @@ def test_fleets_and_replicas_that_nobody_reports_any_more_are_forgotten() -> Non
         report(sequence=10), report(sequence=11, fleets=[fleet(4, replicas=[replica(4, latencies=[0.1])])])
     )
     merge(state, heard(report(sequence=40)), 30.0)
-    assert (state.fleets, state.replicas) == ({}, {})
+    assert (state.fleets, state.replicas, state.queues) == ({}, {}, {})
 
 
 @given(
