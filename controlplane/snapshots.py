@@ -14,7 +14,15 @@ from routing.contract.client_keys import ALL_FLEETS
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.table import FleetSnapshot, Manifest, Match, ReplicaSpec, Tls, Version
+from routing.contract.table import (
+    FleetSnapshot,
+    KeyLimits,
+    Manifest,
+    Match,
+    ReplicaSpec,
+    Tls,
+    Version,
+)
 
 
 class TableVersions(NamedTuple):
@@ -107,7 +115,7 @@ def manifest() -> Manifest:
     state = current_state()
     columns = ("name", "table_version", "aliases", "adapters", "is_default", "match")
     fleets = list(Fleet.objects.order_by("name").values_list(*columns))
-    key_hashes = _key_hashes()
+    keys = list(ClientKey.objects.filter(revoked_at=None).order_by("pk").prefetch_related("fleets"))
     return Manifest(
         epoch=state.epoch,
         version=state.manifest_version,
@@ -116,16 +124,23 @@ def manifest() -> Manifest:
         aliases={alias: name for name, _, aliases, *_ in fleets for alias in aliases},
         adapters={adapter: name for name, _, _, adapters, *_ in fleets for adapter in adapters},
         matches={name: msgspec.convert(match, list[Match]) for name, *_, match in fleets if match},
-        key_hashes=key_hashes,
+        key_hashes={key.key_hash: _opened(key) for key in keys},
+        key_limits={key.key_hash: _limits(key) for key in keys},
         # Read anew: the first key, and its salt with it, may have come since.
-        key_salt=current_state().key_salt if key_hashes else "",
+        key_salt=current_state().key_salt if keys else "",
     )
 
 
-def _key_hashes() -> dict[str, list[str]]:
-    """Of the keys in force: hash → fleets."""
-    keys = list(ClientKey.objects.filter(revoked_at=None).order_by("pk").prefetch_related("fleets"))
-    return {
-        key.key_hash: [ALL_FLEETS] if key.all_fleets else [fleet.name for fleet in key.fleets.all()]
-        for key in keys
-    }
+def _opened(key: ClientKey) -> list[str]:
+    return [ALL_FLEETS] if key.all_fleets else [fleet.name for fleet in key.fleets.all()]
+
+
+def _limits(key: ClientKey) -> KeyLimits:
+    """Also of a key without any: under this id it is counted."""
+    return KeyLimits(
+        id=str(key.pk),
+        priority=key.priority,  # type: ignore[arg-type]  # the column's choices are the literal's
+        requests_per_minute=key.requests_per_minute,
+        max_concurrency=key.max_concurrency,
+        tokens_per_minute=key.tokens_per_minute,
+    )

@@ -28,6 +28,7 @@ def represented(row: ClientKey) -> dict[str, Any]:
         "name": row.name,
         "prefix": row.prefix,
         "fleets": None if row.all_fleets else client_keys.fleet_names(row),
+        **client_keys.limits(row),
         "created_by": row.created_by,
         "created_at": row.created_at,
         "revoked_by": row.revoked_by or None,
@@ -82,7 +83,7 @@ class ClientKeyDetail(ApiView):
 
     @changes(
         "change_client_key",
-        "Rename a client key, or change the fleets that it opens",
+        "Change a client key: its name, the fleets that it opens, what it may use",
         rule_schemas.CLIENT_KEY_CHANGES,
         serializers.ClientKeyChanged,
     )

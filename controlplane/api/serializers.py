@@ -2,6 +2,7 @@
 
 from rest_framework import serializers
 
+from routing.contract.priority import PRIORITIES
 from routing.strategies import registry
 
 PROTOCOLS = ["openai", "open-inference", "generic"]
@@ -292,7 +293,7 @@ class Strategy(Row):
 class Event(Row):
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
-    kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "system"])
+    kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "limit", "system"])
     state = serializers.CharField(allow_blank=True)
     fleet = serializers.CharField(allow_null=True)
     fleet_exists = serializers.BooleanField(help_text="False: it has been deleted since, or there is none.")
@@ -343,6 +344,16 @@ class ClientKey(Row):
         child=serializers.CharField(),
         allow_null=True,
         help_text="Fleets that it opens; null: every fleet; empty: they have been deleted.",
+    )
+    priority = serializers.ChoiceField(
+        choices=list(PRIORITIES), help_text="Whose requests go first where requests wait for a place."
+    )
+    requests_per_minute = serializers.IntegerField(allow_null=True, help_text="Null: no limit.")
+    max_concurrency = serializers.IntegerField(
+        allow_null=True, help_text="Requests in flight and waiting at one time; null: no limit."
+    )
+    tokens_per_minute = serializers.IntegerField(
+        allow_null=True, help_text="Prompt and output tokens together; null: no limit."
     )
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()

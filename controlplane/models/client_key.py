@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from controlplane.models.fleet import Fleet
+from routing.contract.priority import DEFAULT_PRIORITY, PRIORITIES
 
 
 class ClientKey(models.Model):
@@ -16,6 +17,13 @@ class ClientKey(models.Model):
     """Whether it opens every fleet, those made later too; ``fleets`` is empty then."""
     fleets = models.ManyToManyField(Fleet, blank=True, related_name="client_keys")
     """A fleet that is deleted leaves this list. A new one of the same name is another fleet."""
+    priority = models.CharField(
+        max_length=6, choices=[(name, name) for name in PRIORITIES], default=DEFAULT_PRIORITY
+    )
+    requests_per_minute = models.PositiveBigIntegerField(null=True, blank=True)
+    max_concurrency = models.PositiveIntegerField(null=True, blank=True)
+    tokens_per_minute = models.PositiveBigIntegerField(null=True, blank=True)
+    """These four as :class:`routing.contract.table.KeyLimits` has them; null: no limit."""
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write: the ETag."""
     created_by = models.CharField(max_length=150)

@@ -12,6 +12,7 @@ class Event(models.Model):
         EJECTION = "ejection", "ejection"
         ADMIN = "admin", "admin"
         POLICY = "policy", "policy"
+        LIMIT = "limit", "limit"
         SYSTEM = "system", "system"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)

@@ -14,6 +14,7 @@ from controlplane.services.errors import Conflict, FieldError, NotFound
 from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
 from routing.contract.client_keys import SHOWN_CHARACTERS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.field_rules import FieldProblem, ListOf, Problems, Section, Text
+from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.table import Version
 
 LONGEST_NAME = 100
@@ -40,6 +41,7 @@ CLIENT_KEY = Section(
             plural="fleets",
             nullable=True,
         ),
+        **KEY_LIMITS,
     },
 )
 
@@ -73,6 +75,7 @@ def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
             prefix=key[:SHOWN_CHARACTERS],
             key_hash=key_hash(salt_bytes(_salt()), key.encode()),
             all_fleets=fleets is None,
+            **{name: kept[name] for name in KEY_LIMITS if name in kept},
             created_by=actor,
         )
         row.fleets.set(fleets or ())
@@ -84,7 +87,10 @@ def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
 
 
 def update(pk: int, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None) -> KeyChange:
-    """Another name, other fleets (``None``: every one). Raises NotFound, Invalid, Stale, Conflict."""
+    """Another name, other fleets (``None``: every one), other limits (``None``: no limit).
+
+    Raises NotFound, Invalid, Stale, Conflict.
+    """
     with writing(actor) as write:
         row = key_of(pk, lock=True)
         check_version(f"Client key {row}", row.edit_version, if_version)
@@ -143,7 +149,13 @@ def described(row: ClientKey) -> dict[str, Any]:
         "name": row.name,
         "prefix": row.prefix,
         "fleets": None if row.all_fleets else fleet_names(row),
+        **limits(row),
     }
+
+
+def limits(row: ClientKey) -> dict[str, Any]:
+    """What it may use, by the names of ``KEY_LIMITS``."""
+    return {name: getattr(row, name) for name in KEY_LIMITS}
 
 
 def _shown(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,13 +196,14 @@ def _check_name(name: str, row: ClientKey | None) -> None:
 
 def _put(row: ClientKey, kept: Mapping[str, Any], fleets: list[Fleet] | None) -> None:
     """Writes what differs."""
-    name = kept.get("name", row.name)
+    before = {"name": row.name, **limits(row)}
+    fields = {name: kept.get(name, value) for name, value in before.items()}
     all_fleets = fleets is None if "fleets" in kept else row.all_fleets
     wanted = {fleet.pk for fleet in fleets or ()} if "fleets" in kept else None
     present = set(row.fleets.values_list("pk", flat=True))
-    if (name, all_fleets) == (row.name, row.all_fleets) and wanted in (None, present):
+    if fields == before and all_fleets == row.all_fleets and wanted in (None, present):
         return
-    _save(row, name=name, all_fleets=all_fleets)
+    _save(row, **fields, all_fleets=all_fleets)
     if wanted is not None:
         row.fleets.set(wanted)
 

@@ -8,7 +8,7 @@ from routing.contract.priority import PRIORITIES
 
 MOST_REQUESTS: Final = 1_000_000_000
 MOST_IN_FLIGHT: Final = 1_000_000
-MOST_TOKENS: Final = 1_000_000_000_000
+MOST_TOKENS: Final = 100_000_000_000
 
 KEY_LIMITS: Final[Mapping[str, Rule]] = {
     "priority": Choice(

@@ -18,8 +18,8 @@ from django.db import connection
 
 from controlplane import publisher
 from controlplane.backups import tables
-from controlplane.models import Event, Fleet, PolicyRevision, Replica, TableState
-from controlplane.services import fleets, policies, replicas, tokens
+from controlplane.models import ClientKey, Event, Fleet, PolicyRevision, Replica, TableState
+from controlplane.services import client_keys, fleets, policies, replicas, tokens
 from routing.contract import redis_keys
 from routing.contract.table import Version
 from tests.controlplane.conftest import LLM
@@ -44,6 +44,7 @@ def backup(tmp_path: Path, llm: str) -> Path:
     policies.change("llm", {"strategy": "round_robin", "parameters": {}}, "tests")
     anna = User.objects.create_user("anna", password="a long enough password", is_staff=True)
     tokens.create(anna, "laptop", "tests")
+    client_keys.create({"name": "batch", "fleets": ["llm"], "requests_per_minute": 60}, "tests")
     file = tmp_path / "switchyard.backup"
     call_command("backup", file)
     return file
@@ -66,7 +67,9 @@ def test_what_was_there_is_there_again_row_by_row(backup: Path, capsys: pytest.C
     assert {name for name, rows in before.items() if rows} >= {
         *("auth.user", "controlplane.fleet", "controlplane.replica", "controlplane.policyrevision"),
         *("controlplane.apitoken", "controlplane.auditentry", "controlplane.replicahealth"),
+        *("controlplane.clientkey", "controlplane.clientkey_fleets"),
     }
+    assert ClientKey.objects.get().requests_per_minute == 60
     assert Event.objects.count() == events + 1
     assert "Restored from the backup of" in Event.objects.latest("pk").text
     assert "as epoch 2." in said

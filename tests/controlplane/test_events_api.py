@@ -59,7 +59,7 @@ def test_since_and_until(api: Api, llm: str) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("kind=gossip", "kind is one of health, ejection, admin, policy, system, not 'gossip'"),
+        ("kind=gossip", "kind is one of health, ejection, admin, policy, limit, system, not 'gossip'"),
         ("since=yesterday", "since is a day (2026-11-21)"),
         ("until=2026-02-30", "until is a day"),
         ("since=2026-03-02&until=2026-03-01", "until is not after since"),
