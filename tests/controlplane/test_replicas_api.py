@@ -10,7 +10,7 @@ import pytest
 from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
 from controlplane.probes import keys, schedule, targets, tasks
 from controlplane.services import health
-from controlplane.telemetry.frames import FleetFrame, FleetSummary, Point, ReplicaLive, fleet_key
+from controlplane.telemetry.frames import FleetFrame, FleetSummary, Point, QueueLive, ReplicaLive, fleet_key
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
 from tests.controlplane.conftest import Api
@@ -57,6 +57,7 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         p99_s=None,
         error_percent=0.0,
         in_flight=3,
+        queue=QueueLive(),
         capacity=None,
         replicas=1,
         eligible=1,
