@@ -68,6 +68,14 @@ class Overrides(msgspec.Struct, frozen=True, tag="overrides", kw_only=True):
     drained: list[tuple[str, str]]
 
 
+class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=True):
+    """Both ways: a worker has learned which part of the limits this proxy takes; its successors begin with it
+    (:class:`routing.policies.host_share.HostShare`)."""
+
+    position: int
+    count: int
+
+
 class Drain(msgspec.Struct, frozen=True, tag="drain"):
     """Parent → worker: finish; answers ask clients to close, but new connections are still taken."""
 
@@ -146,6 +154,7 @@ Message = (
     | Tables
     | NewCertificate
     | Overrides
+    | LimitsShared
     | Drain
     | StopAccepting
     | Explain

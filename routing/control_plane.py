@@ -7,6 +7,7 @@ imported on the side, while a successor already serves from the table that its p
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 from routing.contract import redis_keys
@@ -30,9 +31,10 @@ class ControlPlane:
     ) -> None:
         """``on_connected`` is awaited after each (new) connection; it should report at once."""
         self._worker = worker
+        self._proxy = worker.rpartition("/")[0]
         self._feed = feed
         self._client = connect(redis_url)
-        self._script = self._client.register_script(redis_keys.REPORT)
+        self._script = self._client.register_script(redis_keys.REPORT_OF_PROXY)
         self._subscriber = Subscriber(self._client, worker, feed, rng, on_connected)
         self.kept = KeptInRedis(self._client, lambda: self.connected)
         """Of other hosts' proxies, and for them."""
@@ -49,15 +51,24 @@ class ControlPlane:
         """Follow the table until cancelled."""
         await self._subscriber.run()
 
-    async def report(self, report: bytes) -> None:
-        """Store one report, while Redis can be reached. Never raises for Redis's sake."""
+    async def report(self, report: bytes, draining: bool) -> bool:
+        """Store one report, while Redis can be reached, and learn how limits are shared out; whether that is
+        news. Never raises for Redis's sake."""
         if not self.connected:
-            return
+            return False
+        keys = [redis_keys.WORKERS, redis_keys.REPORTS, redis_keys.PROXIES]
         try:
-            keys = [redis_keys.WORKERS, redis_keys.REPORTS]
-            await self._script(keys=keys, args=[self._worker, report])
+            answer = await self._script(
+                keys=keys, args=[self._worker, report, self._proxy, "draining" if draining else ""]
+            )
         except LOST as problem:
             log.debug("a report did not reach Redis: %s", problem)
+            return False
+        proxies = sorted(name.decode("utf-8", "replace") for name in answer)
+        # One that drains is not among them, and keeps the share it had.
+        if self._proxy not in proxies:
+            return False
+        return self._feed.table.host_share.heard(proxies.index(self._proxy), len(proxies), time.monotonic())
 
     async def leave(self) -> None:
         """Take this worker off the lists of live workers, if Redis can be reached."""

@@ -119,6 +119,7 @@ class Reporter:
             table_age_s=max(0.0, now - (self._started if known_at is None else known_at)),
             redis_ok=self._link.connected,
             draining=self.draining,
+            limits_shared_by=self._feed.table.host_share.count,
             uptime_s=now - self._started,
             cpu_s=time.process_time(),
             clients=self._connections.clients,

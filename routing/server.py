@@ -31,6 +31,7 @@ from routing.certificate import Certificate
 from routing.contract.telemetry import WorkerReport
 from routing.control_channel import (
     Drain,
+    LimitsShared,
     Message,
     NewCertificate,
     Overrides,
@@ -68,6 +69,7 @@ class Server:
         self.table = KeptTable(None if options.state_dir is None else DiskCopy(options.state_dir))
         self.certificate = certificate
         self.kept = KeptIds()
+        self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
         self._listeners = open_listeners(options.listen, options.workers)
         self._admin = None if options.admin is None else open_listener(options.admin)
@@ -99,7 +101,7 @@ class Server:
             trace_sample_percent=self.options.trace_sample_percent,
         )
         known = self.table.message()
-        messages: list[Message] = [start, Overrides(drained=self.drains.keys())]
+        messages: list[Message] = [start, Overrides(drained=self.drains.keys()), self._limits_shared]
         if known is not None:
             messages.append(known)
         if self.draining:
@@ -108,6 +110,9 @@ class Server:
 
     def took(self, tables: Tables) -> None:
         self.table.keep(tables.manifest, tables.snapshots)
+
+    def shares_limits(self, share: LimitsShared) -> None:
+        self._limits_shared = share
 
     def ended(self, report: WorkerReport | None) -> None:
         if report is not None:

@@ -33,6 +33,7 @@ from routing.control_channel import (
     Explain,
     Explanation,
     KeptBy,
+    LimitsShared,
     Message,
     NewCertificate,
     Overrides,
@@ -162,8 +163,14 @@ class Worker:
 
     async def report(self, report: bytes) -> None:
         self._channel.send(Reported(report=report))
-        if self._control_plane is not None:
-            await self._control_plane.report(report)
+        if self._control_plane is not None and await self._control_plane.report(report, self._draining):
+            share = self._feed.table.host_share
+            log.info(
+                "limits are shared out between %d proxies, of which this is number %d",
+                share.count,
+                share.position + 1,
+            )
+            self._channel.send(LimitsShared(position=share.position, count=share.count))
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -210,6 +217,8 @@ class Worker:
                 self._speak_tls(message.certificate)
             case Overrides():
                 self._feed.drain_by_hand(message.drained)
+            case LimitsShared():
+                self._feed.table.host_share.change(message.position, message.count)
             case Drain():
                 self._draining = True
                 self._proxy.drain()

@@ -122,6 +122,8 @@ def _proxy_families(
         out.family(f"switchyard_{name}_total", "counter", help_text, [((), value)])
 
     gauge("draining", "1 while the proxy finishes.", int(draining))
+    sharers = max((report.limits_shared_by for report in reports), default=1)
+    gauge("limits_shared_by", "Proxies among which limits are shared out, this one among them.", sharers)
     gauge("client_connections", "Open connections of clients.", sum(r.clients for r in reports))
     gauge("upstream_connections", "Open connections to replicas.", sum(r.upstreams for r in reports))
     gauge("table_source_connected", "1 while every worker hears of new tables.", int(connected))

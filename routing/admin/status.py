@@ -31,6 +31,7 @@ def _worker_row(worker: WorkerView, manifest: str | None) -> dict[str, Any]:
             "name": report.worker,
             "redis_ok": report.redis_ok,
             "table_age_s": round(report.table_age_s, 3),
+            "limits_shared_by": report.limits_shared_by,
             "uptime_s": round(report.uptime_s, 3),
             "cpu_s": round(report.cpu_s, 3),
             "client_connections": report.clients,

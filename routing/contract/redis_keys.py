@@ -18,6 +18,10 @@ REPORTS = "sy:reports"
 
 WORKER_TTL_S = 5.0
 
+PROXIES = "sy:proxies"
+"""Sorted set: name ``host/parent pid`` of each proxy that is not draining → Redis time of its last report.
+Limits are shared out among those heard within WORKER_TTL_S; the others are taken off."""
+
 MANIFEST_ACKS = "sy:acks"
 """Hash: worker name → JSON of an Acknowledgement of the manifest."""
 
@@ -58,4 +62,21 @@ redis.call('ZADD', KEYS[1], time[1] + time[2] / 1000000, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 return 1
 """
-"""One worker's report. KEYS: WORKERS, REPORTS. ARGV: worker name, JSON of the report."""
+"""One process's report. KEYS: WORKERS and REPORTS, or others of their kind. ARGV: its name, JSON of the
+report."""
+
+REPORT_OF_PROXY = f"""
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+if ARGV[4] == '' then
+  redis.call('ZADD', KEYS[3], now, ARGV[3])
+else
+  redis.call('ZREM', KEYS[3], ARGV[3])
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - {WORKER_TTL_S})
+return redis.call('ZRANGE', KEYS[3], 0, -1)
+"""
+"""One worker's report. KEYS: WORKERS, REPORTS, PROXIES. ARGV: worker name, JSON of the report, its proxy's
+name, ``draining`` or nothing. Returns the names in PROXIES."""

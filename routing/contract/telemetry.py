@@ -126,6 +126,8 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     table_age_s: float = 0.0
     redis_ok: bool = True
     draining: bool = False
+    limits_shared_by: int = 1
+    """Proxies among which limits are shared out, as far as this worker has heard."""
     uptime_s: float = 0.0
     cpu_s: float = 0.0
     """CPU seconds used by the worker since it started."""

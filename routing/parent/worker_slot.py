@@ -22,6 +22,7 @@ from routing.control_channel import (
     Explanation,
     KeptBy,
     Learned,
+    LimitsShared,
     Message,
     ReplicaState,
     Reported,
@@ -58,6 +59,9 @@ class Owner(Protocol):
 
     def took(self, tables: Tables) -> None:
         """A worker has taken these from Redis."""
+
+    def shares_limits(self, share: LimitsShared) -> None:
+        """A worker has learned which part of the limits this proxy takes."""
 
     def ended(self, report: WorkerReport | None) -> None:
         """A worker has ended; its last report."""
@@ -212,6 +216,8 @@ class WorkerSlot:
                 self.manifest = message.manifest
             case Tables():
                 self._owner.took(message)
+            case LimitsShared():
+                self._owner.shares_limits(message)
             case Serving():
                 self.serving = True
             case Explanation():

@@ -42,6 +42,20 @@ def test_a_replicas_slots_follow_the_share(make_snapshot):
     assert slots(4.0) == [9, 4, 4]
 
 
+def test_more_proxies_count_at_once_and_fewer_after_a_while():
+    share = HostShare()
+    assert share.heard(2, 3, 10.0)
+    assert not share.heard(0, 1, 11.0)
+    assert not share.heard(1, 2, 13.9)
+    assert (share.position, share.count) == (2, 3)
+    assert not share.heard(2, 3, 13.95)
+    assert not share.heard(1, 2, 14.0), "the others were heard in between"
+    assert not share.heard(1, 2, 16.9)
+    assert share.heard(1, 2, 17.0)
+    assert (share.position, share.count) == (1, 2)
+    assert share.heard(0, 2, 17.1)
+
+
 def test_a_server_without_a_limit_has_none_to_share(make_pool):
     pool = make_pool(1)
     pool.refresh(1.0)
