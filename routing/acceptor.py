@@ -48,12 +48,13 @@ class Acceptor:
         await self._serve()
         self._open = True
 
-    async def close(self) -> None:
-        """Accept no more, but what is waiting already: closing the listener would reset it."""
+    async def close(self, followed: bool = False) -> None:
+        """Accept no more. ``followed``: another process accepts what waits; else that is accepted here first,
+        for closing the listener would reset it."""
         self._open = False
         self._let_go()
         self._give_spare()
-        while True:
+        while not followed:
             try:
                 connection, _ = self._listener.accept()
             except OSError:

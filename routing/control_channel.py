@@ -80,8 +80,13 @@ class Drain(msgspec.Struct, frozen=True, tag="drain"):
     """Parent → worker: finish; answers ask clients to close, but new connections are still taken."""
 
 
-class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting"):
+class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=True):
     """Parent → worker: take no new connection; leave when nothing is in flight."""
+
+    quiet_s: float
+    """A connection is closed between two requests once nothing has come for so long."""
+    followed: bool = False
+    """Whether another process accepts from the same listener: then what waits there is left to it."""
 
 
 class Explain(msgspec.Struct, frozen=True, tag="explain", kw_only=True):

@@ -4,8 +4,9 @@ It opens one listener per worker and keeps all of them, so that a worker may die
 go on with the same accept queue. On the first SIGTERM or SIGINT the proxy drains:
 
 ==================  ==========================================================================
-at once             ``/readyz`` answers 503; responses carry ``Connection: close``
-after min_drain_s   listeners are closed; a worker leaves when nothing is in flight any more
+at once             ``/readyz`` answers 503; answers carry ``Connection: close``
+after min_drain_s   listeners are closed, and connections that have been quiet for a second; a worker
+                    leaves when nothing is in flight any more
 after drain_s       what is left is cut; exit status 0
 second signal       everything is killed; exit status 1
 ==================  ==========================================================================
@@ -53,6 +54,9 @@ from routing.wake_ups import WakeUps
 log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY_S = 1.0
+QUIET_S = 1.0
+"""While the proxy leaves, an idle connection is closed once nothing has come for so long: whoever has just
+connected, or just had an answer, may be sending a request."""
 
 
 class Server:
@@ -243,7 +247,7 @@ class Server:
                 await self._forced.wait()
         for slot in self.slots:
             slot.let_leave()
-        self._tell(StopAccepting())
+        self._tell(StopAccepting(quiet_s=QUIET_S))
         self._close_listeners()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):

@@ -80,7 +80,7 @@ class Worker:
         self._acceptor = Acceptor(listener, self._proxy.connection, self._refusal, self._refused)
         self._started: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
         self._has_table = asyncio.Event()
-        self._stop_accepting = asyncio.Event()
+        self._leave: asyncio.Future[StopAccepting] = asyncio.get_running_loop().create_future()
         self._orphaned = asyncio.Event()
         self._channel = ControlChannel(self._received, self._orphaned.set)
         self._wakes = wakes
@@ -183,9 +183,9 @@ class Worker:
         spare_the_collector()
         await self._acceptor.open()
         self._channel.send(Serving())
-        await self._stop_accepting.wait()
-        await self._acceptor.close()
-        while not self._proxy.idle():  # noqa: ASYNC110 (only while leaving: no event on the hot path)
+        leave = await self._leave
+        await self._acceptor.close(leave.followed)
+        while self._proxy.leave(leave.quiet_s):  # noqa: ASYNC110 (no event for this on the hot path)
             await asyncio.sleep(IDLE_CHECK_EVERY_S)
 
     def _refusal(self) -> bytes:
@@ -225,7 +225,8 @@ class Worker:
                 if self._reporter is not None:
                     self._reporter.draining = True
             case StopAccepting():
-                self._stop_accepting.set()
+                if not self._leave.done():
+                    self._leave.set_result(message)
             case Explain():
                 pools = self._feed.table.fleets.values()
                 fleets = {pool.name: _states(pool) for pool in pools}
@@ -280,7 +281,7 @@ def spare_the_collector() -> None:
 
 def leave_signals_to_parent() -> None:
     """A service manager signals a whole group; how and when a worker drains and ends is the parent's word."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
 
 

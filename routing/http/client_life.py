@@ -8,7 +8,10 @@ may still be sending it lingers, see :mod:`routing.http.lingering`.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import re
+import sys
+import termios
 from collections.abc import Callable
 from time import monotonic
 
@@ -121,8 +124,14 @@ class ClientLife(asyncio.Protocol):
     def write_paused(self) -> bool:
         return self._write_paused_at > 0.0
 
+    @property
+    def request_is_whole(self) -> bool:
+        """Whether nothing more of the present request is to come."""
+        return self._body is None
+
     def may_go_on(self, complete: bool) -> bool:
-        """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
+        """Whether the connection may be kept after the answer whose head is written now. ``complete``: the
+        answer ends now as well."""
         ends = self._body is not None and (complete or self._is_half_closed)
         return not self._host.draining and not ends
 
@@ -171,9 +180,30 @@ class ClientLife(asyncio.Protocol):
         return True
 
     def close_if_idle(self) -> None:
-        """For draining: between two requests, nothing is lost by closing."""
+        """To make room: between two requests, no answer is lost by closing."""
         if self.exchange is None and self._partial is None and not self._ending:
             self._linger(monotonic(), answered=False)
+
+    def leave(self, now: float, quiet_s: float) -> bool:
+        """While the server leaves, again and again: close once nothing has come for so long; whether the
+        connection is still to be waited for.
+
+        Whoever has just connected, or had an answer that did not say that it was the last, may be sending a
+        request at this moment; what has reached the kernel is served.
+        """
+        if self.exchange is None and self._partial is None and not self._ending:
+            if now - self._since < quiet_s or self._has_unread():
+                return True
+            self._linger(now, answered=False)
+        return self.busy
+
+    def _has_unread(self) -> bool:
+        """Whether bytes have come that the loop has not read yet."""
+        try:
+            unread = fcntl.ioctl(self.descriptor, termios.FIONREAD, bytes(4))
+        except (OSError, ValueError):
+            return False
+        return int.from_bytes(unread, sys.byteorder) > 0
 
     def check(self, now: float) -> None:
         exchange = self.exchange
@@ -217,7 +247,7 @@ class ClientLife(asyncio.Protocol):
         elif self._partial is not None:
             error = RequestRefused(408, "head_timeout", "the request head was not complete in time")
             self._refuse(error, self._partial.beginning)
-        else:
+        elif not self._has_unread():
             self._linger(now, answered=False)
 
     # Ending.

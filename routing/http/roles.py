@@ -38,8 +38,14 @@ class Client(Protocol):
         """Whether closing now would cut off a request or an answer."""
         ...
 
+    @property
+    def request_is_whole(self) -> bool:
+        """Whether nothing more of the present request is to come."""
+        ...
+
     def may_go_on(self, complete: bool) -> bool:
-        """Whether the connection may be kept after the present answer. ``complete``: it ends now."""
+        """Whether the connection may be kept after the answer whose head is written now. ``complete``: the
+        answer ends now as well."""
         ...
 
     def finish(self, now: float, keep: bool) -> None:
@@ -62,7 +68,11 @@ class Client(Protocol):
         """What the client sends from now on is no request: the exchange hears of it as of a body."""
 
     def close_if_idle(self) -> None:
-        """Close between two requests, where nothing is lost by it."""
+        """Close between two requests, where no answer is lost by it."""
+
+    def leave(self, now: float, quiet_s: float) -> bool:
+        """The server leaves: close once nothing has come for so long; whether it is to be waited for."""
+        ...
 
     def overhear(self, listener: Callable[[bytes], bool]) -> None:
         """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""
@@ -89,7 +99,7 @@ class Connection(Protocol):
         ...
 
     def close_if_idle(self) -> None:
-        """Close between two requests, where nothing is lost by it."""
+        """Close between two requests, where no answer is lost by it."""
 
     def abort(self) -> None:
         """Cut it off."""

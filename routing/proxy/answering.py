@@ -124,7 +124,9 @@ class Answering(ExchangeState, ABC):
             self.attempt = None
             attempt.settle(answer.outcome, now, answer.tokens())
             ends.close_books(self, answered=True, failed=answer.failed, now=now)
-            client.finish(now, answer.keep and client.may_go_on(True))
+            # Its head has said whether the connection stays. Where it did not say "close", the client may be
+            # sending the next request already, also while the proxy drains.
+            client.finish(now, answer.keep and client.request_is_whole)
 
     def client_paused(self, paused: bool) -> None:
         if self.upstream is None:

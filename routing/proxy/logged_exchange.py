@@ -155,6 +155,10 @@ class LoggedClient:
     def busy(self) -> bool:
         return self._client.busy
 
+    @property
+    def request_is_whole(self) -> bool:
+        return self._client.request_is_whole
+
     def may_go_on(self, complete: bool) -> bool:
         return self._client.may_go_on(complete)
 
@@ -172,6 +176,9 @@ class LoggedClient:
 
     def close_if_idle(self) -> None:
         self._client.close_if_idle()
+
+    def leave(self, now: float, quiet_s: float) -> bool:
+        return self._client.leave(now, quiet_s)
 
     def overhear(self, listener: Callable[[bytes], bool]) -> None:
         self._client.overhear(listener)

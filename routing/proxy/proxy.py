@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat
+from time import monotonic
 
 from routing.access_log import AccessLine, AccessLog, now
 from routing.http.answers import answer
@@ -146,10 +147,15 @@ class Proxy:
         self.trace_parent = parents.__next__
 
     def drain(self) -> None:
-        """From now on each connection is closed after its answer; idle ones are closed at once."""
+        """From now on every answer says that it is the connection's last."""
         self.draining = True
-        for client in list(self._clients):
-            client.close_if_idle()
+
+    def leave(self, quiet_s: float) -> bool:
+        """To be called again and again once no connection is accepted any more: close those of which nothing
+        has come for so long; whether anything is left to wait for."""
+        now = monotonic()
+        left = [client.leave(now, quiet_s) for client in list(self._clients)]
+        return any(left) or not self.idle()
 
     def idle(self) -> bool:
         """Whether no request is in flight and no answer waits to be taken."""

@@ -1,5 +1,6 @@
 """Connections that the proxy ends while the client sends: a FIN or a whole answer, never a reset (F12)."""
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from routing.http.client import ClientConnection
 from routing.http.limits import Limits
 from routing.proxy import ProxySettings
 from tests.proxy.raw_client import RawClient, raw_client
-from tests.proxy.rig import OK, OK_ANSWER, ReplicaConnection, Rig, Seen, StartRig, until
+from tests.proxy.rig import OK, OK_ANSWER, Replica, ReplicaConnection, Rig, Seen, StartRig, until
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n"
@@ -23,11 +24,12 @@ def idle_limit_passes(rig: Rig) -> None:
     connection.check(time.monotonic() + Limits().keep_alive_s + 1)
 
 
-def server_drains(rig: Rig) -> None:
+def server_leaves(rig: Rig) -> None:
     rig.proxy.drain()
+    rig.proxy.leave(0.0)
 
 
-ENDS: dict[str, Callable[[Rig], None]] = {"idle limit": idle_limit_passes, "drain": server_drains}
+ENDS: dict[str, Callable[[Rig], None]] = {"idle limit": idle_limit_passes, "leaving": server_leaves}
 either_end = pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 
 
@@ -50,14 +52,15 @@ async def whole_answer(client: RawClient) -> bytes:
 @either_end
 @pytest.mark.row("F12")
 async def test_request_that_is_not_read_yet(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
+    """The kernel has it before the connection is to end: it is served."""
     async with raw_client(lingering_rig) as client:
         client.send(GET)
         await whole_answer(client)
         client.send(GET)
         end(lingering_rig)
-        assert await client.received() == b""
-        # Only the first was served, so that the client may send the second elsewhere.
-        assert len(lingering_rig.replicas[0].requests) == 1
+        asks_to_close = b"\r\nConnection: close\r\n" in await whole_answer(client)
+        assert asks_to_close == lingering_rig.proxy.draining
+        assert len(lingering_rig.replicas[0].requests) == 2
 
 
 @either_end
@@ -85,9 +88,61 @@ async def test_request_that_comes_after_the_fin(lingering_rig: Rig, end: Callabl
 async def test_connection_without_any_request(lingering_rig: Rig, end: Callable[[Rig], None]) -> None:
     async with raw_client(lingering_rig) as client:
         await until(lambda: lingering_rig.proxy.clients == 1)
-        client.send(GET)
         end(lingering_rig)
         assert await client.received() == b""
+
+
+async def test_a_connection_is_quiet_for_a_while_before_it_is_closed(rig: Rig, replica: Replica) -> None:
+    """Whoever has just connected, or just had an answer, may be sending a request."""
+    async with raw_client(rig) as new, raw_client(rig) as used:
+        used.send(GET)
+        await whole_answer(used)
+        await until(lambda: rig.proxy.clients == 2)
+        rig.proxy.drain()
+        began = time.monotonic()
+        assert rig.proxy.leave(0.3)
+        for client in (new, used):
+            client.send(GET)
+            assert b"\r\nConnection: close\r\n" in await whole_answer(client)
+            assert await client.received() == b""
+        await until(lambda: not rig.proxy.leave(0.3))
+    async with raw_client(rig) as silent:
+        await until(lambda: rig.proxy.clients == 1)
+        await until(lambda: not rig.proxy.leave(0.3))
+        assert time.monotonic() - began >= 0.3
+        assert await silent.received() == b""
+
+
+async def test_a_stream_that_did_not_say_close_has_a_successor(rig: Rig, replica: Replica) -> None:
+    """Its client sends the next request as soon as it has the last byte."""
+    gate = asyncio.Event()
+
+    async def stream(connection: ReplicaConnection, seen: Seen) -> None:
+        connection.transport.write(OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n")
+        await gate.wait()
+        connection.transport.write(b"2\r\nok\r\n0\r\n\r\n")
+
+    replica.script = stream
+    async with raw_client(rig) as client:
+        client.send(GET)
+        said = await client.received()
+        while b"\r\nhe\r\n" not in said:
+            said += await client.received()
+        assert b"Connection" not in said
+        rig.proxy.drain()
+        assert rig.proxy.leave(0.3)
+        gate.set()
+        while not said.endswith(b"0\r\n\r\n"):
+            said += await client.received()
+        assert rig.proxy.leave(0.3)
+        replica.script = answer_at_once
+        client.send(GET)
+        assert b"\r\nConnection: close\r\n" in await whole_answer(client)
+        assert await client.received() == b""
+
+
+async def answer_at_once(connection: ReplicaConnection, seen: Seen) -> None:
+    connection.transport.write(OK_ANSWER)
 
 
 async def test_request_while_a_draining_proxy_ends_the_one_before(
@@ -120,7 +175,7 @@ async def test_idle_connections_do_not_hold_a_drain_up(start_rig: StartRig) -> N
     async with raw_client(rig) as client:
         client.send(GET)
         await whole_answer(client)
-        rig.proxy.drain()
+        server_leaves(rig)
         assert rig.proxy.idle()
         # A client that never closes its side is not waited for any longer.
         await until(lambda: rig.proxy.clients == 0)
@@ -132,7 +187,7 @@ async def test_what_is_sent_after_the_fin_is_bounded(start_rig: StartRig) -> Non
     rig.fleet(await rig.replica())
     async with raw_client(rig) as client:
         await until(lambda: rig.proxy.clients == 1)
-        rig.proxy.drain()
+        server_leaves(rig)
         (connection,) = rig.proxy._clients
         client.send(bytes(4000))
         # With TLS's own bytes a little more.
@@ -164,7 +219,7 @@ async def test_an_answer_that_is_still_being_taken_is_not_cut(start_rig: StartRi
         while not pool.counters.answered:
             taken += await client.received(1024)
         assert connection.transport.get_write_buffer_size() > 0
-        rig.proxy.drain()
+        server_leaves(rig)
         assert not rig.proxy.idle()
         now = time.monotonic()
         for later in (2.0, 30.0):

@@ -205,7 +205,7 @@ async def test_body_over_the_limit(rig: Rig) -> None:
 
 
 async def test_draining(rig: Rig, replica: Replica, client: Client) -> None:
-    """Idle connections end, a running answer completes and closes, a new one is told to close."""
+    """A running answer completes and closes, a new one is told to close, idle connections end at last."""
     idle = await rig.client()
     assert (await idle.ask(GET)).status == 200
     gate = asyncio.Event()
@@ -218,6 +218,7 @@ async def test_draining(rig: Rig, replica: Replica, client: Client) -> None:
     client.send(GET)
     await until(lambda: len(replica.requests) == 2)
     rig.proxy.drain()
+    assert rig.proxy.leave(0.0)
     assert await idle.ends() == b""
     assert not rig.proxy.idle()
     late = await rig.client()
