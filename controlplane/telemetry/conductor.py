@@ -23,6 +23,7 @@ from controlplane.telemetry import (
     ejections,
     events,
     frame_builder,
+    full_queues,
     heartbeat,
     inbox,
     outbox,
@@ -30,6 +31,7 @@ from controlplane.telemetry import (
     shortages,
 )
 from controlplane.telemetry.ejections import EjectionState
+from controlplane.telemetry.full_queues import FullQueueState
 from controlplane.telemetry.inbox import Inbox
 from controlplane.telemetry.leader import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
@@ -69,6 +71,7 @@ class Conductor:
         self._outbox = OutboxState()
         self._ejections: EjectionState | None = None
         self._shortages = ShortageState()
+        self._full_queues: FullQueueState | None = None
         self._answered_ms: dict[str, int] = {}
 
     def beat(self) -> Messages:
@@ -112,6 +115,7 @@ class Conductor:
             logger.info("this conductor leads")
             self._ejections = None
             self._shortages = ShortageState()
+            self._full_queues = None
             self._outbox = OutboxState()
             self._sequence = outbox.last_sequence(self._client)
         elif self.leads and not leads:
@@ -145,6 +149,11 @@ class Conductor:
             for shortage in shortages.news(self._shortages, merged, self._clock()):
                 events.record_shortage(shortage.text)
                 shortages.confirm(self._shortages, shortage, self._clock())
+            if self._full_queues is None:
+                self._full_queues = full_queues.resumed(events.full_queues_told(), self._clock())
+            for full in full_queues.news(self._full_queues, merged, self._clock()):
+                events.record_full_queue(full)
+                full_queues.confirm(self._full_queues, full, self._clock())
 
     def _send_frames(self, received: Inbox, merged: Merged) -> Messages:
         pipeline = self._client.pipeline(transaction=True)

@@ -1,14 +1,16 @@
-"""What the conductor tells as events in the database, which is also the memory of the ejections told."""
+"""What the conductor tells as events in the database, which is also the memory of what has been told."""
 
 from django.db.models import Max
 
-from controlplane.models import Event, Replica
+from controlplane.models import Event, Fleet, Replica
 from controlplane.services.writing import writing
 from controlplane.telemetry.ejections import EjectionState, News
+from controlplane.telemetry.full_queues import FullQueueNews
 
 ACTOR = "conductor"
 EJECTED = "ejected"
 BACK = "ready"
+FULL = "full"
 
 
 def told_so_far() -> EjectionState:
@@ -22,6 +24,13 @@ def told_so_far() -> EjectionState:
     return EjectionState(told={str(uid) for uid in still})
 
 
+def full_queues_told() -> set[str]:
+    """Names of fleets whose last such event says that their queue is full. Raises django.db.Error."""
+    told = Event.objects.filter(kind=Event.Kind.LIMIT, state__in=[FULL, BACK], fleet__isnull=False)
+    newest = told.order_by().values("fleet").annotate(newest=Max("id")).values("newest")
+    return set(Event.objects.filter(id__in=newest, state=FULL).values_list("fleet__name", flat=True))
+
+
 def record(item: News) -> None:
     """Write one event. A replica deleted meanwhile has no more events. Raises django.db.Error."""
     replica = Replica.objects.select_related("fleet").filter(uid=item.uid).first()
@@ -30,6 +39,15 @@ def record(item: News) -> None:
     state = EJECTED if item.ejected else BACK
     with writing(ACTOR) as write:
         write.event(Event.Kind.EJECTION, item.text, fleet=replica.fleet, replica=replica, state=state)
+
+
+def record_full_queue(item: FullQueueNews) -> None:
+    """Write one event. A fleet deleted meanwhile has no more events. Raises django.db.Error."""
+    fleet = Fleet.objects.filter(name=item.fleet).first()
+    if fleet is None:
+        return
+    with writing(ACTOR) as write:
+        write.event(Event.Kind.LIMIT, item.text, fleet=fleet, state=FULL if item.full else BACK)
 
 
 def record_shortage(text: str) -> None:

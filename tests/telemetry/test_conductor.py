@@ -13,6 +13,8 @@ from controlplane.models import Event, Fleet, Replica, ReplicaHealth
 from controlplane.services import fleets, replicas
 from controlplane.telemetry import answering, frames, heartbeat, history
 from controlplane.telemetry.conductor import Conductor
+from controlplane.telemetry.frames import WINDOW_S
+from controlplane.telemetry.full_queues import OVER_AFTER_S as FULL_QUEUE_OVER_AFTER_S
 from controlplane.telemetry.leader import LEADER_KEY
 from controlplane.telemetry.shortages import OVER_AFTER_S
 from routing.contract import redis_keys
@@ -304,6 +306,44 @@ def test_without_the_database_frames_go_on_with_the_rows_last_read(
     assert sum("the database is away" in record.getMessage() for record in caplog.records) == 1
     leader.beat()
     assert heartbeat.read(redis_client)[0].beat.away == []
+
+
+def test_a_full_queue_and_its_lasting_end_are_written_once_also_by_the_next_leader(
+    redis_client: "redis.Redis", row: Replica, conductor: Callable[..., Conductor], clock: Clock
+) -> None:
+    leader, refused = conductor(), 0
+
+    def second(sequence: int, more: int = 0) -> list[tuple[str, str | None, str]]:
+        nonlocal refused
+        clock.now += 1
+        refused += more
+        send(redis_client, report(sequence=sequence, fleets=[fleet(queue_full=refused, waiting=4)]))
+        leader.beat()
+        events = Event.objects.filter(kind=Event.Kind.LIMIT, actor="conductor").order_by("id")
+        return [(event.state, event.fleet_name, event.text) for event in events]
+
+    assert second(1) == []
+    told = [("full", "digits", "the queue of digits is full: 4 wait, requests are refused")]
+    assert second(2, more=3) == told
+    assert second(3, more=3) == told
+    clock.now += WINDOW_S
+    assert second(4) == told
+    assert second(5, more=1) == told
+    leader.end()
+    leader = conductor("another/2")
+    assert second(6) == told
+    clock.now += FULL_QUEUE_OVER_AFTER_S
+    told.append(("ready", "digits", "the queue of digits has room again"))
+    assert second(7) == told
+    told.append(("full", "digits", "the queue of digits is full: 4 wait, requests are refused"))
+    assert second(8, more=1) == told
+    clock.now += 30
+    assert second(9, more=1) == told
+    clock.now += WINDOW_S
+    assert second(10) == told
+    clock.now += FULL_QUEUE_OVER_AFTER_S
+    told.append(("ready", "digits", "the queue of digits has room again; it was full for 31 s"))
+    assert second(11) == told
 
 
 def test_a_shortage_and_its_lasting_end_are_written_once(
