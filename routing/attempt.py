@@ -39,7 +39,6 @@ class Attempt:
         "_speed",
         "_tokens",
         "probe",
-        "queued",
         "replica",
         "started",
         "work",
@@ -54,8 +53,6 @@ class Attempt:
         self.replica = replica
         self.work = work
         self.started = started
-        self.queued = 0.0
-        """Work it waits for at a replica without a free slot."""
         self.probe = False
         """Whether it is the one request that decides about a replica on probation."""
         self._open = True
@@ -63,16 +60,11 @@ class Attempt:
         self._learned_tokens = 0
         self._learned_at = started
 
-        load = replica.load
-        slots = replica.concurrency
-        if slots is not None and load >= slots:
-            # As learned_speed.queued_ahead, without the call.
-            self.queued = replica.load_work * (load + 1 - slots) / (slots * load)
         in_flight = replica.in_flight
         if in_flight == replica.unjudged:
             replica.heard_at = started
         replica.in_flight = in_flight = in_flight + 1
-        replica.load = load + 1
+        replica.load += 1
         replica.work += work
         replica.load_work += work
         replica.picked += 1
@@ -131,7 +123,7 @@ class Attempt:
             if tokens:
                 self._learn_rest(now, tokens)
             else:
-                self._speed.answered(replica, seconds, self.work, self.queued, now)
+                self._speed.answered(replica, seconds, self.work, now)
             state = replica.ejection
             if state.failures or state.until:
                 self._judge.answered(self, now)
@@ -151,13 +143,16 @@ class Attempt:
         else:
             # Set, not subtracted: sums of floats must come back to nothing exactly.
             replica.work = 0.0
-            replica.load = replica.peer_in_flight
-            replica.load_work = replica.peer_work
+            replica.load = replica.expected + replica.peer_load
+            replica.load_work = replica.expected_work + replica.peer_load_work
         view = replica.cell_view
         if view is not None:
             at = replica.cell_at
             view[at] = in_flight
             view[at + 1] = replica.work
+        freed = replica.freed
+        if freed is not None:
+            freed()
 
     def _learn_passing(self, now: float) -> None:
         """Learn from a stream as it passes, once a scale of tokens is known."""
@@ -174,8 +169,6 @@ class Attempt:
         scale = speed.scale(tokens, work)
         speed.seen(self.replica, now - self.started, work, now)
         units = max(0, tokens - self._learned_tokens) / scale
-        if not self._learned_tokens:
-            units += self.queued
         speed.learn(self.replica, now - self._learned_at, units, now)
 
     def __repr__(self) -> str:

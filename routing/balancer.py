@@ -23,7 +23,8 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.policy import Policy, StrategyParameter
 from routing.contract.table import FleetSnapshot, ReplicaSpec
 from routing.outcome import Outcome
-from routing.pool import Explanation, Pool, Refusal
+from routing.pool import ANY, Explanation, Pool
+from routing.refusal import Refusal
 from routing.replica import Replica
 
 
@@ -61,10 +62,10 @@ class Balancer:
 
         ``work``: estimated units of work, 0 when there is no estimate. ``tried``: replicas a repeated call
         has been at. An exception counts as a failure of the replica, except KeyboardInterrupt and
-        cancellation. Raises NoReplica at once when nobody is eligible.
+        cancellation. Raises NoReplica at once when nobody is eligible, or nobody has a place.
         """
         with self._lock:
-            attempt = self._pool.begin(work, self._clock(), tried)
+            attempt = self._pool.begin(work, self._clock(), tried, ANY)
         if isinstance(attempt, Refusal):
             raise NoReplica(attempt.message)
         outcome = Outcome.CANCELLED

@@ -7,7 +7,7 @@ last request has ended, and comes back with its state if the table brings it bac
 from collections.abc import Iterable
 
 from routing.contract.table import FleetSnapshot, ReplicaSpec, Tls
-from routing.policies import learned_speed
+from routing.policies import host_view, learned_speed
 from routing.replica import Replica
 from routing.shared_counts import AlreadyHeld, CapacityExhausted, SharedCounts
 
@@ -80,6 +80,7 @@ class Members:
             return
         replica.cells, replica.cell_view, replica.cell_at = cells, cells.view, cells.own
         cells.write_counts(replica.in_flight, replica.work)
+        host_view.expect(replica, 0, 0.0)
 
 
 def _renew(replica: Replica, spec: ReplicaSpec, joins: bool) -> None:

@@ -7,10 +7,11 @@ Eligibility is sorted out when something changed and on a slow timer that begin(
 between those a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from routing import strategies
+from routing.admission import Admission
 from routing.attempt import Attempt
 from routing.contract.policy import Policy
 from routing.contract.sketch import bucket_of
@@ -18,34 +19,23 @@ from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
 from routing.members import Members
 from routing.one_replica import OneReplica
-from routing.policies import eligibility, host_view, slow_start
+from routing.policies import cold_start, eligibility, host_view, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
 from routing.policies.retry_budget import RetryBudget
 from routing.pool_report import Explanation, explanation, replica_counters
+from routing.refusal import Refusal
 from routing.replica import Replica
 from routing.shared_counts import SharedCounts
 from routing.verdicts import Verdicts
 
 __all__ = ["Attempt", "Explanation", "Pool", "Refusal"]
 
+NEW, CALLED, ANY = range(3)
+"""Whose turn it is in :meth:`Pool.begin`: a request that has just come and lines up behind those that wait;
+the one that is served from the line; one that takes any place that is free rather than a good one later."""
 REFRESH_S = 0.1
 RETRY_AFTER_S = 1.0
-
-
-class Refusal:
-    """Nobody could be picked: what to answer the client instead."""
-
-    __slots__ = ("code", "message", "retry_after_s", "status")
-
-    def __init__(self, code: str, message: str, retry_after_s: float | None) -> None:
-        self.status = 503
-        self.code = code
-        self.message = message
-        self.retry_after_s = retry_after_s
-
-    def __repr__(self) -> str:
-        return f"<Refusal {self.status} {self.code}: {self.message}>"
 
 
 class Pool:
@@ -68,6 +58,10 @@ class Pool:
         """The proxy counts here; :meth:`report` adds the rest."""
         self.speed = FleetSpeed()
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
+        self.admission = Admission(snapshot.name, self.counters, shared)
+        """Who waits where no replica has a place."""
+        self._limited = False
+        """Whether some replica serves only so many requests at once."""
         self._members = Members(shared)
         self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sees_peers, self._sort)
 
@@ -111,13 +105,18 @@ class Pool:
         self._verdicts.policy = snapshot.policy
         self._verdicts.fleet = snapshot.name
         self._members.take(pairs, snapshot.tls)
+        self.admission.queue = queue = snapshot.policy.queue
+        self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
         self._nobody()
+        self.admission.call()
 
     def close(self) -> None:
         """The fleet is gone: begin() refuses, shared counts are given back as requests end."""
         self._closed = True
         self._members.dissolve()
         self._nobody()
+        self.admission.call()
+        self.admission.unshare()
 
     def _nobody(self) -> None:
         """Forget who is eligible; the next begin() sorts anew."""
@@ -137,16 +136,18 @@ class Pool:
         return self.budget.take(unsent)
 
     def has_other_than(self, tried: tuple[Replica, ...], now: float) -> bool:
-        """Whether a request that was at these replicas could go to another now."""
+        """Whether a request that was at these replicas could go to another now, without waiting."""
         if now >= self._due:
             self._look_up(now)
-        return any(other not in tried for other in self._eligible)
+        if self.admission.crowded:
+            return False
+        return any(other not in tried for other in self._eligible if host_view.has_place(other))
 
     def why_nobody(self, now: float) -> str:
         """Why no replica would be asked now, in words; empty: some would."""
         if now >= self._due:
             self._look_up(now)
-        return "" if self._eligible else self._refuse(False).message
+        return "" if self._eligible else self._refuse(False, now).message
 
     def observe(self, seconds: float) -> None:
         """A client has its answer: seconds from complete request head to last response byte."""
@@ -155,18 +156,28 @@ class Pool:
         counts[bucket] = counts.get(bucket, 0) + 1
 
     def begin(
-        self, work: float, now: float, tried: tuple[Replica, ...] | OneReplica = ()
+        self,
+        work: float,
+        now: float,
+        tried: tuple[Replica, ...] | OneReplica = (),
+        turn: int = NEW,
     ) -> Attempt | Refusal:
         """Pick a replica for a request and count it there.
 
         ``tried``: those it has been at already, or the one that alone can serve it.
 
         ``work``: estimated units, 0 or less when there is no estimate (the fleet's mean is used).
+
+        ``turn``: :data:`NEW`, :data:`CALLED` from the line, or :data:`ANY` place will do. A refusal that lets
+        it wait (:attr:`Refusal.waits_s`) is the beginning of that: :class:`routing.admission.Admission`.
         """
         if now >= self._due:
             self._look_up(now)
         if work <= 0.0:
             work = self.speed.mean_work
+        if self.admission.crowded and turn == NEW and not self.strategy.weighs_waiting:
+            self._busy.wanted = None
+            return self._busy
         candidates = self._eligible
         if tried:
             if isinstance(tried, OneReplica):
@@ -182,7 +193,30 @@ class Pool:
         elif size:
             replica = candidates[0]
         else:
-            return self._refuse(bool(tried))
+            return self._refuse(bool(tried), now)
+        if replica.limited:
+            return self._begin_where_free(replica, candidates, work, now, turn)
+        return Attempt(self._verdicts, self.speed, replica, work, now)
+
+    def _begin_where_free(
+        self, replica: Replica, candidates: Sequence[Replica], work: float, now: float, turn: int
+    ) -> Attempt | Refusal:
+        """At the one that was picked if it has a place, else at the best of those that have one, unless the
+        strategy would rather wait."""
+        weighs = self.strategy.weighs_waiting
+        self._busy.wanted = replica if weighs else None
+        if weighs and turn == NEW and host_view.is_awaited(replica):
+            return self._busy
+        while not host_view.claim_place(replica):
+            if weighs and turn != ANY:
+                return self._busy
+            taken = replica
+            if candidates is self._eligible:
+                host_view.read_counts(candidates)
+            candidates = [one for one in candidates if one is not taken and host_view.has_place(one)]
+            if not candidates:
+                return self._busy
+            replica = candidates[0] if len(candidates) == 1 else self._pick(candidates, work, now, self._rng)
         return Attempt(self._verdicts, self.speed, replica, work, now)
 
     def _probe(self, work: float, now: float) -> Attempt | None:
@@ -196,6 +230,9 @@ class Pool:
     def _probe_at(self, replica: Replica, work: float, now: float) -> Attempt | None:
         state = replica.ejection
         if state.probing or not now >= state.until > 0 or not host_view.claim_probe(replica, now):
+            return None
+        if replica.limited and not host_view.claim_place(replica):
+            host_view.release_probe(replica)
             return None
         state.probing = True
         attempt = Attempt(self._verdicts, self.speed, replica, work, now)
@@ -216,6 +253,9 @@ class Pool:
         if replica in found.probation and (attempt := self._probe_at(replica, work, now)) is not None:
             return attempt
         if replica in found.eligible or (only.finishes and eligibility.may_finish(replica, found.panic)):
+            if replica.limited and not host_view.claim_place(replica):
+                self._busy.wanted = replica
+                return self._busy
             return Attempt(self._verdicts, self.speed, replica, work, now)
         why = ", and ".join(eligibility.obstacles(replica, now))
         message = (
@@ -225,12 +265,14 @@ class Pool:
             return Refusal("replica_closed", message, None)
         return Refusal("replica_unavailable", message, RETRY_AFTER_S)
 
-    def _refuse(self, retried: bool) -> Refusal:
+    def _refuse(self, retried: bool, now: float) -> Refusal:
         if self._closed:
             return Refusal("fleet_removed", f"fleet {self.name} has been removed", None)
         if retried and self._eligible:
             return Refusal("no_other_replica", f"every eligible replica of fleet {self.name} was tried", None)
         message = eligibility.summary(self.name, self.replicas)
+        if cold_start.is_cold(self.replicas):
+            return cold_start.refusal(message, self.replicas, self.policy.queue, now)
         return Refusal("no_replica", message, RETRY_AFTER_S if self.replicas else None)
 
     # --- the slow timer --------------------------------------------------------------------------
@@ -240,6 +282,8 @@ class Pool:
             self.refresh(now)
         elif self._sees_peers:
             host_view.read_counts(self._eligible)
+            if self._limited:
+                self.admission.look_at_peers()
         self._due = self._refresh_due
         if self._sees_peers:
             self._due = min(self._due, now + host_view.COUNTS_EVERY_S)
@@ -253,8 +297,13 @@ class Pool:
             self._members.repair_cells()
             host_view.read_counts(replicas)
             host_view.exchange_speeds(replicas, now, self.speed.tau)
+        self._limited = False
         for replica in replicas:
             self._ramp(replica, now)
+            cold_start.follow(replica, now)
+        self.admission.size = self._host_share.of(self.policy.queue.size)
+        if self._limited:
+            self.admission.refresh(now)
         self._verdicts.review(now)
         self.speed.refresh(replicas, now)
         self._sort(now)
@@ -267,6 +316,9 @@ class Pool:
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
         replica.concurrency = slow_start.slots(own, share)
+        replica.limited = limited = limit is not None
+        replica.freed = self.admission.freed if limited else None
+        self._limited |= limited
 
     def _sort(self, now: float) -> None:
         self._sorted = found = eligibility.sort_out(self.replicas, now)
@@ -285,6 +337,7 @@ class Pool:
 
     def report(self, now: float, refused: str = "") -> FleetCounters:
         """Everything counted since the worker started. Not a copy: encode it before the next request."""
+        self.admission.report(now)
         self.counters.applied = str(self.version)
         self.counters.refused = refused
         self.counters.replicas = [replica_counters(r, now) for r in (*self.replicas, *self._members.leaving)]

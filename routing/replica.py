@@ -5,6 +5,7 @@ The objects here only hold state. What changes it: :mod:`routing.pool` (counting
 All times are ``time.monotonic()`` seconds.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from routing.contract.addresses import parse_base_url
@@ -107,12 +108,16 @@ class Replica:
         "cell_at",
         "cell_view",
         "cells",
+        "checking_since",
         "client_errors",
         "concurrency",
         "cost",
         "ejection",
+        "expected",
+        "expected_work",
         "failed",
         "first_byte",
+        "freed",
         "heard_at",
         "host",
         "host_field",
@@ -120,6 +125,7 @@ class Replica:
         "in_flight",
         "latency",
         "leaving",
+        "limited",
         "load",
         "load_work",
         "name",
@@ -129,7 +135,8 @@ class Replica:
         "peak_answer_at",
         "peak_answer_s",
         "peer_in_flight",
-        "peer_work",
+        "peer_load",
+        "peer_load_work",
         "picked",
         "port",
         "ramp",
@@ -169,11 +176,16 @@ class Replica:
         self.not_verified = ""
         """Why the last connection that did not come about was not verified; empty: for another reason."""
 
-        # What this worker has in flight, what other workers of the host have, and the sum of both.
+        # What this worker has in flight here, what waits in it for a place here, what other workers of the
+        # host have, and the sum of all.
         self.in_flight = 0
         self.work = 0.0
+        self.expected = 0
+        self.expected_work = 0.0
         self.peer_in_flight = 0
-        self.peer_work = 0.0
+        self.peer_load = 0
+        self.peer_load_work = 0.0
+        """Both with what waits there for a place here."""
         self.load = 0
         self.load_work = 0.0
         self.cells: Cells | None = None
@@ -209,6 +221,12 @@ class Replica:
         """``weight · ramp``."""
         self.concurrency: int | None = None
         """Requests of this proxy it serves at once, scaled by slow start; ``None``: a batching server."""
+        self.limited = False
+        """Whether a request needs a place here, and not only to be sent."""
+        self.freed: Callable[[], None] | None = None
+        """Called when a request has ended that had a place here."""
+        self.checking_since: float | None = None
+        """Since when this worker knows that no probe has passed yet; ``None``: one has."""
         self.turn = 0.0
         """Smooth round robin's running credit."""
         self.leaving = False

@@ -49,6 +49,8 @@ LEARNED_AT = 7
 RETURNED_AT = 8
 EJECTIONS_IN_A_ROW = 9
 EJECTION_LASTS = 10
+EXPECTED = 11
+EXPECTED_WORK = 12
 
 
 class CapacityExhausted(Exception):

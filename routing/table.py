@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from routing.admission import Alone, Caller
 from routing.contract.client_keys import salt_bytes
 from routing.contract.matches import MatchIndex
 from routing.contract.policy import Limits, Timeouts
@@ -47,6 +48,7 @@ class Table:
         self.on_manifest: Callable[[], None] = _nobody
         """Called after each manifest that was taken."""
         self._by_name: dict[str, Pool] = {}
+        self._caller: Caller = Alone()
         self._bounds: Bounds | None = None
 
     @property
@@ -68,6 +70,12 @@ class Table:
                 max((one.limits.max_body_bytes for one in policies), default=Limits().max_body_bytes),
             )
         return self._bounds
+
+    def called_by(self, caller: Caller) -> None:
+        """Who calls requests that wait in these fleets and in those to come."""
+        self._caller = caller
+        for pool in self.fleets.values():
+            pool.admission.caller = caller
 
     def wanted(self) -> list[str]:
         """Fleets that the manifest lists and of which this worker holds no snapshot, or an older one."""
@@ -106,7 +114,8 @@ class Table:
             return False
         try:
             if pool is None:
-                self.fleets[name] = Pool(snapshot, self._shared, self._rng, self.host_share)
+                self.fleets[name] = pool = Pool(snapshot, self._shared, self._rng, self.host_share)
+                pool.admission.caller = self._caller
                 self._index()
             else:
                 pool.replace(snapshot)

@@ -83,7 +83,8 @@ class Worker:
         self._leave: asyncio.Future[StopAccepting] = asyncio.get_running_loop().create_future()
         self._orphaned = asyncio.Event()
         self._channel = ControlChannel(self._received, self._orphaned.set)
-        self._wakes = wakes
+        assert counts.worker is not None
+        self._proxy.waiting_room.hear(wakes, counts.worker)
         self._kept_elsewhere = KeptElsewhere(self._channel.send)
         self._proxy.keepers.join(self._kept_elsewhere.share, self._kept_elsewhere.find)
         self._from_parent = False

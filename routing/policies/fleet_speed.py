@@ -54,11 +54,11 @@ class FleetSpeed:
         self._earlier: dict[int, int] = {}
         self._rotated_at: float | None = None
 
-    def answered(self, replica: Replica, seconds: float, work: float, queued: float, now: float) -> None:
-        """One answer in full: ``work`` estimated, ``queued`` ahead of it at dispatch."""
+    def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
+        """One answer in full: ``work`` estimated."""
         self.mean_work += SMOOTHING * (work - self.mean_work)
         self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
-        self.learn(replica, seconds, work + queued, now)
+        self.learn(replica, seconds, work, now)
         if self.answer_times is not None:
             self.answer_times.learn(replica, seconds, now)
 

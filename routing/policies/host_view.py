@@ -13,12 +13,13 @@ from math import exp
 from routing import shared_counts as cell
 from routing.policies import ejection
 from routing.replica import Replica
+from routing.shared_limits import take
 
 COUNTS_EVERY_S = 0.0005
 
 
 def read_counts(replicas: Iterable[Replica]) -> None:
-    """Renew each replica's load: own plus what peers have in flight now."""
+    """Renew each replica's load: own plus what peers have now."""
     for replica in replicas:
         cells = replica.cells
         if cells is None:
@@ -28,10 +29,49 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         for peer in cells.peers:
             in_flight += view[peer]
             work += view[peer + 1]
-        replica.peer_in_flight = count = int(in_flight)
-        replica.peer_work = work
-        replica.load = replica.in_flight + count
-        replica.load_work = replica.work + work
+        replica.peer_in_flight = load = int(in_flight)
+        if replica.limited:
+            load += int(cells.peers_sum(cell.EXPECTED))
+            work += cells.peers_sum(cell.EXPECTED_WORK)
+        replica.peer_load = load
+        replica.peer_load_work = work
+        replica.load = replica.in_flight + replica.expected + load
+        replica.load_work = replica.work + replica.expected_work + work
+
+
+def expect(replica: Replica, requests: int, work: float) -> None:
+    """So many more requests of this worker wait for a place there; negative: fewer."""
+    replica.expected += requests
+    # Set to nothing, not subtracted: sums of floats must come back to it exactly.
+    replica.expected_work = replica.expected_work + work if replica.expected else 0.0
+    replica.load = replica.in_flight + replica.expected + replica.peer_load
+    replica.load_work = replica.work + replica.expected_work + replica.peer_load_work
+    if replica.cells is not None:
+        replica.cells.write(cell.EXPECTED, replica.expected)
+        replica.cells.write(cell.EXPECTED_WORK, replica.expected_work)
+
+
+def has_place(replica: Replica) -> bool:
+    """Whether it serves one more request, as far as this worker has seen."""
+    limit = replica.concurrency
+    return limit is None or replica.in_flight + replica.peer_in_flight < limit
+
+
+def is_awaited(replica: Replica) -> bool:
+    """Whether somebody waits for a place there."""
+    return replica.load > replica.in_flight + replica.peer_in_flight
+
+
+def claim_place(replica: Replica) -> bool:
+    """Have a place for one more request, if the host's workers together leave one. Count it at once, or
+    another claim overwrites it."""
+    limit, cells = replica.concurrency, replica.cells
+    if limit is None:
+        return True
+    if cells is None or not cells.peers:
+        return replica.in_flight < limit
+    # What it writes is what the attempt then writes as well.
+    return take(cells, cell.IN_FLIGHT, 1, limit)
 
 
 def exchange_speeds(replicas: Iterable[Replica], now: float, tau: float) -> None:

@@ -6,9 +6,6 @@ evidence stands a prior, worth a few requests: the pool's median speed, scaled b
 hardware weight. So a new replica begins there, and the estimate of an idle one drifts
 back there as its evidence decays, and it is tried again. Sums of several workers are simply added.
 
-With a known concurrency limit, what a request waits for at dispatch is counted as work too
-(:func:`queued_ahead`), so that a deep queue does not look like a slow machine.
-
 Source: time-decayed averages as in Finagle's and Linkerd's EWMA; τ is the larger of 5 s and three
 mean response times, so that slow fleets do not forget between two answers.
 """
@@ -58,13 +55,6 @@ def rescale(speed: LearnedSpeed, old_weight: float, new_weight: float) -> None:
     """An operator changed the hardware weight: take his word until new answers say otherwise."""
     if old_weight > 0 and new_weight > 0:
         speed.seconds *= old_weight / new_weight
-
-
-def queued_ahead(load: int, load_work: float, slots: int) -> float:
-    """Work that a request waits for when sent to a replica with this load and so many slots."""
-    if load < slots:
-        return 0.0
-    return load_work * (load + 1 - slots) / (slots * load)
 
 
 def pool_seconds_per_work(

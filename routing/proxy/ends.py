@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from time import monotonic
 
+from routing.contract.telemetry import FleetCounters
 from routing.http.answers import answer
 from routing.one_replica import OneReplica
-from routing.pool import Refusal
 from routing.protocols.errors import error_answer
 from routing.proxy import not_kept, search
 from routing.proxy.destination import Unroutable, known_names
@@ -14,6 +14,7 @@ from routing.proxy.fleet_state import state_answer
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
 from routing.proxy.state import ExchangeState
+from routing.refusal import Refusal
 
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
 _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
@@ -125,9 +126,17 @@ def no_replica(exchange: ExchangeState, refusal: Refusal, failure: Failure | Non
     if isinstance(exchange.tried, OneReplica):
         failure = Failure(*not_kept.answer_to(refusal, exchange.tried.finishes))
     elif failure is None:
-        exchange.pool.counters.no_replica += 1
+        _count(exchange.pool.counters, refusal.code)
         failure = Failure(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)
     answer_error(exchange, failure)
+
+
+def _count(counters: FleetCounters, code: str) -> None:
+    """The line counts those that it has no room for by itself."""
+    if code == "fleet_cold":
+        counters.cold += 1
+    elif not code.startswith("queue_"):
+        counters.no_replica += 1
 
 
 def answer_locally(exchange: ExchangeState) -> None:

@@ -18,7 +18,7 @@ from routing.impatient_attempt import make_impatient
 from routing.one_replica import OneReplica
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
-from routing.proxy import ends, kept_responses, plan, request_limits, search, time_limits, tunnel
+from routing.proxy import ends, kept_responses, plan, request_limits, search, time_limits, tunnel, waiting
 from routing.proxy.answering import Answering
 from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
@@ -34,6 +34,7 @@ from routing.proxy.replay import (
     retried_because,
 )
 from routing.proxy.upload import HELD_BYTES, Upload
+from routing.refusal import Refusal
 from routing.unsent_attempt import wait_for_client, wait_for_replica
 
 
@@ -175,14 +176,22 @@ class Exchange(Answering):
         pool.counters.in_flight += 1
         self._try(pool, now)
 
-    def _try(self, pool: Pool, now: float, failure: Failure | None = None, fresh: bool = False) -> None:
-        """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection."""
-        attempt = pool.begin(self.work, now, self.tried)
+    def _try(
+        self,
+        pool: Pool,
+        now: float,
+        failure: Failure | None = None,
+        fresh: bool = False,
+        found: Attempt | None = None,
+    ) -> None:
+        """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
+        attempt itself, that was waited for."""
+        attempt = found or pool.begin(self.work, now, self.tried)
         if type(attempt) is not Attempt:
-            ends.no_replica(self, attempt, failure)  # type: ignore[arg-type]
+            self._wait(pool, attempt, now, failure, fresh)  # type: ignore[arg-type]
             return
-        if self.head.time_limit_s and self.head.time_limit_s <= pool.policy.timeouts.stall_s:
-            make_impatient(attempt)
+        if self.head.time_limit_s and not self._client_waits(pool, attempt, now):
+            return
         self.attempt = attempt
         self.moved_at = now
         link: Link = attempt.replica.http  # type: ignore[assignment]
@@ -198,6 +207,33 @@ class Exchange(Answering):
             upstream.send(self, request_bytes(self, link, self.body_bytes), is_head, False)
         else:
             self._send(link, upstream)
+
+    def _wait(
+        self, pool: Pool, refusal: Refusal | None, now: float, failure: Failure | None, fresh: bool
+    ) -> None:
+        """No replica takes it now: wait for one where that helps, else answer."""
+        if time_limits.is_too_late(self, now):
+            ends.answer_too_late(self)
+            return
+        assert refusal is not None
+        if refusal.waits_s:
+
+            def start(found: Attempt, now: float) -> None:
+                self._try(pool, now, fresh=fresh, found=found)
+
+            refusal = waiting.line_up(self, pool, refusal, failure, start, now)
+        if refusal is not None:
+            ends.no_replica(self, refusal, failure)
+
+    def _client_waits(self, pool: Pool, attempt: Attempt, now: float) -> bool:
+        """Whether the client's own time limit leaves time to send this."""
+        if time_limits.is_too_late(self, now):
+            attempt.settle(Outcome.CANCELLED, now)
+            ends.answer_too_late(self)
+            return False
+        if self.head.time_limit_s <= pool.policy.timeouts.stall_s:
+            make_impatient(attempt)
+        return True
 
     def connected(self, upstream: UpstreamConnection) -> None:
         self.cancel_connecting = None
@@ -339,8 +375,10 @@ class Exchange(Answering):
             self.upstream = None
 
     def _drop_attempt(self, outcome: Outcome) -> None:
-        """Stop what is on its way upstream."""
+        """Stop what is on its way upstream, or waits to be."""
         self._drop_upstream()
+        if self.waiting is not None:
+            self.waiting.leave()
         attempt = self.attempt
         if attempt is not None:
             self.attempt = None

@@ -37,6 +37,7 @@ from routing.proxy.logged_exchange import LoggedExchange, LoggedGuardedExchange
 from routing.proxy.plan import Plans
 from routing.proxy.request_limits import before_the_fleet
 from routing.proxy.settings import ProxySettings
+from routing.proxy.waiting_room import WaitingRoom
 from routing.replica import Replica
 from routing.table import Table
 from routing.tls.contexts import Contexts
@@ -54,6 +55,8 @@ class Proxy:
         self.sweeper = Sweeper(self._loop)
         self.hangups = HangupWatch(self._loop)
         self.writes = WriteBatch(self._loop)
+        self.waiting_room = WaitingRoom(self._loop)
+        table.called_by(self.waiting_room)
         self._contexts = Contexts()
         self.request_id = request_ids().__next__
         """Gives a new one with each call."""

@@ -7,8 +7,9 @@ ends it, and whatever ends it settles the attempt that is open.
 state       attempt upstream answer what it waits for
 =========== ======= ======== ====== ==============================================================
 searching   None    None     None   the rest of the body, or to hear who keeps what it names
+waiting     None    None     None   a place at a replica: ``waiting`` is set
 connecting  set     None     None   a connection to the replica
-waiting     set     set      None   the response's head (and perhaps more of the request's body)
+asked       set     set      None   the response's head (and perhaps more of the request's body)
 answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
+from typing import Protocol
 
 from routing.contract.priority import DEFAULT_RANK
 from routing.http.request_head import RequestHead
@@ -30,6 +32,13 @@ from routing.proxy.host import Host
 from routing.proxy.streamed import StreamedAnswer
 from routing.proxy.upload import Upload
 from routing.replica import Replica
+
+
+class Leaver(Protocol):
+    """A place in a line."""
+
+    def leave(self) -> None:
+        """Give it up."""
 
 
 class ExchangeState:
@@ -54,6 +63,7 @@ class ExchangeState:
         "tried",
         "upload",
         "upstream",
+        "waiting",
         "work",
     )
 
@@ -83,6 +93,8 @@ class ExchangeState:
         self.tried: tuple[Replica, ...] | OneReplica = ()
         self.retried = b""
         """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
+        self.waiting: Leaver | None = None
+        """Its place in the fleet's line, while no replica has one for it."""
         self.repeatable = True
         """Everything sent so far can be sent once more, and the client has seen nothing."""
 
@@ -91,6 +103,10 @@ class ExchangeState:
 
     def answers_itself(self, code: str) -> None:
         """The proxy is about to answer with this error of its own. For whoever keeps a log."""
+
+    def priority(self) -> int:
+        """Rank of the caller's class where requests wait: 0 high, 1 normal, 2 low."""
+        return 1
 
     def default(self) -> Pool | None:
         """The fleet for a request of this caller's that names none."""

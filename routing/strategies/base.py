@@ -35,6 +35,10 @@ class Strategy(Protocol):
     Parameters: ClassVar[type[msgspec.Struct]]
     """Fields with defaults; ``msgspec.Meta`` carries bounds and words."""
 
+    weighs_waiting: ClassVar[bool]
+    """Whether it may choose a replica without a free place although others have one, because it expects the
+    request to be done sooner there; the request then waits. The others are given those with a place alone."""
+
     memory: AnswerMemory | None
     """``None``: the strategy does not go by answer times, and nobody spends time on them."""
 

@@ -25,6 +25,7 @@ class LeastConnections:
 
     name: ClassVar[str] = "least_connections"
     sentence: ClassVar[str] = "Picks the replica with the fewest requests in flight for its weight."
+    weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
     memory: AnswerMemory | None = None
 

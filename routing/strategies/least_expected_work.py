@@ -10,7 +10,8 @@ share of the work ahead of it::
     score = m · (w + κ · (W / C) · max(0, n + 1 − C) / n)
 
 κ above 1 makes waiting count more than working, because estimates of the work ahead are rougher than
-the count of requests.
+the count of requests. ``W`` and ``n`` include the requests that wait in the proxy for a place there. A large
+request so waits for a fast replica rather than take a slow one's free place, which is what halves the tail.
 
 *C is not known*: a batching server, where every request in flight slows the others down, and no
 number of slots exists. Then::
@@ -60,6 +61,7 @@ class LeastExpectedWork:
     sentence: ClassVar[str] = (
         "Learns how fast each replica is and picks the one expected to finish this request soonest."
     )
+    weighs_waiting: ClassVar[bool] = True
     Parameters: ClassVar[type[msgspec.Struct]] = LeastExpectedWorkParameters
     memory: AnswerMemory | None = None
 

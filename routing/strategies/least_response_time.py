@@ -42,6 +42,7 @@ class LeastResponseTime:
     sentence: ClassVar[str] = (
         "Picks the replica with the shortest recent answers for the requests it has in flight and its weight."
     )
+    weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = LeastResponseTimeParameters
 
     def __init__(self, parameters: msgspec.Struct) -> None:

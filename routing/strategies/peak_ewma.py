@@ -42,6 +42,7 @@ class PeakEwma:
     sentence: ClassVar[str] = (
         "Leaves a replica as soon as one answer is slow, and trusts it again over seconds of fast ones."
     )
+    weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = PeakEwmaParameters
 
     def __init__(self, parameters: msgspec.Struct) -> None:

@@ -43,6 +43,7 @@ class PowerOfTwo:
     sentence: ClassVar[str] = (
         "Draws two replicas by weight and picks the one with fewer requests in flight for its weight."
     )
+    weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = PowerOfTwoParameters
     memory: AnswerMemory | None = None
 

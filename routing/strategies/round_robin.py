@@ -34,6 +34,7 @@ class RoundRobin:
     sentence: ClassVar[str] = (
         "Takes turns, each replica as often as its weight says; blind to load and speed."
     )
+    weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
     memory: AnswerMemory | None = None
 

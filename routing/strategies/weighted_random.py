@@ -28,6 +28,7 @@ class WeightedRandom:
     sentence: ClassVar[str] = (
         "Draws a replica at random, each as often as its weight says; blind to load and speed."
     )
+    weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
     memory: AnswerMemory | None = None
 

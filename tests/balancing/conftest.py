@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from routing.admission import Admission
 from routing.attempt import Attempt
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
 from routing.outcome import Outcome
-from routing.pool import Pool
+from routing.policies.waiting_line import Ticket
+from routing.pool import ANY, CALLED, Pool
 from routing.shared_counts import SharedCounts
 
 MakeSnapshot = Callable[..., FleetSnapshot]
@@ -109,6 +111,40 @@ class Server:
         self.queue: deque[tuple[Attempt, float]] = deque()
 
 
+class Arrival:
+    """One request of a simulation: it waits in the pool's line where no replica has a place that it wants."""
+
+    def __init__(self, simulation: "Simulation", seconds: float, work: float, now: float) -> None:
+        self.simulation = simulation
+        self.seconds = seconds
+        self.work = work
+        self.came = now
+        self.ticket: Ticket
+
+    def arrive(self) -> None:
+        found = self.simulation.pool.begin(self.work, self.came)
+        if isinstance(found, Attempt):
+            self.simulation.start(found, self, self.came)
+            return
+        self.ticket = Ticket(self, 1, self.came, self.came + found.waits_s, self.work)
+        assert self.simulation.pool.admission.join(self.ticket, found.wanted, self.came) is None
+
+    def admit(self, now: float, patient: bool) -> bool:
+        pool = self.simulation.pool
+        turn = CALLED if patient else ANY
+        found = pool.admission.look(self.ticket, lambda: pool.begin(self.work, now, (), turn))
+        if not isinstance(found, Attempt):
+            return False
+        pool.admission.found(self.ticket, now)
+        self.simulation.start(found, self, now)
+        return True
+
+    def late(self, now: float) -> None:
+        raise AssertionError("nobody waits that long")
+
+    displaced = late
+
+
 class Simulation:
     """Requests arrive at a pool (Poisson), are served by servers, and are settled as they end."""
 
@@ -120,6 +156,9 @@ class Simulation:
         self.latencies: list[float] = []
         self._ends: list[tuple[float, int, Attempt]] = []
         self._count = 0
+        self._came: dict[Attempt, float] = {}
+        self._soon = False
+        pool.admission.caller = self
 
     def run(
         self,
@@ -136,11 +175,14 @@ class Simulation:
                 pending.pop(0)[1]()
             self._finish(now)
             seconds, work = sizes(self.rng)
-            attempt = self.pool.begin(work, now)
-            assert isinstance(attempt, Attempt)
-            self.picked[attempt.replica.name] += 1
-            self._serve(attempt, seconds, now)
+            Arrival(self, seconds, work, now).arrive()
+            self._call(now)
         self._finish(float("inf"))
+
+    def start(self, attempt: Attempt, arrival: "Arrival", now: float) -> None:
+        self.picked[attempt.replica.name] += 1
+        self._came[attempt] = arrival.came
+        self._serve(attempt, arrival.seconds, now)
 
     def p99(self) -> float:
         return sorted(self.latencies)[int(len(self.latencies) * 0.99)]
@@ -166,11 +208,25 @@ class Simulation:
         while self._ends and self._ends[0][0] <= until:
             now, _, attempt = heapq.heappop(self._ends)
             attempt.settle(Outcome.SUCCESS, now)
-            self.latencies.append(now - attempt.started)
+            self.latencies.append(now - self._came.pop(attempt))
             server = self.servers[attempt.replica.name]
             server.free += 1
             if server.queue:
                 self._serve(*server.queue.popleft(), now)
+            self._call(now)
+
+    # Who calls those that wait in the pool's line (routing.admission.Caller).
+
+    def look_soon(self, admission: Admission) -> None:
+        self._soon = True
+
+    def wake(self, worker: int) -> None:
+        raise AssertionError("there is one worker")
+
+    def _call(self, now: float) -> None:
+        while self._soon:
+            self._soon = False
+            self.pool.admission.serve(now)
 
 
 @pytest.fixture

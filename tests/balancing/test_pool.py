@@ -11,7 +11,8 @@ from routing.contract.table import FleetSnapshot, ReplicaSpec
 from routing.impatient_attempt import make_impatient
 from routing.outcome import FAILURES, Outcome
 from routing.policies.retry_budget import RESERVE
-from routing.pool import Pool, Refusal
+from routing.pool import Pool
+from routing.refusal import Refusal
 from routing.tunnel_attempt import TunnelAttempt
 
 NOT_FAILURES = [outcome for outcome in Outcome if outcome not in FAILURES]
@@ -142,7 +143,10 @@ def test_nobody_reachable_is_refused_at_once_in_words(make_pool):
     refusal = pool.begin(1.0, 1.0)
     assert isinstance(refusal, Refusal)
     assert refusal.status == 503
-    assert refusal.message == "2 replicas of fleet digits: 1 checking, 1 draining"
+    words = (
+        "2 replicas of fleet digits: 1 checking, 1 draining; the model is loading, and how long that takes"
+    )
+    assert refusal.message.startswith(words)
     assert refusal.retry_after_s
 
 

@@ -44,6 +44,7 @@ async def warm(rig: Rig, *, default: bool = True) -> tuple[Replica, Client]:
     return replica, await rig.client()
 
 
+LOADS = "the model is loading, and how long that takes is not known yet"
 COLD = {"health": "checking", "has_passed": False}
 
 
@@ -70,7 +71,7 @@ async def test_a_warm_fleet(rig: Rig) -> None:
 async def test_a_cold_fleet_is_live_and_not_ready_until_a_replica_is(rig: Rig) -> None:
     _, client = await warm(rig)
     health(rig, "digits", **COLD)
-    why = "1 replica of fleet digits: 1 checking"
+    why = f"1 replica of fleet digits: 1 checking; {LOADS}"
     assert said(await client.ask(get("/v2/health/live"))) == (200, {"live": True})
     assert said(await client.ask(get("/v2/health/ready"))) == (
         503,
@@ -140,7 +141,7 @@ async def test_without_a_default_the_server_is_ready_when_all_its_fleets_are(rig
     assert said(await client.ask(get("/v2/health/ready")))[0] == 200
     health(rig, "images", **COLD)
     status, body = said(await client.ask(get("/v2/health/ready")))
-    assert (status, body["error"]) == (503, "1 replica of fleet images: 1 checking")  # type: ignore[index]
+    assert (status, body["error"]) == (503, f"1 replica of fleet images: 1 checking; {LOADS}")  # type: ignore[index]
     assert said(await client.ask(get("/v2/models/digits/ready")))[0] == 200
 
 

@@ -1,0 +1,125 @@
+"""An exchange that waits, because no replica has a place for it or none is ready yet.
+
+It is in its fleet's line from :func:`line_up` on, until it finds a place, is answered that there was none, or
+its client leaves. Meanwhile it has no attempt, so nothing of it counts at any replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from routing.attempt import Attempt
+from routing.contract.priority import PRIORITIES
+from routing.policies.waiting_line import Ticket
+from routing.pool import ANY, CALLED, Pool
+from routing.proxy import ends, time_limits
+from routing.proxy.ends import Failure
+from routing.proxy.state import ExchangeState
+from routing.refusal import Refusal
+
+_FIELD = b"\r\nx-switchyard-priority:"
+
+Start = Callable[[Attempt, float], None]
+"""Called with the attempt that was found, and the time."""
+
+
+class Waiting:
+    """One exchange in a line (:class:`routing.policies.waiting_line.Waiter`)."""
+
+    __slots__ = ("_exchange", "_failure", "_pool", "_refusal", "_start", "ticket")
+
+    def __init__(
+        self, exchange: ExchangeState, pool: Pool, refusal: Refusal, failure: Failure | None, start: Start
+    ) -> None:
+        """``failure``: of the attempt before, which says more to the client."""
+        self._exchange = exchange
+        self._pool = pool
+        self._refusal = refusal
+        self._failure = failure
+        self._start = start
+        self.ticket: Ticket
+
+    def admit(self, now: float, patient: bool) -> bool:
+        exchange, pool = self._exchange, self._pool
+        turn = CALLED if patient else ANY
+        found = pool.admission.look(self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn))
+        if isinstance(found, Refusal):
+            if found.waits_s:
+                self._refusal = found
+                return False
+            self._leave()
+            ends.no_replica(exchange, found, self._failure)
+            return True
+        exchange.waiting = None
+        pool.admission.found(self.ticket, now)
+        self._start(found, now)
+        return True
+
+    def late(self, now: float) -> None:
+        exchange, refusal = self._exchange, self._refusal
+        exchange.waiting = None
+        if time_limits.is_too_late(exchange, now):
+            ends.answer_too_late(exchange)
+            return
+        waited = f"{now - self.ticket.since:.3g} s"
+        if refusal.code == "fleet_cold":
+            words = f"waited {waited} in vain: {refusal.message}"
+            self._answer("fleet_cold", words, refusal.retry_after_s or 0.0)
+        else:
+            words = f"no replica of fleet {self._pool.name} has had a place for it in {waited}"
+            self._answer("queue_timeout", words, self._pool.admission.retry_after())
+
+    def displaced(self, now: float) -> None:
+        self._exchange.waiting = None
+        words = f"a request of a higher class has taken its place in the queue of fleet {self._pool.name}"
+        self._answer("queue_full", words, self._pool.admission.retry_after())
+
+    def leave(self) -> None:
+        """Its client does not wait any longer."""
+        self._leave()
+
+    def _leave(self) -> None:
+        self._exchange.waiting = None
+        self._pool.admission.leave(self.ticket)
+
+    def _answer(self, code: str, words: str, retry_after_s: float) -> None:
+        ends.answer_error(self._exchange, self._failure or Failure(503, code, words, retry_after_s))
+
+
+def line_up(
+    exchange: ExchangeState,
+    pool: Pool,
+    refusal: Refusal,
+    failure: Failure | None,
+    start: Start,
+    now: float,
+) -> Refusal | None:
+    """Wait for what the refusal says is missing. Another refusal: it cannot, for the line is full or the
+    request would be late."""
+    head = exchange.head
+    deadline = min(now + refusal.waits_s, exchange.started + pool.policy.timeouts.total_s)
+    if head.time_limit_s:
+        deadline = min(deadline, exchange.started + head.time_limit_s)
+    waiting = Waiting(exchange, pool, refusal, failure, start)
+    since = min(exchange.started, now)
+    work = exchange.work or pool.speed.mean_work
+    waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, bool(exchange.tried))
+    refused = pool.admission.join(waiting.ticket, refusal.wanted, now)
+    if refused is None:
+        exchange.waiting = waiting
+    return refused
+
+
+def rank_of(exchange: ExchangeState) -> int:
+    """Of the request's class; 0 is served first. A client key says it; ``X-Switchyard-Priority`` may ask for
+    less, and for anything where no keys are asked for."""
+    rank = exchange.priority()
+    fields = exchange.head.fields.lower()
+    at = fields.find(_FIELD)
+    if at < 0:
+        return rank
+    value = fields[at + len(_FIELD) :].split(b"\r\n", 1)[0].strip().decode("latin-1")
+    if value not in PRIORITIES:
+        return rank
+    asked = PRIORITIES.index(value)
+    return max(rank, asked) if exchange.proxy.keys else asked
