@@ -104,10 +104,6 @@ class ExchangeState:
     def answers_itself(self, code: str) -> None:
         """The proxy is about to answer with this error of its own. For whoever keeps a log."""
 
-    def priority(self) -> int:
-        """Rank of the caller's class where requests wait: 0 high, 1 normal, 2 low."""
-        return 1
-
     def default(self) -> Pool | None:
         """The fleet for a request of this caller's that names none."""
         return self.named_by_key() or self.proxy.table.default
