@@ -50,8 +50,7 @@ def test_a_slot_is_free_when_its_last_holder_has_left(block):
     assert block.used() == 1
     second.release(other)
     assert block.used() == 0
-    again = first.claim("b")
-    assert again.slot == mine.slot
+    again = next(cells for cells in map(first.claim, "bcda") if cells.slot == mine.slot)
     assert again.generation == mine.generation + 1
 
 
@@ -92,6 +91,66 @@ def test_another_file_is_not_taken_for_a_block(tmp_path):
     path.write_bytes(bytes(4096))
     with path.open("r+b") as file, pytest.raises(ValueError, match="does not hold a block"):
         SharedCounts.attach(file.fileno(), 0)
+
+
+def test_keys_are_found_among_others_that_came_and_went():
+    """Two workers agree on every key's slot, whatever was released before, up to a full block."""
+    block = SharedCounts.create(workers=2, replicas=64)
+    workers = [SharedCounts.attach(block.fd, worker) for worker in (0, 1)]
+    rng, held, names = Random(1), {}, iter(range(100_000))
+    for _ in range(3000):
+        if held and (len(held) == 64 or rng.random() < 0.49):
+            for counts, cells in zip(workers, held.pop(rng.choice([*held])), strict=True):
+                counts.release(cells)
+        else:
+            key = str(next(names))
+            held[key] = one, other = [counts.claim(key) for counts in workers]
+            assert one.slot == other.slot
+    assert len({cells.slot for cells, _ in held.values()}) == block.used() == len(held)
+    for key in held:
+        with pytest.raises(AlreadyHeld):
+            workers[0].claim(key)
+    for pair in held.values():
+        for counts, cells in zip(workers, pair, strict=True):
+            counts.release(cells)
+    assert block.used() == 0
+    assert not any(block._chains)
+    block.close()
+    os.close(block.fd)
+
+
+def test_a_claim_among_ten_thousand_looks_at_few_entries():
+    block = SharedCounts.create(workers=1)
+    worker = SharedCounts.attach(block.fd, 0)
+    for key in range(10_000):
+        worker.claim(str(key))
+
+    class Counted:
+        looks = 0
+
+        def __getitem__(self, at):
+            self.looks += 1
+            return block._directory[at]
+
+    worker._directory = Counted()
+    for key in range(100):
+        assert worker._find(key << 40, key) == -1
+        assert worker._free() >= 10_000
+    assert Counted.looks == 0
+    assert worker._directory.looks < 1000
+    block.close()
+    os.close(block.fd)
+
+
+def test_a_worker_killed_before_its_slot_was_in_a_chain_leaves_it_free(block):
+    worker = SharedCounts.attach(block.fd, 1)
+    # What claim() has written when its last step is still to come.
+    for slot in range(4):
+        worker._directory[slot * 5 + 3] = 0b10
+    assert block.used() == 4
+    block.clear_worker(1)
+    other = SharedCounts.attach(block.fd, 0)
+    assert len({other.claim(key).slot for key in "abcd"}) == 4
 
 
 # --- what pools do with it -----------------------------------------------------------------------
@@ -285,7 +344,7 @@ def test_a_worker_killed_while_it_holds_the_lock_blocks_nobody(block):
     with forked(worker):
         wait_for(lambda: block._view[0] == 42.0)
     other = SharedCounts.attach(block.fd, 0)
-    assert other.claim("b").slot == 1
+    assert other.claim("b").slot != other.claim("a").slot
 
 
 def test_claims_of_racing_processes_agree(block):
