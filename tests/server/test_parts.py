@@ -61,14 +61,14 @@ async def test_messages_cross_the_channel_whole_and_in_order() -> None:
     sent: list[Message] = [
         Applied(manifest="1:1"),
         Tables(manifest=MANIFEST, snapshots=[table(replicas=3000)]),
-        StopAccepting(),
+        StopAccepting(quiet_s=1.0),
     ]
     for message in sent:
         sender.send(message)
     sender.close()
     await asyncio.wait_for(closed.wait(), 10)
     assert received == sent
-    sender.send(StopAccepting())
+    sender.send(StopAccepting(quiet_s=1.0))
     assert len(received) == 3
 
 
@@ -78,7 +78,7 @@ async def test_a_message_may_come_one_byte_at_a_time() -> None:
     body = b"\x81\xa4type\xaestop_accepting"
     for byte in len(body).to_bytes(4, "big") + body:
         channel.data_received(bytes([byte]))
-    assert received == [StopAccepting()]
+    assert received == [StopAccepting(quiet_s=1.0)]
 
 
 def report(requests: int, in_flight: int = 0, seconds: float = 0.02) -> WorkerReport:
