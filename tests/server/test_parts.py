@@ -75,10 +75,10 @@ async def test_messages_cross_the_channel_whole_and_in_order() -> None:
 async def test_a_message_may_come_one_byte_at_a_time() -> None:
     received: list[Message] = []
     channel = ControlChannel(received.append, lambda: None)
-    body = b"\x81\xa4type\xaestop_accepting"
+    body = b"\x81\xa4type\xa5drain"
     for byte in len(body).to_bytes(4, "big") + body:
         channel.data_received(bytes([byte]))
-    assert received == [StopAccepting(quiet_s=1.0)]
+    assert received == [Drain()]
 
 
 def report(requests: int, in_flight: int = 0, seconds: float = 0.02) -> WorkerReport:
