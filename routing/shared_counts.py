@@ -103,7 +103,7 @@ class SharedCounts:
 
     @classmethod
     def create(cls, workers: int, replicas: int = SLOTS) -> "SharedCounts":
-        """Make a block for so many workers and replicas (or other keys); the caller owns ``.fd``, passes it on.
+        """Make a block for so many workers and replicas (or other keys); ``.fd`` is the caller's.
 
         Takes ``48 + 256 · workers`` bytes a replica, and only pages that are written cost memory.
         """
