@@ -16,7 +16,7 @@ from routing.admin.report_sums import Totals, merge
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
-from routing.control_channel import Applied, ControlChannel, Message, StopAccepting, Tables
+from routing.control_channel import Applied, ControlChannel, Drain, Message, StopAccepting, Tables
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.listeners import Address
 from routing.table import Table
