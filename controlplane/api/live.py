@@ -12,7 +12,16 @@ from redis.exceptions import RedisError
 from controlplane import redis
 from controlplane.models import Replica
 from controlplane.probes import last
-from controlplane.telemetry.frames import OVERVIEW_KEY, FleetFrame, FleetSummary, ReplicaLive, fleet_key
+from controlplane.telemetry.frames import (
+    CLIENT_KEYS_KEY,
+    OVERVIEW_KEY,
+    ClientKeyLive,
+    ClientKeysFrame,
+    FleetFrame,
+    FleetSummary,
+    ReplicaLive,
+    fleet_key,
+)
 from routing.contract.unreadable import UNREADABLE
 
 FRESH_S = 5.0
@@ -31,6 +40,24 @@ def overview() -> dict[str, Any]:
 def fleet(name: str) -> dict[str, Any]:
     """As :func:`overview`, of one fleet."""
     return _as_it_lies(fleet_key(name))
+
+
+def client_keys() -> dict[str, Any]:
+    """As :func:`overview`, of all client keys."""
+    return _as_it_lies(CLIENT_KEYS_KEY)
+
+
+def client_key(pk: int, name: str) -> dict[str, Any]:
+    """As :func:`overview`, of one client key. Raises redis.RedisError."""
+    data = redis.client().get(CLIENT_KEYS_KEY)
+    try:
+        frame = msgspec.json.decode(data or b"", type=ClientKeysFrame)
+    except UNREADABLE:  # none yet, or another version's
+        return {"age_s": None, "frame": None}
+    unused = ClientKeyLive(id=pk, name=name)
+    seen = next((key for key in frame.keys if key.id == pk), unused)
+    told = {"sequence": frame.sequence, "at": frame.at, "key": msgspec.to_builtins(seen)}
+    return {"age_s": _age(frame.at), "frame": told}
 
 
 def _as_it_lies(key: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from controlplane.api import live, serializers
 from controlplane.api.base import ApiView
 from controlplane.api.documented import reads
+from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
 from routing.strategies import registry
 
@@ -32,6 +33,19 @@ class OverviewLive(ApiView):
         return _frame(live.overview)
 
 
+class ClientKeysLive(ApiView):
+    @reads("get_client_keys_live", "The last frame of the client keys", serializers.Live, live=True)
+    def get(self, request: Request) -> Response:
+        return _frame(live.client_keys)
+
+
+class ClientKeyLive(ApiView):
+    @reads("get_client_key_live", "What a client key does now", serializers.Live, live=True)
+    def get(self, request: Request, key: int) -> Response:
+        row = key_of(key)
+        return _frame(live.client_key, row.pk, row.name)
+
+
 class FleetLive(ApiView):
     @reads("get_fleet_live", "The last frame of a fleet", serializers.Live, live=True)
     def get(self, request: Request, fleet: str) -> Response:
@@ -39,7 +53,7 @@ class FleetLive(ApiView):
         return _frame(live.fleet, fleet)
 
 
-def _frame(read: Any, *args: str) -> Response:
+def _frame(read: Any, *args: Any) -> Response:
     try:
         return Response(read(*args))
     except RedisError as error:

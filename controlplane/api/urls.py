@@ -9,7 +9,7 @@ from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
-from controlplane.api.reference import FleetLive, OverviewLive, StrategyList
+from controlplane.api.reference import ClientKeyLive, ClientKeysLive, FleetLive, OverviewLive, StrategyList
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
 from controlplane.api.system import SystemState
 from controlplane.api.tokens import TokenDetail, TokenList
@@ -30,6 +30,8 @@ urlpatterns = [
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
     path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
     path("client-keys", ClientKeyList.as_view(), name="api-client-keys"),
+    path("client-keys/live", ClientKeysLive.as_view(), name="api-client-keys-live"),
+    path("client-keys/<int:key>/live", ClientKeyLive.as_view(), name="api-client-key-live"),
     path("client-keys/<int:key>", ClientKeyDetail.as_view(), name="api-client-key"),
     path("tokens", TokenList.as_view(), name="api-tokens"),
     path("tokens/<int:token>", TokenDetail.as_view(), name="api-token"),

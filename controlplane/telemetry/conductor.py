@@ -26,6 +26,7 @@ from controlplane.telemetry import (
     full_queues,
     heartbeat,
     inbox,
+    key_limits,
     outbox,
     rows,
     shortages,
@@ -33,6 +34,7 @@ from controlplane.telemetry import (
 from controlplane.telemetry.ejections import EjectionState
 from controlplane.telemetry.full_queues import FullQueueState
 from controlplane.telemetry.inbox import Inbox
+from controlplane.telemetry.key_limits import LimitState
 from controlplane.telemetry.leader import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.outages import Outages
@@ -72,6 +74,7 @@ class Conductor:
         self._ejections: EjectionState | None = None
         self._shortages = ShortageState()
         self._full_queues: FullQueueState | None = None
+        self._limits: LimitState | None = None
         self._answered_ms: dict[str, int] = {}
 
     def beat(self) -> Messages:
@@ -116,6 +119,7 @@ class Conductor:
             self._ejections = None
             self._shortages = ShortageState()
             self._full_queues = None
+            self._limits = None
             self._outbox = OutboxState()
             self._sequence = outbox.last_sequence(self._client)
         elif self.leads and not leads:
@@ -127,7 +131,7 @@ class Conductor:
             self._reconcile()
             self._rows = rows.read()
         messages = self._send_frames(received, merged)
-        self._tell_events(merged, began)
+        self._tell_events(received, merged, began)
         return messages
 
     def _reconcile(self) -> None:
@@ -136,7 +140,7 @@ class Conductor:
             metrics.REPAIRS.inc(stored)
             logger.info("%d table messages were missing from Redis and are stored again", stored)
 
-    def _tell_events(self, merged: Merged, began: float) -> None:
+    def _tell_events(self, received: Inbox, merged: Merged, began: float) -> None:
         with self._told("the event log", DatabaseError):
             if self._ejections is None:
                 self._ejections = events.told_so_far()
@@ -154,6 +158,18 @@ class Conductor:
             for full in full_queues.news(self._full_queues, merged, self._clock()):
                 events.record_full_queue(full)
                 full_queues.confirm(self._full_queues, full, self._clock())
+            self._tell_limits(received, merged)
+
+    def _tell_limits(self, received: Inbox, merged: Merged) -> None:
+        now = self._clock()
+        if self._limits is None:
+            self._limits = key_limits.load(self._client, now, received.now_ms)
+        keys = self._rows.keys if self._rows is not None else []
+        for item in key_limits.news(self._limits, keys, merged.keys, now):
+            events.record_limit(item.text)
+            key_limits.confirm(self._limits, item, now)
+        if self._limits.refused_at:
+            key_limits.store(self._client, self._limits, now, received.now_ms)
 
     def _send_frames(self, received: Inbox, merged: Merged) -> Messages:
         pipeline = self._client.pipeline(transaction=True)

@@ -8,7 +8,13 @@ it began again at zero, and all of the newer reading happened since.
 from dataclasses import dataclass, field
 
 from routing.contract import sketch
-from routing.contract.telemetry import FleetCounters, ReplicaCounters, SparseSketch, WorkerReport
+from routing.contract.telemetry import (
+    FleetCounters,
+    KeyCounters,
+    ReplicaCounters,
+    SparseSketch,
+    WorkerReport,
+)
 
 SHORTEST_S = 0.05
 """Two reports closer than this are taken as this far apart, so that no rate explodes."""
@@ -48,6 +54,17 @@ class FleetDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyDelta:
+    """One client key at one worker between two reports."""
+
+    requests: int = 0
+    limited: int = 0
+    tokens: int = 0
+    limited_by: dict[str, int] = field(default_factory=dict)
+    """Limit → requests that it refused."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDelta:
     """One worker between two reports; ``elapsed_s`` by the worker's own monotonic clock."""
 
@@ -56,6 +73,8 @@ class WorkerDelta:
     rejected: int
     """Requests refused before a fleet was found."""
     fleets: dict[str, FleetDelta]
+    keys: dict[str, KeyDelta] = field(default_factory=dict)
+    """By id."""
 
 
 def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
@@ -63,11 +82,13 @@ def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
     if older is not None and older.incarnation != newer.incarnation:
         older = None
     fleets = {fleet.name: fleet for fleet in older.fleets} if older else {}
+    keys = {key.id: key for key in older.keys} if older else {}
     return WorkerDelta(
         elapsed_s=max(newer.uptime_s - (older.uptime_s if older else 0.0), SHORTEST_S),
         cpu_s=max(newer.cpu_s - (older.cpu_s if older else 0.0), 0.0),
         rejected=_grown(older.rejected if older else 0, newer.rejected),
         fleets={fleet.name: _fleet(fleets.get(fleet.name), fleet) for fleet in newer.fleets},
+        keys={key.id: _key(keys.get(key.id), key) for key in newer.keys},
     )
 
 
@@ -102,6 +123,18 @@ def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDe
         succeeded=_grown(older.succeeded if older else 0, newer.succeeded),
         failed=_grown(older.failed if older else 0, newer.failed),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
+    )
+
+
+def _key(older: KeyCounters | None, newer: KeyCounters) -> KeyDelta:
+    if older is not None and older.requests > newer.requests:
+        older = None
+    before = older.limited_by if older else {}
+    return KeyDelta(
+        requests=newer.requests - (older.requests if older else 0),
+        limited=_grown(older.limited if older else 0, newer.limited),
+        tokens=_grown(older.tokens if older else 0, newer.tokens),
+        limited_by={limit: _grown(before.get(limit, 0), count) for limit, count in newer.limited_by.items()},
     )
 
 

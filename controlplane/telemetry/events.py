@@ -50,6 +50,12 @@ def record_full_queue(item: FullQueueNews) -> None:
         write.event(Event.Kind.LIMIT, item.text, fleet=fleet, state=FULL if item.full else BACK)
 
 
+def record_limit(text: str) -> None:
+    """Write one event of a client key. Raises django.db.Error."""
+    with writing(ACTOR) as write:
+        write.event(Event.Kind.LIMIT, text)
+
+
 def record_shortage(text: str) -> None:
     """Write one event of a proxy worker. Raises django.db.Error."""
     with writing(ACTOR) as write:

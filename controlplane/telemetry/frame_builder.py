@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last import LastProbe
-from controlplane.telemetry import wording
+from controlplane.telemetry import key_traffic, wording
 from controlplane.telemetry.frames import (
+    ClientKeyLive,
+    ClientKeysFrame,
     FleetFrame,
     FleetSummary,
     OverviewFrame,
@@ -15,9 +17,10 @@ from controlplane.telemetry.frames import (
     ReplicaLive,
     WorkerLive,
 )
+from controlplane.telemetry.key_traffic import KeyNumbers
 from controlplane.telemetry.merge import FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
-from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
+from controlplane.telemetry.rows import FleetRow, KeyRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
 from routing.contract.table import Version
 
@@ -28,6 +31,7 @@ class Frames:
 
     overview: OverviewFrame
     fleets: dict[str, FleetFrame]
+    client_keys: ClientKeysFrame
 
 
 def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequence: int, at: float) -> Frames:
@@ -46,7 +50,31 @@ def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequen
         fleets=[frame.summary for frame in fleets.values()],
         workers=_workers(rows, merged, newest),
     )
-    return Frames(overview, fleets)
+    client_keys = ClientKeysFrame(
+        sequence=sequence,
+        at=at,
+        table=rows.manifest,
+        workers=len(merged.workers),
+        keys=[
+            _client_key(row, numbers)
+            for row in rows.keys
+            if (numbers := merged.keys.get(str(row.id))) is not None and numbers.used
+        ],
+    )
+    return Frames(overview, fleets, client_keys)
+
+
+def _client_key(row: KeyRow, numbers: KeyNumbers) -> ClientKeyLive:
+    return ClientKeyLive(
+        id=row.id,
+        name=row.name,
+        rps=numbers.rps,
+        limited_per_s=numbers.limited_per_s,
+        in_flight=numbers.in_flight,
+        requests=numbers.requests,
+        tokens=numbers.tokens,
+        at_limit=key_traffic.at_limit(numbers, row.limits),
+    )
 
 
 def _fleet_frame(

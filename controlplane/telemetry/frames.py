@@ -16,6 +16,12 @@ OVERVIEW_GROUP = "live.overview"
 OVERVIEW_KEY = "sy:live:overview"
 """Redis string: the last OverviewFrame as JSON."""
 
+CLIENT_KEYS_GROUP = "live.client-keys"
+"""Channel-layer group of pages that show the client keys."""
+
+CLIENT_KEYS_KEY = "sy:live:client-keys"
+"""Redis string: the last ClientKeysFrame as JSON."""
+
 
 def fleet_group(name: str) -> str:
     """Channel-layer group of pages that show one fleet."""
@@ -161,3 +167,30 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     workers: int
     workers_current: int
     """How many of the live workers route from this fleet's newest snapshot."""
+
+
+class ClientKeyLive(msgspec.Struct, kw_only=True):
+    id: int
+    name: str
+    rps: float = 0.0
+    """Of all requests that came with it, those that its limits refused included."""
+    limited_per_s: float = 0.0
+    """Refused by its own limits."""
+    in_flight: int = 0
+    """With those that wait."""
+    requests: int = 0
+    """Within the last 60 s, without those that its limits refused."""
+    tokens: int = 0
+    """Within the last 60 s: prompt and output tokens of answers that have ended."""
+    at_limit: list[str] = []
+    """Limits that are used up, or that refused requests within the last WINDOW_S."""
+
+
+class ClientKeysFrame(msgspec.Struct, kw_only=True):
+    sequence: int
+    at: float
+    table: str
+    """``epoch:version`` of the manifest."""
+    workers: int
+    keys: list[ClientKeyLive]
+    """Those in force that have been used within the last 60 s; all numbers of the others are 0."""

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from controlplane.telemetry import key_traffic
 from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
 from controlplane.telemetry.frames import WINDOW_S
+from controlplane.telemetry.key_traffic import KeyNumbers, KeyState
 from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
 from routing.contract.redis_keys import WORKER_TTL_S
@@ -97,6 +99,8 @@ class Merged:
     total: FleetNumbers = field(default_factory=lambda: FleetNumbers("*"))
     refused_per_s: float = 0.0
     """Requests that reached no fleet, over the last WINDOW_S: no client key, an unknown name, malformed."""
+    keys: dict[str, KeyNumbers] = field(default_factory=dict)
+    """Client keys by their ids: those that live workers report, and those used within the last minute."""
     workers: dict[str, WorkerNumbers] = field(default_factory=dict)
 
 
@@ -122,6 +126,7 @@ class MergeState:
     total: Window = field(default_factory=Window)
     refused: Window = field(default_factory=Window)
     """Requests that reached no fleet."""
+    keys: KeyState = field(default_factory=KeyState)
 
 
 def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
@@ -140,12 +145,15 @@ def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
         report = each.report
         if delta is not None:
             _count(state, delta, answers, now)
+            key_traffic.count(state.keys, merged.keys, delta, now)
         held = state.known[report.worker].delta
         cpu = 100 * held.cpu_s / held.elapsed_s if held else 0.0
         merged.workers[report.worker] = WorkerNumbers(report, each.age_s, cpu)
         for counters in report.fleets:
             fleet = merged.fleets.setdefault(counters.name, FleetNumbers(counters.name))
             _add_fleet(fleet, report, counters, held)
+        key_traffic.add(merged.keys, report, held)
+    key_traffic.read(state.keys, merged.keys, now)
     _read_windows(state, merged, answers, now)
     state.merged_at = now
     return merged

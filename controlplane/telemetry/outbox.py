@@ -9,6 +9,8 @@ import redis
 from controlplane.telemetry import history
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import (
+    CLIENT_KEYS_GROUP,
+    CLIENT_KEYS_KEY,
     OVERVIEW_GROUP,
     OVERVIEW_KEY,
     Point,
@@ -36,8 +38,10 @@ class OutboxState:
 def store(pipeline: "redis.client.Pipeline", state: OutboxState, frames: Frames) -> list[tuple[str, str]]:
     """Queue everything; returns (channel group, message) for the open pages."""
     overview = msgspec.json.encode(frames.overview).decode()
-    messages = [(OVERVIEW_GROUP, overview)]
+    keys = msgspec.json.encode(frames.client_keys).decode()
+    messages = [(OVERVIEW_GROUP, overview), (CLIENT_KEYS_GROUP, keys)]
     pipeline.set(OVERVIEW_KEY, overview, ex=KEPT_S)
+    pipeline.set(CLIENT_KEYS_KEY, keys, ex=KEPT_S)
     _append(pipeline, state, history.ALL, frames.overview.total)
     for name, frame in frames.fleets.items():
         body = msgspec.json.encode(frame).decode()

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field, replace
 
-from controlplane.models import Fleet, Replica, TableState
+from controlplane.models import ClientKey, Fleet, Replica, TableState
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy, Queue
 
@@ -41,15 +41,27 @@ class FleetRow:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One client key in force."""
+
+    id: int
+    name: str
+    limits: dict[str, int | None] = field(default_factory=dict)
+    """By the names of :class:`routing.contract.table.KeyLimits`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     manifest: str
     """``epoch:version``."""
     fleets: list[FleetRow]
     """By name; replicas by name within."""
+    keys: list[KeyRow] = field(default_factory=list)
+    """By name."""
 
 
 def read() -> Rows:
-    """Three queries, whatever the number of fleets. Raises django.db.Error."""
+    """Four queries, whatever the number of fleets. Raises django.db.Error."""
     table = TableState.objects.order_by("id").values_list("epoch", "manifest_version").first()
     epoch, manifest_version = table or (1, 1)
     now = time.time()
@@ -75,7 +87,16 @@ def read() -> Rows:
             row.replicas.append(
                 replica if limit is not None else _with_limit(replica, policy.max_concurrency)
             )
-    return Rows(f"{epoch}:{manifest_version}", [row for row, _ in fleets.values()])
+    return Rows(f"{epoch}:{manifest_version}", [row for row, _ in fleets.values()], _keys())
+
+
+def _keys() -> list[KeyRow]:
+    names = ("requests_per_minute", "max_concurrency", "tokens_per_minute")
+    in_force = ClientKey.objects.filter(revoked_at=None).order_by("name")
+    return [
+        KeyRow(pk, name, dict(zip(names, limits, strict=True)))
+        for pk, name, *limits in in_force.values_list("id", "name", *names)
+    ]
 
 
 def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:

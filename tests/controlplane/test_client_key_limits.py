@@ -1,10 +1,13 @@
 """What a client key may use: set, changed and lifted over the API, and what proxies are told of it."""
 
+import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.models import AuditEntry, ClientKey, Event
+from controlplane.telemetry.frames import CLIENT_KEYS_KEY, ClientKeyLive, ClientKeysFrame
 from routing.contract import redis_keys
 from routing.contract.table import KeyLimits
 from routing.contract.telemetry import Acknowledgement, encode_acknowledgement
@@ -19,6 +22,12 @@ FREE = {
     "max_concurrency": None,
     "tokens_per_minute": None,
 }
+
+
+def store_keys(client: Any, *keys: ClientKeyLive, age_s: float = 0.0) -> None:
+    """As the conductor does each second."""
+    frame = ClientKeysFrame(sequence=7, at=time.time() - age_s, table="1:1", workers=2, keys=list(keys))
+    client.set(CLIENT_KEYS_KEY, msgspec.json.encode(frame))
 
 
 def told(client: Any) -> list[KeyLimits]:
@@ -121,3 +130,28 @@ def test_the_largest_limits_are_kept_as_they_are(api: Api, redis_client: Any) ->
     assert made.status_code == 201
     assert shown(made) == {"priority": "normal", **most}
     assert told(redis_client)[0].tokens_per_minute == 10**11
+
+
+def test_what_a_key_does_now(api: Api, redis_client: Any) -> None:
+    busy, quiet = (api.post("/client-keys", {"name": name}).json()["id"] for name in ("busy", "quiet"))
+    path = f"/client-keys/{busy}/live"
+    assert api.get(path).json() == {"age_s": None, "frame": None}
+    live = ClientKeyLive(id=busy, name="busy", rps=2.5, in_flight=3, at_limit=["max_concurrency"])
+    store_keys(redis_client, live, age_s=3)
+    body = api.get(path).json()
+    assert 3 <= body["age_s"] < 60
+    assert body["frame"]["key"] == msgspec.to_builtins(live)
+    assert body["frame"]["sequence"] == 7
+    unused = api.get(f"/client-keys/{quiet}/live").json()["frame"]["key"]
+    assert (unused["name"], unused["rps"], unused["at_limit"]) == ("quiet", 0.0, [])
+    assert [key["name"] for key in api.get("/client-keys/live").json()["frame"]["keys"]] == ["busy"]
+    assert api.get("/client-keys/999/live").status_code == 404
+    redis_client.set(CLIENT_KEYS_KEY, b"of another version")
+    assert api.get(path).json() == {"age_s": None, "frame": None}
+
+
+def test_without_redis_nothing_is_known_of_what_a_key_does(api: Api, redis_server: Any) -> None:
+    key = api.post("/client-keys", {"name": "busy"}).json()["id"]
+    redis_server.stop()
+    for path in ("/client-keys/live", f"/client-keys/{key}/live"):
+        assert api.get(path).status_code == 503

@@ -2,8 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
+import redis
+
+from routing.contract import redis_keys
 from routing.contract.sketch import Sketch
-from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import (
+    FleetCounters,
+    KeyCounters,
+    ReplicaCounters,
+    WorkerReport,
+    encode_report,
+)
 
 
 def sketch_of(seconds: Iterable[float]) -> dict[int, int]:
@@ -64,3 +73,19 @@ def replica(
 
 def applied(versions: Mapping[str, str]) -> list[FleetCounters]:
     return [FleetCounters(name=name, applied=version) for name, version in versions.items()]
+
+
+def key(requests: int = 0, *, id: str = "7", **fields: object) -> KeyCounters:
+    return KeyCounters(id=id, requests=requests, **fields)  # type: ignore[arg-type]
+
+
+def send(client: "redis.Redis", message: WorkerReport) -> None:
+    """As a proxy worker does."""
+    client.eval(
+        redis_keys.REPORT,
+        2,
+        redis_keys.WORKERS,
+        redis_keys.REPORTS,
+        message.worker,
+        encode_report(message).decode(),
+    )

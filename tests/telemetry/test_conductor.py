@@ -19,34 +19,12 @@ from controlplane.telemetry.leader import LEADER_KEY
 from controlplane.telemetry.shortages import OVER_AFTER_S
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest
-from routing.contract.telemetry import WorkerReport, encode_report
+from routing.contract.telemetry import WorkerReport
 from tests.conftest import RedisServer
-from tests.telemetry.reports import fleet, replica, report
+from tests.telemetry.conftest import Clock
+from tests.telemetry.reports import fleet, replica, report, send
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def conductor(redis_client: "redis.Redis", clock: Clock) -> Callable[..., Conductor]:
-    def make(name: str = "one") -> Conductor:
-        return Conductor(redis_client, name, clock=clock)
-
-    return make
 
 
 @pytest.fixture
@@ -56,18 +34,6 @@ def row(redis_server: RedisServer) -> Replica:
     row = replicas.register("digits", {"name": "a", "url": "http://127.0.0.1:9"}, "test").replica
     ReplicaHealth.objects.update(state="ready", has_passed=True)
     return row
-
-
-def send(client: "redis.Redis", message: WorkerReport) -> None:
-    """As a proxy worker does."""
-    client.eval(
-        redis_keys.REPORT,
-        2,
-        redis_keys.WORKERS,
-        redis_keys.REPORTS,
-        message.worker,
-        encode_report(message).decode(),
-    )
 
 
 def of_digits(row: Replica, sequence: int, requests: int = 0, **of_replica: object) -> WorkerReport:
@@ -93,7 +59,11 @@ def test_reports_become_frames_messages_and_history(
     send(redis_client, of_digits(row, 11, 140, in_flight=2))
     messages = dict(leader.beat())
 
-    assert messages.keys() == {frames.OVERVIEW_GROUP, frames.fleet_group("digits")}
+    assert messages.keys() == {
+        frames.OVERVIEW_GROUP,
+        frames.CLIENT_KEYS_GROUP,
+        frames.fleet_group("digits"),
+    }
     frame = fleet_frame(redis_client)
     assert msgspec.json.decode(messages[frames.fleet_group("digits")], type=frames.FleetFrame) == frame
     assert (frame.point.rps, frame.replicas[0].rps, frame.replicas[0].share_percent) == (40.0, 40.0, 100.0)

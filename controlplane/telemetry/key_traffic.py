@@ -1,0 +1,136 @@
+"""What each client key does now, over all live workers. Pure: explicit state, ``now`` an argument.
+
+A minute is always the last MINUTE_S seconds, of which a conductor that has just started has seen less.
+Proxies hold the limits themselves, exactly; what stands here is told to people.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from controlplane.telemetry.deltas import KeyDelta, WorkerDelta
+from controlplane.telemetry.frames import WINDOW_S
+from routing.contract.telemetry import WorkerReport
+
+MINUTE_S = 60.0
+
+
+@dataclass(slots=True)
+class KeyNumbers:
+    """One client key over all live workers. Rates per second."""
+
+    rps: float = 0.0
+    limited_per_s: float = 0.0
+    in_flight: int = 0
+    requests: int = 0
+    """Within the last minute, without those that its limits refused."""
+    tokens: int = 0
+    """Within the last minute."""
+    limited: dict[str, int] = field(default_factory=dict)
+    """Limit → requests that it refused, of which this merge learned."""
+    limited_lately: frozenset[str] = frozenset()
+    """Limits that refused requests within the last WINDOW_S."""
+
+    @property
+    def used(self) -> bool:
+        """Whether anything has been asked with it within the last minute, or is in flight."""
+        return bool(self.in_flight or self.requests or self.tokens or self.limited_lately or self.rps)
+
+
+class Minute:
+    """What one key did less than MINUTE_S seconds ago, summed, and which limits refused lately."""
+
+    __slots__ = ("_entries", "_limited_at", "requests", "tokens")
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[float, int, int]] = deque()
+        self._limited_at: dict[str, float] = {}
+        self.requests = 0
+        self.tokens = 0
+
+    def add(self, now: float, requests: int, tokens: int, limited: Iterable[str]) -> None:
+        """Count what happened up to ``now`` (seconds, monotonic, not before the last call's)."""
+        if requests or tokens:
+            self._entries.append((now, requests, tokens))
+            self.requests += requests
+            self.tokens += tokens
+        self._limited_at |= dict.fromkeys(limited, now)
+
+    def expire(self, now: float) -> None:
+        """Forget what was added MINUTE_S seconds ago or earlier."""
+        while self._entries and self._entries[0][0] <= now - MINUTE_S:
+            _, requests, tokens = self._entries.popleft()
+            self.requests -= requests
+            self.tokens -= tokens
+        self._limited_at = {limit: at for limit, at in self._limited_at.items() if at > now - WINDOW_S}
+
+    @property
+    def limited_lately(self) -> frozenset[str]:
+        return frozenset(self._limited_at)
+
+    def __bool__(self) -> bool:
+        return bool(self._entries or self._limited_at)
+
+    def __repr__(self) -> str:
+        return f"<Minute {self.requests} requests, {self.tokens} tokens>"
+
+
+@dataclass(slots=True)
+class KeyState:
+    """What must be remembered from one merge to the next: by key id."""
+
+    minutes: dict[str, Minute] = field(default_factory=dict)
+
+
+def count(state: KeyState, keys: dict[str, KeyNumbers], delta: WorkerDelta, now: float) -> None:
+    """Take in what one worker newly counted."""
+    if delta.elapsed_s > MINUTE_S:  # mostly older than what is shown
+        return
+    for key, news in delta.keys.items():
+        minute = state.minutes.setdefault(key, Minute())
+        minute.add(now, max(news.requests - news.limited, 0), news.tokens, _refusing(news))
+        limited = keys.setdefault(key, KeyNumbers()).limited
+        for limit in _refusing(news):
+            limited[limit] = limited.get(limit, 0) + news.limited_by[limit]
+
+
+def _refusing(news: KeyDelta) -> list[str]:
+    return [limit for limit, refused in news.limited_by.items() if refused]
+
+
+def add(keys: dict[str, KeyNumbers], report: WorkerReport, held: WorkerDelta | None) -> None:
+    """Add one live worker's last report. ``held``: between its last two."""
+    for counters in report.keys:
+        numbers = keys.setdefault(counters.id, KeyNumbers())
+        numbers.in_flight += counters.in_flight
+        delta = held.keys.get(counters.id) if held else None
+        if held is not None and delta is not None:
+            numbers.rps += delta.requests / held.elapsed_s
+            numbers.limited_per_s += delta.limited / held.elapsed_s
+
+
+def read(state: KeyState, keys: dict[str, KeyNumbers], now: float) -> None:
+    """The last minute of each key, with what workers did that are gone since."""
+    for key, minute in list(state.minutes.items()):
+        minute.expire(now)
+        if not minute:
+            del state.minutes[key]
+            continue
+        numbers = keys.setdefault(key, KeyNumbers())
+        numbers.requests, numbers.tokens = minute.requests, minute.tokens
+        numbers.limited_lately = minute.limited_lately
+
+
+def at_limit(numbers: KeyNumbers, limits: Mapping[str, int | None]) -> list[str]:
+    """Limits (``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``) that are used up, or that
+    refused requests within the last WINDOW_S."""
+    used = {
+        "requests_per_minute": numbers.requests,
+        "max_concurrency": numbers.in_flight,
+        "tokens_per_minute": numbers.tokens,
+    }
+    return [
+        name
+        for name, limit in limits.items()
+        if limit is not None and (used[name] >= limit or name in numbers.limited_lately)
+    ]
