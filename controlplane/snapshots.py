@@ -5,6 +5,7 @@ it says, and the message of that write follows. The other way round, old content
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from routing.contract.client_keys import ALL_FLEETS
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
+from routing.contract.startup import expected
 from routing.contract.table import (
     FleetSnapshot,
     KeyLimits,
@@ -60,9 +62,10 @@ def snapshots_of(fleet_ids: Iterable[int] | None = None) -> list[FleetSnapshot]:
     rows = Fleet.objects.all() if fleet_ids is None else Fleet.objects.filter(pk__in=set(fleet_ids))
     fleets = list(rows)
     replicas: dict[int, list[ReplicaSpec]] = {fleet.pk: [] for fleet in fleets}
-    for row in _replica_rows(list(replicas)):
-        if row["fleet_id"] in replicas:
-            replicas[row["fleet_id"]].append(_replica_spec(row))
+    for fleet_id, of_fleet in groupby(_replica_rows(list(replicas)), lambda row: row["fleet_id"]):
+        found = list(of_fleet)
+        known = [row["health__startup_s"] for row in found]
+        replicas[fleet_id] = [_replica_spec(row, expected(row["health__startup_s"], known)) for row in found]
     return [_snapshot(fleet, epoch, replicas[fleet.pk]) for fleet in fleets]
 
 
@@ -89,11 +92,13 @@ def _replica_rows(fleet_ids: list[int]) -> Iterable[dict[str, Any]]:
     found: Iterable[dict[str, Any]] = rows.values(
         *("fleet_id", "uid", "name", "url", "weight", "max_concurrency", "admin_state"),
         *("hardware__name", "hardware__weight", "health__state", "health__has_passed"),
+        "health__startup_s",
     )
     return found
 
 
-def _replica_spec(row: Mapping[str, Any]) -> ReplicaSpec:
+def _replica_spec(row: Mapping[str, Any], startup_s: float | None) -> ReplicaSpec:
+    """``startup_s``: how long its start is expected to take."""
     weight = row["weight"] if row["weight"] is not None else row["hardware__weight"]
     return ReplicaSpec(
         uid=str(row["uid"]),
@@ -106,6 +111,7 @@ def _replica_spec(row: Mapping[str, Any]) -> ReplicaSpec:
         health_source="probe",
         has_passed=bool(row["health__has_passed"]),
         max_concurrency=row["max_concurrency"],
+        startup_s=startup_s,
     )
 
 

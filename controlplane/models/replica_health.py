@@ -18,6 +18,10 @@ class ReplicaHealth(models.Model):
     has_passed = models.BooleanField(default=False)
     since = models.DateTimeField(auto_now_add=True)
     """When ``state`` was entered. Only transitions write this row."""
+    starting = models.BooleanField(default=True)
+    """Until it is ready: whether ``since`` is when it began to start, as far as probes could see."""
+    startup_s = models.FloatField(null=True, blank=True)
+    """How long its last start took, from there to ``ready``; ``None``: none has been seen."""
 
     def __str__(self) -> str:
         return f"{self.replica}: {self.state}"

@@ -12,6 +12,7 @@ from controlplane.probes.prober import Finding
 from controlplane.probes.targets import Target
 from controlplane.services import health as health_service
 from controlplane.telemetry import answering
+from routing.contract import startup
 from routing.contract.health import Counters, Step, step
 from routing.contract.unreadable import UNREADABLE
 
@@ -42,7 +43,7 @@ def settle(
     )
     due_in_s = schedule.next_due_s(target.timing, finding.took_s, rng)
     counted = decision.counters
-    if decision.changed and not _record(target, decision):
+    if decision.changed and not _record(client, target, finding, decision):
         # It was changed by somebody else meanwhile: look again, from what is true now.
         counted, due_in_s = Counters(), schedule.FASTEST_S
     schedule.settle(
@@ -56,12 +57,30 @@ def settle(
     return decision
 
 
-def _record(target: Target, decision: Step) -> bool:
+def _record(client: "redis.Redis", target: Target, finding: Finding, decision: Step) -> bool:
     """False: the replica is gone, has another URL, or another state than the one judged from."""
     if not Replica.objects.filter(pk=target.replica_id, url=target.url).exists():
         return False
     return health_service.record_transition(
-        target.replica_id, target.state, decision.state, decision.reason, decision.has_passed
+        target.replica_id,
+        target.state,
+        decision.state,
+        decision.reason,
+        decision.has_passed,
+        starting=startup.starts(target.state, decision.state, finding.verdict),
+        startup_s=_startup_s(client, target) if decision.state == "ready" else None,
+    )
+
+
+def _startup_s(client: "redis.Redis", target: Target) -> float | None:
+    """How long the start of a replica took that has just become ready; None where nobody saw it begin."""
+    before = last.read_of(client, [target.uid]).get(target.uid)
+    return startup.took(
+        target.state,
+        target.for_s,
+        target.checks.probe.startup_budget_s,
+        starting=target.starting,
+        failed=before is not None and not before.passed and before.age_s <= target.for_s,
     )
 
 

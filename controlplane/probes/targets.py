@@ -32,6 +32,10 @@ class Target:
     tls: Tls
     state: Health
     has_passed: bool
+    for_s: float
+    """Since it entered that state."""
+    starting: bool
+    """:attr:`controlplane.models.ReplicaHealth.starting`."""
     in_startup_budget: bool
     timing: Timing
 
@@ -68,6 +72,7 @@ def _target(replica: Replica, now: float) -> Target:
     state: Health = msgspec.convert(health.state, Health) if health else "checking"
     has_passed = health.has_passed if health else False
     since = health.since if health else replica.created_at
+    for_s = now - since.timestamp()
     checks = _checks(replica.fleet, replica.url)
     probe = checks.probe
     return Target(
@@ -79,7 +84,9 @@ def _target(replica: Replica, now: float) -> Target:
         tls=with_defaults(replica.fleet.tls, Tls),
         state=state,
         has_passed=has_passed,
-        in_startup_budget=_in_budget(state, now - since.timestamp(), probe.startup_budget_s),
+        for_s=for_s,
+        starting=health.starting if health else True,
+        in_startup_budget=_in_budget(state, for_s, probe.startup_budget_s),
         timing=Timing(probe.period_s, not has_passed, _longest_s(checks)),
     )
 

@@ -19,13 +19,25 @@ class Transition(NamedTuple):
     reason: str
     """In plain words, at most 300 characters are kept."""
     has_passed: bool
+    starting: bool = True
+    """:attr:`ReplicaHealth.starting` of the new state."""
+    startup_s: float | None = None
+    """How long its start took, where this is known; else what was known stays."""
 
 
 def record_transition(
-    replica_id: int, expected_state: str, new_state: str, reason: str, has_passed: bool
+    replica_id: int,
+    expected_state: str,
+    new_state: str,
+    reason: str,
+    has_passed: bool,
+    *,
+    starting: bool = True,
+    startup_s: float | None = None,
 ) -> bool:
     """False: the replica is gone, or its state is no longer ``expected_state`` (somebody was first)."""
-    return record_transitions([Transition(replica_id, expected_state, new_state, reason, has_passed)])[0]
+    transition = Transition(replica_id, expected_state, new_state, reason, has_passed, starting, startup_s)
+    return record_transitions([transition])[0]
 
 
 def record_transitions(transitions: Iterable[Transition]) -> list[bool]:
@@ -39,12 +51,15 @@ def record_transitions(transitions: Iterable[Transition]) -> list[bool]:
 
 def _compare_and_set(transition: Transition) -> bool:
     rows = ReplicaHealth.objects.filter(replica_id=transition.replica_id, state=transition.expected_state)
+    measured = {} if transition.startup_s is None else {"startup_s": transition.startup_s}
     return bool(
         rows.update(
             state=transition.new_state,
             reason=transition.reason[:300],
             has_passed=transition.has_passed,
             since=timezone.now(),
+            starting=transition.starting,
+            **measured,
         )
     )
 

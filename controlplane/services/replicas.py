@@ -220,6 +220,7 @@ def _begin_checking(replica: Replica) -> None:
         reason="not probed yet: it has a new URL",
         has_passed=False,
         since=timezone.now(),
+        starting=True,
     )
     replica.refresh_from_db()
 

@@ -65,6 +65,7 @@ def replica_rows(
                 "weight": spec.weight,
                 "admin_state": spec.admin_state,
                 "health": spec.health,
+                "startup_s": None if spec.startup_s is None else round(spec.startup_s, 3),
                 "eligible": bool(seen) and all(state.eligible for state in seen),
                 "eligible_in_workers": sum(state.eligible for state in seen),
                 "asked_in_workers": sum(state.asked for state in seen),

@@ -59,7 +59,8 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     request_bytes_per_work: float = 0.0
     """The same for each unit of its estimated work. Servers that preallocate take neither."""
     startup_s: float | None = None
-    """How long it took to become ready the last time that was seen; ``None``: never seen."""
+    """How long its start is expected to take: as the last that was seen, else as its fleet's others took in
+    the middle; ``None``: none has been seen."""
     site: str = ""
     version: str = ""
     credential: str = ""

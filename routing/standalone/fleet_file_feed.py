@@ -18,7 +18,8 @@ from routing.contract import fleet_file_yaml
 from routing.contract.client_keys import new_salt
 from routing.contract.compile import compile_file
 from routing.contract.fleet_file import FleetFile, FleetFileError, Problem, StrategyRules, load
-from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.contract.startup import expected
+from routing.contract.table import FleetSnapshot, Manifest
 from routing.control_channel import Tables
 from routing.standalone import file_keys
 from routing.standalone.prober import Answered, Prober
@@ -123,13 +124,19 @@ class Standalone:
     def _probed(self, snapshot: FleetSnapshot) -> FleetSnapshot:
         if self._prober is None:
             return snapshot
-        prober = self._prober
-
-        def found(spec: ReplicaSpec) -> ReplicaSpec:
-            finding = prober.finding(spec.uid)
-            return replace(spec, health=finding.health, health_source="probe", has_passed=finding.has_passed)
-
-        return replace(snapshot, replicas=[found(spec) for spec in snapshot.replicas])
+        findings = [self._prober.finding(spec.uid) for spec in snapshot.replicas]
+        known = [finding.startup_s for finding in findings]
+        replicas = [
+            replace(
+                spec,
+                health=finding.health,
+                health_source="probe",
+                has_passed=finding.has_passed,
+                startup_s=expected(finding.startup_s, known),
+            )
+            for spec, finding in zip(snapshot.replicas, findings, strict=True)
+        ]
+        return replace(snapshot, replicas=replicas)
 
     def _numbered(self, new: FleetSnapshot) -> FleetSnapshot:
         """The old table where nothing differs; the old revision where only health does."""
@@ -144,7 +151,7 @@ class Standalone:
 
 
 def _without_findings(snapshot: FleetSnapshot) -> FleetSnapshot:
-    replicas = [replace(spec, health="ready", has_passed=True) for spec in snapshot.replicas]
+    replicas = [replace(spec, health="ready", has_passed=True, startup_s=None) for spec in snapshot.replicas]
     return replace(snapshot, version=0, revision=0, replicas=replicas)
 
 

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from routing.contract import health
+from routing.contract import health, startup
 from routing.contract.addresses import parse_base_url
 from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
+from routing.contract.verdict import Verdict
 from routing.standalone.probe_client import Place, probe
 from routing.tls.contexts import Contexts
 
@@ -43,6 +44,30 @@ class Finding(NamedTuple):
 
     health: Health
     has_passed: bool
+    startup_s: float | None = None
+    """How long its last start took; ``None``: none has been seen."""
+
+
+class _Start:
+    """One replica's start, watched probe by probe."""
+
+    def __init__(self, budget_s: float, now: float) -> None:
+        self._budget_s = budget_s
+        self._since = now
+        self._starting = True
+        self._failed = False
+
+    def took_s(self, old: Health, new: Health, verdict: Verdict, now: float) -> float | None:
+        """How long it took, where it ends with this result and its beginning was seen."""
+        took_s = None
+        if new == "ready" != old:
+            took_s = startup.took(
+                old, now - self._since, self._budget_s, starting=self._starting, failed=self._failed
+            )
+        if new != old:
+            self._since, self._starting = now, startup.starts(old, new, verdict)
+        self._failed = not verdict.passed
+        return took_s
 
 
 class Prober:
@@ -93,6 +118,7 @@ class Prober:
         began = time.monotonic()
         state: Health = "checking"
         counters, has_passed = health.Counters(), False
+        start, startup_s = _Start(settings.startup_budget_s, began), self.finding(target.uid).startup_s
         said = ""
         while True:
             started = time.monotonic()
@@ -108,6 +134,8 @@ class Prober:
                 in_startup_budget=now - began < settings.startup_budget_s,
                 answering=now - self._answered_at.get(target.uid, -ANSWERED_LATELY_S) < ANSWERED_LATELY_S,
             )
+            took_s = start.took_s(state, step.state, verdict, now)
+            startup_s = startup_s if took_s is None else took_s
             if step.changed:
                 words = (target.replica, target.fleet, state, step.state, step.reason)
                 log.info("replica %s of fleet %s: %s → %s: %s", *words)
@@ -116,8 +144,9 @@ class Prober:
                 log.info("replica %s of fleet %s is %s: %s", target.replica, target.fleet, state, step.reason)
             said = step.reason
             state, counters, has_passed = step.state, step.counters, step.has_passed
-            if self.finding(target.uid) != (state, has_passed):
-                self._findings[target.uid] = Finding(state, has_passed)
+            found = Finding(state, has_passed, startup_s)
+            if self.finding(target.uid) != found:
+                self._findings[target.uid] = found
                 self._changed()
             pause_s = settings.period_s * self._rng.uniform(0.9, 1.1) - (time.monotonic() - started)
             await asyncio.sleep(max(0.0, pause_s))

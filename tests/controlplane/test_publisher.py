@@ -8,7 +8,7 @@ import redis as redis_package
 from django.db import transaction
 
 from controlplane import publisher
-from controlplane.models import Event, Fleet, TableState
+from controlplane.models import Event, Fleet, ReplicaHealth, TableState
 from controlplane.services import fleets, policies
 from controlplane.services.errors import Conflict
 from controlplane.services.writing import Writing, writing
@@ -154,6 +154,22 @@ def test_the_snapshot_of_a_replica_says_all_three_facts(api: Api, llm: str, redi
     )
     assert replica.max_concurrency == 4
     assert replica.uid == str(Fleet.objects.get().replicas.get(name="a").uid)
+
+
+def test_the_snapshot_says_how_long_each_replicas_start_is_expected_to_take(
+    make_fleet: Callable[..., str], redis_client: Any
+) -> None:
+    """Its own time, or what the fleet's others take in the middle; another fleet's says nothing."""
+    known = {"a": 30.0, "b": None, "c": 50.0, "d": 900.0}
+    make_fleet("big", replicas=[{"name": name, "url": f"http://{name}:1"} for name in known])
+    make_fleet("other", replicas=[{"name": "a", "url": "http://o:1"}])
+    for name, startup_s in known.items():
+        ReplicaHealth.objects.filter(replica__fleet__name="big", replica__name=name).update(
+            startup_s=startup_s
+        )
+    found = {row.name: publisher.snapshot_of(row) for row in Fleet.objects.all()}
+    assert [replica.startup_s for replica in found["big"].replicas] == [30.0, 50.0, 50.0, 900.0]
+    assert [replica.startup_s for replica in found["other"].replicas] == [None]
 
 
 def test_two_hundred_replicas_are_compiled_in_three_queries(

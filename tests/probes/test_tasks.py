@@ -155,6 +155,51 @@ def test_a_replica_that_never_passes_is_checking_until_its_startup_budget_is_spe
     assert state(replica)[0] == "ready"
 
 
+def aged(replica: Replica, seconds: float) -> None:
+    """As if it had entered its state that long ago."""
+    ReplicaHealth.objects.filter(replica=replica).update(since=timezone.now() - timedelta(seconds=seconds))
+
+
+def startup_s(replica: Replica) -> float | None:
+    measured = ReplicaHealth.objects.get(replica=replica).startup_s
+    return measured if measured is None else round(measured)
+
+
+def test_how_long_a_replica_takes_to_start_is_kept(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    server.answer = servers.loading
+    one_round(redis_client)
+    aged(replica, 40)
+    server.answer = servers.ready
+    one_round(redis_client)
+    assert (state(replica)[0], startup_s(replica)) == ("ready", 40)
+    # Started again: it answers 503 for 25 s.
+    for answer, after_s, last_known in ((servers.loading, 0, 40), (servers.ready, 25, 25)):
+        server.answer = answer
+        aged(replica, after_s)
+        one_round(redis_client)
+        one_round(redis_client)
+        assert startup_s(replica) == last_known
+    assert state(replica)[0] == "ready"
+    # Silent for an hour, within its budget: busy, or gone; a start was not seen.
+    Fleet.objects.update(probe=PROBE | {"timeout_s": 0.1, "startup_budget_s": 7200})
+    for answer, after_s in ((servers.hang, 0), (servers.ready, 3600)):
+        server.answer = answer
+        aged(replica, after_s)
+        one_round(redis_client)
+        one_round(redis_client)
+    assert (state(replica)[0], startup_s(replica)) == ("ready", 25)
+
+
+def test_a_server_that_was_there_before_it_was_registered_was_not_seen_to_start(
+    redis_client: "redis.Redis", replica: Replica, server: HttpServer
+) -> None:
+    aged(replica, 40)
+    one_round(redis_client)
+    assert (state(replica)[0], startup_s(replica)) == ("ready", None)
+
+
 def test_a_result_for_an_old_url_is_not_recorded_as_the_new_ones(
     redis_client: "redis.Redis", replica: Replica, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,10 +98,15 @@ def test_the_built_in_prober_decides_who_is_ready(
     until(lambda: running.log.count(seen) == 1, "the log says what keeps b out")
     until(lambda: b.probed >= 3, "b is probed again")
     assert running.log.count(seen) == 1
+    assert [row["startup_s"] for row in running.replicas("echo").values()] == [None, None]
     assert {running.get() for _ in range(4)} == {(200, "a")}
 
     b.health_status = 200
     until(lambda: running.replicas("echo")["b"]["eligible"], "b has passed")
+    # Its start was seen; that of a, which was there before, is expected to take as long.
+    startup_s = running.replicas("echo")["b"]["startup_s"]
+    assert 0.5 < startup_s < 20
+    assert running.replicas("echo")["a"]["startup_s"] == startup_s
     a.health_status = 503
     until(lambda: running.replicas("echo")["a"]["health"] == "unready", "a has failed twice")
     row = running.replicas("echo")["a"]
