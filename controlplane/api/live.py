@@ -15,6 +15,7 @@ from controlplane.probes import last
 from controlplane.telemetry.frames import (
     CLIENT_KEYS_KEY,
     OVERVIEW_KEY,
+    AcceleratorLive,
     ClientKeyLive,
     ClientKeysFrame,
     FleetFrame,
@@ -95,6 +96,22 @@ def fresh_summary(fleet_name: str) -> FleetSummary | None:
     """What was seen of a fleet within the last FRESH_S seconds; None when nothing was."""
     frame = _fresh_frame(fleet_name)
     return frame.summary if frame else None
+
+
+class _Devices(msgspec.Struct):
+    at: float
+    accelerators: list[AcceleratorLive] = []
+
+
+def fresh_accelerators() -> dict[str, AcceleratorLive]:
+    """Name → what was seen of it within the last FRESH_S seconds; empty when nothing was."""
+    try:
+        data = redis.client().get(OVERVIEW_KEY)
+        frame = msgspec.json.decode(data, type=_Devices) if data else None
+    except (RedisError, *UNREADABLE):
+        return {}
+    fresh = frame is not None and _age(frame.at) <= FRESH_S
+    return {device.name: device for device in frame.accelerators} if frame is not None and fresh else {}
 
 
 def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:

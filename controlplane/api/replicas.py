@@ -56,6 +56,7 @@ class ReplicaList(ApiView):
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
+        rows = rows.prefetch_related("accelerators")
         rows = rows.filter(filters.search(request, "name", "url"))
         seen = live.fresh_replicas(fleet)
         return self.paged(request, rows, lambda page: represent.replicas(page, seen))

@@ -9,7 +9,7 @@ from django.db.models import Count
 from controlplane import publisher
 from controlplane.api.live import Seen, checking_reasons
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
-from controlplane.services import settings_values
+from controlplane.services import device_memory, settings_values
 from controlplane.services.changes import Change
 from controlplane.services.hardware import HardwareChange
 from controlplane.snapshots import current_state
@@ -112,6 +112,10 @@ def _replica(row: Replica, seen: Seen | None, checking_reason: str | None) -> di
         "weight": row.weight,
         "effective_weight": row.effective_weight,
         "max_concurrency": row.max_concurrency,
+        "accelerators": device_memory.names_of(row),
+        "memory_bytes": row.memory_bytes,
+        "request_bytes": row.request_bytes,
+        "request_bytes_per_work": row.request_bytes_per_work,
         "admin_state": row.admin_state,
         "health": {
             "state": health.state if health else "checking",
@@ -144,6 +148,8 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
     eligible = not reasons
     if row.effective_weight == 0:
         reasons.append("weight 0 receives nothing new")
+    if live is not None and live.memory_short:
+        reasons.append(live.memory_short)
     return eligible, "; ".join(reasons) or "admin state, health and live traffic allow it"
 
 

@@ -6,7 +6,7 @@ from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
 from controlplane.services.trials import TRIAL
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
-from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
+from routing.contract.fleet_file_rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
 from routing.contract.names import SLUG_PATTERN
 from routing.contract.policy_rules import POLICY
 from routing.strategies import registry
@@ -88,5 +88,7 @@ NEW_CLIENT_KEY = _request(schema_of(CLIENT_KEY))
 CLIENT_KEY_CHANGES = _request(schema_of(CLIENT_KEY, partial=True))
 NEW_TOKEN = _request(schema_of(TOKEN))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
+NEW_ACCELERATOR = _request(schema_of(ACCELERATOR))
+ACCELERATOR_CHANGES = _request(_without(schema_of(ACCELERATOR, partial=True), "name"))
 TRIAL_REQUEST = _request(schema_of(TRIAL))
 HARDWARE_CHANGES = _request(_without(schema_of(HARDWARE, partial=True), "name"))

@@ -191,6 +191,12 @@ class Replica(Row):
     weight = serializers.FloatField(allow_null=True, help_text="As set; null: the hardware class's.")
     effective_weight = serializers.FloatField()
     max_concurrency = serializers.IntegerField(allow_null=True)
+    accelerators = serializers.ListField(child=serializers.CharField(), help_text="Devices that it runs on.")
+    memory_bytes = serializers.IntegerField(
+        allow_null=True, help_text="What it holds on each of them all the time; null: not said."
+    )
+    request_bytes = serializers.IntegerField(help_text="What a request takes on each of them while it runs.")
+    request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
     health = Health()
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports at the moment.")
@@ -273,6 +279,33 @@ class FleetReached(Row):
 
 class HardwareClassChanged(HardwareClass, Written):
     fleets = FleetReached(many=True, help_text="Fleets with replicas that take their weight from it.")
+
+
+class Placed(Row):
+    """A replica on an accelerator, and what it asks of it."""
+
+    fleet = serializers.CharField()
+    replica = serializers.CharField()
+    memory_bytes = serializers.IntegerField(allow_null=True, help_text="All the time; null: not said.")
+    request_bytes = serializers.IntegerField(help_text="For each request while it runs.")
+    request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
+
+
+class Accelerator(Row):
+    name = serializers.CharField()
+    memory_bytes = serializers.IntegerField()
+    headroom_percent = serializers.FloatField(help_text="Of its memory, kept free.")
+    usable_bytes = serializers.IntegerField(help_text="Its memory less the headroom.")
+    held_bytes = serializers.IntegerField(help_text="What its replicas hold all the time.")
+    leased_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Reserved by requests in flight. Null: no proxy reports at the moment."
+    )
+    replicas = Placed(many=True)
+    created_at = serializers.DateTimeField()
+
+
+class AcceleratorChanged(Accelerator, Written):
+    workers = Workers()
 
 
 class StrategyParameter(Row):

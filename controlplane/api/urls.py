@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from controlplane.api.accelerators import AcceleratorDetail, AcceleratorList
 from controlplane.api.audit import AuditList
 from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList
 from controlplane.api.docs import Docs, Schema
@@ -28,6 +29,8 @@ urlpatterns = [
     path("live", OverviewLive.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
+    path("accelerators", AcceleratorList.as_view(), name="api-accelerators"),
+    path("accelerators/<path:accelerator>", AcceleratorDetail.as_view(), name="api-accelerator"),
     path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
     path("client-keys", ClientKeyList.as_view(), name="api-client-keys"),
     path("client-keys/live", ClientKeysLive.as_view(), name="api-client-keys-live"),

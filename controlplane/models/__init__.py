@@ -1,5 +1,6 @@
 """The nouns of the control plane, one file each. Writes go through :mod:`controlplane.services`."""
 
+from controlplane.models.accelerator import Accelerator
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
 from controlplane.models.event import Event
@@ -13,6 +14,7 @@ from controlplane.models.table_state import TableState
 from controlplane.models.token import ApiToken
 
 __all__ = [
+    "Accelerator",
     "ApiToken",
     "AuditEntry",
     "ClientKey",

@@ -5,6 +5,7 @@ import uuid
 from django.core.validators import MinValueValidator
 from django.db import models
 
+from controlplane.models.accelerator import Accelerator
 from controlplane.models.fleet import Fleet
 from controlplane.models.hardware import HardwareClass, slug_validator
 
@@ -25,6 +26,14 @@ class Replica(models.Model):
     weight = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0.0)])
     """Set: overrides the hardware class's weight. Neither: 1.0."""
     max_concurrency = models.PositiveIntegerField(null=True, blank=True)
+    accelerators = models.ManyToManyField(Accelerator, blank=True, related_name="replicas")
+    """Devices that it runs on."""
+    memory_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    """What it holds on each of them all the time, its weights above all; null: not said."""
+    request_bytes = models.PositiveBigIntegerField(default=0)
+    """What a request takes on each of them while it runs."""
+    request_bytes_per_work = models.FloatField(default=0.0, validators=[MinValueValidator(0.0)])
+    """The same for each unit of its estimated work."""
     admin_state = models.CharField(max_length=12, choices=AdminState.choices, default=AdminState.ACTIVE)
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write of an operator only: the ETag. Probing never changes it."""

@@ -1,7 +1,7 @@
 """A fleet file made true, in one transaction; and the file that describes what is.
 
-What the file names is made or changed; with ``prune``, fleets and hardware classes that it does not
-name are removed. Replicas of a fleet in the file are exactly those that the file lists.
+What the file names is made or changed; with ``prune``, fleets, hardware classes and accelerators that it
+does not name are removed. Replicas of a fleet in the file are exactly those that the file lists.
 """
 
 from typing import Any
@@ -9,23 +9,28 @@ from typing import Any
 import msgspec
 from django.db import transaction
 
-from controlplane.models import Fleet, HardwareClass, Replica
-from controlplane.services import fleets, hardware, policies, replicas, revisions, settings_values
+from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
+from controlplane.services import (
+    accelerators,
+    device_memory,
+    fleets,
+    hardware,
+    policies,
+    replicas,
+    revisions,
+    settings_values,
+)
 from controlplane.services.checking import refuse
-from controlplane.services.replicas import ON_DEVICES
 from controlplane.services.writing import Writing, writing
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file import Elsewhere, FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
-from routing.contract.table import Match
+from routing.contract.table import AcceleratorSpec, Match
 
 _KEYS_ELSEWHERE = (
     "client keys are made on the page “Client keys” or at /api/v1/client-keys: a fleet file's are for "
     "a proxy that runs from the file alone; take them out"
 )
-
-
-_NO_DEVICES = "the control plane knows no accelerators yet: only a proxy that runs from the file alone does"
 
 
 def elsewhere(*, prune: bool = False) -> Elsewhere:
@@ -39,7 +44,9 @@ def elsewhere(*, prune: bool = False) -> Elsewhere:
         aliases={name: aliases for name, aliases, *_ in fleets},
         adapters={name: adapters for name, _, adapters, _ in fleets},
         matches=matches,
-        refused={"client_keys": _KEYS_ELSEWHERE, "accelerators": _NO_DEVICES},
+        accelerators=[row.spec for row in Accelerator.objects.all()],
+        held=[] if prune else device_memory.held(),
+        refused={"client_keys": _KEYS_ELSEWHERE},
     )
 
 
@@ -50,9 +57,9 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = F
     it is done and taken back, so that what would change is told as exactly; nothing is sent to proxies.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
-    refuse([FieldProblem("/accelerators", _NO_DEVICES)] if file.accelerators else [])
     with writing(actor) as write:
         lines = [line for entry in file.hardware for line in _hardware(write, entry)]
+        lines += [line for spec in file.accelerators for line in _accelerator(write, spec)]
         if prune:
             lines += _prune_fleets(write, file)
         lines += _free_names(write, file)
@@ -60,18 +67,25 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = F
             lines += _fleet(write, fleet_entry)
         if prune:
             lines += _prune_hardware(write, file)
+            lines += _prune_accelerators(write, file)
         if dry_run:
+            write.finish()
             transaction.set_rollback(True)  # with it goes what would be sent on commit
         return lines
 
 
 def read() -> FleetFile:
-    """The file that describes all that is there. Four queries."""
+    """The file that describes all that is there. Six queries."""
     entries: dict[int, list[ReplicaEntry]] = {}
-    for replica in Replica.objects.select_related("hardware").order_by("fleet_id", "name"):
+    for replica in (
+        Replica.objects.select_related("hardware")
+        .prefetch_related("accelerators")
+        .order_by("fleet_id", "name")
+    ):
         entries.setdefault(replica.fleet_id, []).append(_replica_entry(replica))
     return FleetFile(
         hardware=[HardwareEntry(name=row.name, weight=row.weight) for row in HardwareClass.objects.all()],
+        accelerators=[row.spec for row in Accelerator.objects.all()],
         fleets=[_fleet_entry(fleet, entries.get(fleet.pk, [])) for fleet in Fleet.objects.all()],
     )
 
@@ -83,6 +97,16 @@ def _hardware(write: Writing, entry: HardwareEntry) -> list[str]:
         return [f"hardware {entry.name}: created"]
     changed = hardware.put(write, row, {"weight": entry.weight})
     return [f"hardware {line}" for line in changed]
+
+
+def _accelerator(write: Writing, spec: AcceleratorSpec) -> list[str]:
+    settings = msgspec.structs.asdict(spec)
+    row = Accelerator.objects.filter(name=settings.pop("name")).first()
+    if row is None:
+        accelerators.insert(write, {"name": spec.name, **settings})
+        return [f"accelerator {spec.name}: created"]
+    changed = accelerators.put(write, row, settings)
+    return [f"accelerator {line}" for line in changed]
 
 
 def _fleet(write: Writing, entry: FleetEntry) -> list[str]:
@@ -131,9 +155,7 @@ def _replicas(write: Writing, fleet: Fleet, entries: list[ReplicaEntry]) -> tupl
     lines: list[str] = []
     membership_changed = False
     for entry in entries:
-        settings = {
-            name: value for name, value in msgspec.to_builtins(entry).items() if name not in ON_DEVICES
-        }
+        settings = msgspec.to_builtins(entry)
         row = rows.pop(entry.name, None)
         if row is None:
             replicas.insert(write, fleet, settings)
@@ -191,6 +213,15 @@ def _prune_hardware(write: Writing, file: FleetFile) -> list[str]:
     return [f"hardware {name}: deleted" for name in gone]
 
 
+def _prune_accelerators(write: Writing, file: FleetFile) -> list[str]:
+    names = [spec.name for spec in file.accelerators]
+    unused = Accelerator.objects.exclude(name__in=names).filter(replicas__isnull=True)
+    gone = list(unused.values_list("name", flat=True))
+    for name in gone:
+        accelerators.delete(name, write.actor)
+    return [f"accelerator {name}: deleted" for name in gone]
+
+
 def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
     return FleetEntry(
         name=fleet.name,
@@ -215,5 +246,9 @@ def _replica_entry(replica: Replica) -> ReplicaEntry:
         hardware=replica.hardware.name if replica.hardware else "",
         weight=replica.weight,
         max_concurrency=replica.max_concurrency,
+        accelerators=device_memory.names_of(replica),
+        memory_bytes=replica.memory_bytes,
+        request_bytes=replica.request_bytes,
+        request_bytes_per_work=replica.request_bytes_per_work,
         admin_state=None if state == Replica.AdminState.ACTIVE else state,  # type: ignore[arg-type]
     )

@@ -7,7 +7,7 @@ import msgspec
 from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, TableState
-from controlplane.services import replicas, revisions, settings_values
+from controlplane.services import device_memory, replicas, revisions, settings_values
 from controlplane.services.changes import Change, change_of
 from controlplane.services.checking import accepted, immutable, policy_problems, refuse
 from controlplane.services.errors import Conflict, FieldError
@@ -41,7 +41,7 @@ _UNSET: Mapping[str, Any] = {
 def create(settings: Mapping[str, Any], actor: str) -> Change:
     """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
     with writing(actor) as write:
-        kept = creatable(settings)
+        kept = _checked_new(settings)
         taken = _take_default(write, kept["name"]) if kept.get("default") else []
         fleet = _insert(write, kept)
         for index, replica in enumerate(kept.get("replicas", [])):
@@ -55,7 +55,15 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
 
 
 def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A new fleet's settings, checked alone and beside the other fleets. Raises Invalid, Conflict."""
+    """What :func:`create` would check before it writes. Raises Invalid, Conflict."""
+    kept = _checked_new(settings)
+    sent = {f"/replicas/{index}": replica for index, replica in enumerate(kept.get("replicas", []))}
+    device_memory.refuse_new(kept["name"], sent)
+    return kept
+
+
+def _checked_new(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A new fleet's settings, alone and beside the other fleets."""
     checked = check_fleet(settings)
     problems = [*policy_problems(checked[0].get("policy"), "/policy"), *_replica_problems(settings)]
     kept = accepted(checked, problems)
@@ -70,7 +78,8 @@ def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replica_problems(settings: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """Of a new fleet's replicas, as they were sent: names given twice, hardware that is not there."""
+    """Of a new fleet's replicas, as they were sent: names given twice, hardware that is not there,
+    memory on no device."""
     replicas_sent = settings.get("replicas")
     first: dict[str, int] = {}
     for index, replica in enumerate(replicas_sent if isinstance(replicas_sent, list) else []):
@@ -80,7 +89,7 @@ def _replica_problems(settings: Mapping[str, Any]) -> Iterator[FieldProblem]:
         if isinstance(name, str) and first.setdefault(name, index) != index:
             message = f'the name "{name}" is already taken by replicas[{first[name]}]: choose another'
             yield FieldProblem(f"/replicas/{index}/name", message)
-        yield from replicas.hardware_problems(replica, f"/replicas/{index}")
+        yield from replicas.problems_beside(replica, f"/replicas/{index}")
 
 
 def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:

@@ -1,6 +1,6 @@
 """Rows by their names. Within a write the row is locked, where the database can."""
 
-from controlplane.models import Fleet, HardwareClass, Replica
+from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
 from controlplane.services.checking import unknown_name
 from controlplane.services.errors import NotFound
 
@@ -32,6 +32,15 @@ def hardware_named(name: str, *, lock: bool = False) -> HardwareClass:
         known = HardwareClass.objects.values_list("name", flat=True)
         raise NotFound(_sentence(unknown_name("hardware class", name, known)))
     return hardware
+
+
+def accelerator_named(name: str, *, lock: bool = False) -> Accelerator:
+    rows = Accelerator.objects.select_for_update() if lock else Accelerator.objects.all()
+    accelerator = rows.filter(name=name).first()
+    if accelerator is None:
+        known = Accelerator.objects.values_list("name", flat=True)
+        raise NotFound(_sentence(unknown_name("accelerator", name, known)))
+    return accelerator
 
 
 def _sentence(words: str) -> str:

@@ -1,19 +1,20 @@
 """Registering replicas, changing them, taking them out and bringing them back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
 
-from controlplane.models import Event, Fleet, HardwareClass, Replica, ReplicaHealth
-from controlplane.services import revisions, settings_values
+from controlplane.models import Accelerator, Event, Fleet, HardwareClass, Replica, ReplicaHealth
+from controlplane.services import device_memory, revisions, settings_values
 from controlplane.services.changes import Change, change_of
-from controlplane.services.checking import accepted, immutable, unknown_name
+from controlplane.services.checking import accepted, immutable, refuse, unknown_name
 from controlplane.services.errors import Conflict, FieldError, Invalid
 from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.writing import Writing, check_version, writing
 from routing.contract.field_rules import FieldProblem
+from routing.contract.fleet_file_devices import without_a_device
 from routing.contract.fleet_file_rules import check_replica
 from routing.contract.names import is_slug
 
@@ -33,7 +34,7 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> Replic
     """A new replica, ``checking`` until a probe passes. Raises NotFound, Invalid, Conflict."""
     with writing(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
-        kept = accepted(check_replica(settings), hardware_problems(settings))
+        kept = accepted(check_replica(settings), problems_beside(settings))
         replica = insert(write, fleet, kept)
         write.save_fleet(fleet)
         write.event(
@@ -48,8 +49,9 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> Replic
 
 def registrable(fleet: Fleet, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`register` would check before it writes. Raises Invalid, Conflict."""
-    kept = accepted(check_replica(settings), hardware_problems(settings))
+    kept = accepted(check_replica(settings), problems_beside(settings))
     _refuse_taken(fleet, kept["name"], "")
+    device_memory.refuse_new(fleet.name, {"": kept})
     return kept
 
 
@@ -72,9 +74,13 @@ def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") 
         hardware=_hardware(kept.get("hardware"), at),
         weight=kept.get("weight"),
         max_concurrency=kept.get("max_concurrency"),
+        memory_bytes=kept.get("memory_bytes"),
+        request_bytes=kept.get("request_bytes", 0),
+        request_bytes_per_work=kept.get("request_bytes_per_work", 0.0),
         admin_state=kept.get("admin_state") or Replica.AdminState.ACTIVE,
     )
     ReplicaHealth.objects.create(replica=replica)
+    _put_on(write, replica, kept.get("accelerators", []), at)
     write.probe_soon(replica)
     write.audit("replicas.register", str(replica), after=described(replica))
     return replica
@@ -115,7 +121,11 @@ def moved_to(
 def _checked_changes(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Raises Invalid."""
     given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
-    elsewhere = [*immutable(given, ["name"], _NAME_STAYS), *hardware_problems(given)]
+    elsewhere = [
+        *immutable(given, ["name"], _NAME_STAYS),
+        *class_problems(given),
+        *device_memory.name_problems(given),
+    ]
     kept = accepted(check_replica(given, partial=True), elsewhere)
     if kept.get("admin_state", "") is None:
         raise Invalid([FieldError("/admin_state", "has no value: give it one, or leave it out")])
@@ -141,12 +151,17 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
     fields = dict(kept)
     if "hardware" in fields:
         fields["hardware"] = _hardware(fields["hardware"], "")
-    before = {name: getattr(replica, name) for name in fields}
+    if "accelerators" in fields:
+        fields["accelerators"] = sorted(fields["accelerators"])
+    before = {name: _value(replica, name) for name in fields}
     lines = settings_values.differences(before, fields, f"{replica.name}.")
     if not lines:
         return []
     old = described(replica)
-    write.save_replica(replica, **fields)
+    refuse(without_a_device({**old, **fields}))
+    write.save_replica(replica, **{name: value for name, value in fields.items() if name != "accelerators"})
+    if _ON_DEVICES & fields.keys():
+        _put_on(write, replica, fields.get("accelerators", old["accelerators"]), "")
     write.audit("replicas.update", str(replica), old, described(replica))
     if "url" in fields and fields["url"] != before["url"]:
         _begin_checking(replica)
@@ -188,6 +203,10 @@ def described(replica: Replica) -> dict[str, Any]:
         "hardware": replica.hardware.name if replica.hardware else None,
         "weight": replica.weight,
         "max_concurrency": replica.max_concurrency,
+        "accelerators": device_memory.names_of(replica),
+        "memory_bytes": replica.memory_bytes,
+        "request_bytes": replica.request_bytes,
+        "request_bytes_per_work": replica.request_bytes_per_work,
         "admin_state": replica.admin_state,
     }
 
@@ -225,17 +244,27 @@ def _begin_checking(replica: Replica) -> None:
     replica.refresh_from_db()
 
 
-ON_DEVICES = frozenset({"accelerators", "memory_bytes", "request_bytes", "request_bytes_per_work"})
-_NO_DEVICES = "the control plane knows no accelerators yet: leave it out"
+_ON_DEVICES = frozenset({"accelerators", "memory_bytes", "request_bytes"})
+"""What counts on the devices that a replica runs on."""
 
 
-def hardware_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
-    """Hardware that a replica names and that is not there; told together with all else that is wrong."""
-    problems = [FieldProblem(f"{at}/{name}", _NO_DEVICES) for name in settings if name in ON_DEVICES]
-    return [*problems, *_class_problems(settings, at)]
+def _value(replica: Replica, name: str) -> Any:
+    return device_memory.names_of(replica) if name == "accelerators" else getattr(replica, name)
 
 
-def _class_problems(settings: Mapping[str, Any], at: str) -> list[FieldProblem]:
+def _put_on(write: Writing, replica: Replica, names: Iterable[str], at: str) -> None:
+    """The devices that it runs on from now on. That all of it fits is checked at the end of the write."""
+    replica.accelerators.set(Accelerator.objects.filter(name__in=names))
+    write.check_memory(names, at, of=replica)
+
+
+def problems_beside(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
+    """Of a new replica: hardware that it names and that is not there, memory on no device."""
+    return [*class_problems(settings, at), *device_memory.problems(settings, at)]
+
+
+def class_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
+    """A class that a replica names and that is not there; told together with all else that is wrong."""
     name = settings.get("hardware")
     if not isinstance(name, str) or not is_slug(name) or HardwareClass.objects.filter(name=name).exists():
         return []

@@ -6,7 +6,7 @@ and published, once.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -18,6 +18,7 @@ from django.utils import timezone
 from controlplane import publisher
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
 from controlplane.probes.soon import probe_soon
+from controlplane.services import device_memory
 from controlplane.services.errors import Conflict, Stale
 
 
@@ -33,6 +34,8 @@ class Writing:
         self._removed: set[str] = set()
         self._unprobed: list[str] = []
         self._manifest = False
+        self._devices: dict[str, str] = {}
+        self._places: device_memory.Places = {}
 
     def audit(self, verb: str, target: str, before: Any = None, after: Any = None) -> None:
         AuditEntry.objects.create(
@@ -106,6 +109,22 @@ class Writing:
             TableState.objects.filter(pk=table_state().pk).update(manifest_version=F("manifest_version") + 1)
         self._manifest = True
 
+    def check_memory(self, devices: Iterable[str], at: str = "", *, of: Replica | None = None) -> None:
+        """What is held on these accelerators is checked when all is written. ``at``: JSON pointer to what was
+        sent of the replica ``of``, or of the one device."""
+        for name in devices:
+            self._devices.setdefault(name, "")
+            if of is None:
+                self._devices[name] = at
+        if of is not None:
+            self._places[(of.fleet.name, of.name)] = at
+
+    def finish(self) -> None:
+        """Raises Conflict where what is held on accelerators no longer fits."""
+        devices, self._devices = self._devices, {}
+        if devices:
+            device_memory.refuse_misfits(devices, self._places)
+
     def probe_soon(self, replica: Replica) -> None:
         """Nothing is known of its health: its first probe need not wait for its turn."""
         self._unprobed.append(str(replica.uid))
@@ -135,6 +154,7 @@ def writing(actor: str) -> Iterator[Writing]:
         with transaction.atomic():
             one_at_a_time()
             yield writing
+            writing.finish()
             transaction.on_commit(writing.publish)
     finally:
         _current.reset(token)

@@ -75,6 +75,8 @@ class WorkerDelta:
     fleets: dict[str, FleetDelta]
     keys: dict[str, KeyDelta] = field(default_factory=dict)
     """By id."""
+    lease_waits: dict[str, int] = field(default_factory=dict)
+    """Accelerator → requests for which memory was short there."""
 
 
 def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
@@ -83,12 +85,17 @@ def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
         older = None
     fleets = {fleet.name: fleet for fleet in older.fleets} if older else {}
     keys = {key.id: key for key in older.keys} if older else {}
+    waits = {device.name: device.lease_waits for device in older.accelerators} if older else {}
     return WorkerDelta(
         elapsed_s=max(newer.uptime_s - (older.uptime_s if older else 0.0), SHORTEST_S),
         cpu_s=max(newer.cpu_s - (older.cpu_s if older else 0.0), 0.0),
         rejected=_grown(older.rejected if older else 0, newer.rejected),
         fleets={fleet.name: _fleet(fleets.get(fleet.name), fleet) for fleet in newer.fleets},
         keys={key.id: _key(keys.get(key.id), key) for key in newer.keys},
+        lease_waits={
+            device.name: _grown(waits.get(device.name, 0), device.lease_waits)
+            for device in newer.accelerators
+        },
     )
 
 

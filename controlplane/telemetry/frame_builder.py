@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last import LastProbe
-from controlplane.telemetry import key_traffic, wording
+from controlplane.telemetry import key_traffic, memory_short, wording
 from controlplane.telemetry.frames import (
+    AcceleratorLive,
     ClientKeyLive,
     ClientKeysFrame,
     FleetFrame,
@@ -18,9 +19,9 @@ from controlplane.telemetry.frames import (
     WorkerLive,
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
-from controlplane.telemetry.merge import FleetNumbers, Merged, ReplicaNumbers
+from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
-from controlplane.telemetry.rows import FleetRow, KeyRow, ReplicaRow, Rows
+from controlplane.telemetry.rows import AcceleratorRow, FleetRow, KeyRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
 from routing.contract.table import Version
 
@@ -36,7 +37,10 @@ class Frames:
 
 def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequence: int, at: float) -> Frames:
     """``probes``: last probe by replica uid. ``at``: Unix seconds, shown to people and never subtracted."""
-    fleets = {row.name: _fleet_frame(row, merged, probes, sequence=sequence, at=at) for row in rows.fleets}
+    devices = {row.name: _accelerator(row, merged) for row in rows.accelerators}
+    fleets = {
+        row.name: _fleet_frame(row, merged, probes, devices, sequence=sequence, at=at) for row in rows.fleets
+    }
     newest = {row.name: row.version for row in rows.fleets}
     overview = OverviewFrame(
         sequence=sequence,
@@ -49,6 +53,7 @@ def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequen
         refused_per_s=merged.refused_per_s,
         fleets=[frame.summary for frame in fleets.values()],
         workers=_workers(rows, merged, newest),
+        accelerators=list(devices.values()),
     )
     client_keys = ClientKeysFrame(
         sequence=sequence,
@@ -77,11 +82,29 @@ def _client_key(row: KeyRow, numbers: KeyNumbers) -> ClientKeyLive:
     )
 
 
+def _accelerator(row: AcceleratorRow, merged: Merged) -> AcceleratorLive:
+    numbers = merged.accelerators.get(row.name) or AcceleratorNumbers()
+    return AcceleratorLive(
+        name=row.name,
+        memory_bytes=row.memory_bytes,
+        usable_bytes=row.usable_bytes,
+        held_bytes=row.held_bytes,
+        leased_bytes=numbers.leased_bytes if merged.workers else None,
+        lease_waits=numbers.lease_waits,
+    )
+
+
 def _fleet_frame(
-    row: FleetRow, merged: Merged, probes: Mapping[str, LastProbe], *, sequence: int, at: float
+    row: FleetRow,
+    merged: Merged,
+    probes: Mapping[str, LastProbe],
+    devices: Mapping[str, AcceleratorLive],
+    *,
+    sequence: int,
+    at: float,
 ) -> FleetFrame:
     numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
-    replicas = [_replica(replica, numbers, probes.get(replica.uid)) for replica in row.replicas]
+    replicas = [_replica(replica, numbers, probes.get(replica.uid), devices) for replica in row.replicas]
     return FleetFrame(
         sequence=sequence,
         at=at,
@@ -94,14 +117,20 @@ def _fleet_frame(
     )
 
 
-def _replica(row: ReplicaRow, fleet: FleetNumbers, probe: LastProbe | None) -> ReplicaLive:
+def _replica(
+    row: ReplicaRow,
+    fleet: FleetNumbers,
+    probe: LastProbe | None,
+    devices: Mapping[str, AcceleratorLive],
+) -> ReplicaLive:
     numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
+    short = memory_short.words(row, devices)
     picks = sum(replica.window_requests for replica in fleet.replicas.values())
     return ReplicaLive(
         name=row.name,
         eligible=wording.eligible(row, numbers),
         state=wording.state(row, numbers),
-        why=wording.why(row, numbers, probe),
+        why=wording.why(row, numbers, probe, short),
         admin_state=row.admin_state,
         health=row.health,
         ejected=numbers.ejected_by > 0,
@@ -114,6 +143,7 @@ def _replica(row: ReplicaRow, fleet: FleetNumbers, probe: LastProbe | None) -> R
         p99_s=numbers.p99_s,
         errors_per_s=numbers.errors_per_s,
         seconds_per_work=numbers.seconds_per_work,
+        memory_short=short,
     )
 
 

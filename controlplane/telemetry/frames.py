@@ -102,6 +102,8 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     p99_s: float | None
     errors_per_s: float
     seconds_per_work: float | None
+    memory_short: str = ""
+    """What its accelerators lack for requests at this moment, in words; empty: nothing."""
 
 
 class FleetSummary(msgspec.Struct, kw_only=True):
@@ -141,6 +143,21 @@ class WorkerLive(msgspec.Struct, kw_only=True):
     clients: int
 
 
+class AcceleratorLive(msgspec.Struct, kw_only=True):
+    """One device, shared by replicas of any fleet."""
+
+    name: str
+    memory_bytes: int
+    usable_bytes: int
+    """Its memory less the headroom."""
+    held_bytes: int
+    """What replicas hold on it all the time, as they are registered: weights above all."""
+    leased_bytes: int | None
+    """Reserved by requests in flight; ``None``: no proxy reports."""
+    lease_waits: int
+    """Requests of the last WINDOW_S that waited, or went elsewhere, because memory was short there."""
+
+
 class OverviewFrame(msgspec.Struct, kw_only=True):
     sequence: int
     at: float
@@ -155,6 +172,7 @@ class OverviewFrame(msgspec.Struct, kw_only=True):
     fleet bears, malformed), over the last WINDOW_S. In no other number."""
     fleets: list[FleetSummary]
     workers: list[WorkerLive]
+    accelerators: list[AcceleratorLive] = []
 
 
 class FleetFrame(msgspec.Struct, kw_only=True):

@@ -84,6 +84,15 @@ class FleetNumbers:
     """By uid."""
 
 
+@dataclass(slots=True)
+class AcceleratorNumbers:
+    """One device over all live workers."""
+
+    leased_bytes: int = 0
+    lease_waits: int = 0
+    """Requests of the last WINDOW_S that waited, or went elsewhere, because memory was short there."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerNumbers:
     report: WorkerReport
@@ -102,6 +111,8 @@ class Merged:
     keys: dict[str, KeyNumbers] = field(default_factory=dict)
     """Client keys by their ids: those that live workers report, and those used within the last minute."""
     workers: dict[str, WorkerNumbers] = field(default_factory=dict)
+    accelerators: dict[str, AcceleratorNumbers] = field(default_factory=dict)
+    """By name; those that some live worker reports."""
 
 
 @dataclass(slots=True)
@@ -127,6 +138,8 @@ class MergeState:
     refused: Window = field(default_factory=Window)
     """Requests that reached no fleet."""
     keys: KeyState = field(default_factory=KeyState)
+    lease_waits: dict[str, Window] = field(default_factory=dict)
+    """By accelerator."""
 
 
 def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
@@ -153,6 +166,9 @@ def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
             fleet = merged.fleets.setdefault(counters.name, FleetNumbers(counters.name))
             _add_fleet(fleet, report, counters, held)
         key_traffic.add(merged.keys, report, held)
+        for device in report.accelerators:
+            numbers = merged.accelerators.setdefault(device.name, AcceleratorNumbers())
+            numbers.leased_bytes += device.leased_bytes
     key_traffic.read(state.keys, merged.keys, now)
     _read_windows(state, merged, answers, now)
     state.merged_at = now
@@ -184,6 +200,8 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
     if delta.elapsed_s > WINDOW_S:  # mostly older than the window: a rate, but no latencies of now
         return
     state.refused.add(now, delta.rejected, 0, {})
+    for name, waits in delta.lease_waits.items():
+        state.lease_waits.setdefault(name, Window()).add(now, waits, 0, {})
     for name, fleet in delta.fleets.items():
         state.fleets.setdefault(name, Window()).add(now, fleet.requests, fleet.errors, fleet.latency)
         state.total.add(now, fleet.requests, fleet.errors, fleet.latency)
@@ -238,9 +256,13 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     _expire(state.fleets, merged.fleets.keys(), now)
     _expire(state.replicas, reported, now)
     _expire(state.queues, merged.fleets.keys(), now)
+    _expire(state.lease_waits, merged.accelerators.keys(), now)
     state.total.expire(now)
     state.refused.expire(now)
     merged.refused_per_s = state.refused.requests / WINDOW_S
+    for name, device in merged.accelerators.items():
+        if recent := state.lease_waits.get(name):
+            device.lease_waits = recent.requests
     total = merged.total
     for fleet in merged.fleets.values():
         total.rps += fleet.rps

@@ -1,11 +1,22 @@
 """What should be true, read from the database once a second for the frames."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from controlplane.models import ClientKey, Fleet, Replica, TableState
+from controlplane.models import Accelerator, ClientKey, Fleet, Replica, TableState
+from routing.contract.accelerators import usable_bytes
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy, Queue
+
+
+class Placed(NamedTuple):
+    """A replica on one accelerator, as far as its requests lease memory there."""
+
+    accelerator: str
+    request_bytes: int
+    request_bytes_per_work: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,8 @@ class ReplicaRow:
     health_reason: str
     health_for_s: float
     """Since it entered this health."""
+    placed: list[Placed] = field(default_factory=list)
+    """By accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,16 @@ class KeyRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceleratorRow:
+    """One device, and what replicas of all fleets hold on it."""
+
+    name: str
+    memory_bytes: int
+    usable_bytes: int
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     manifest: str
     """``epoch:version``."""
@@ -58,10 +81,12 @@ class Rows:
     """By name; replicas by name within."""
     keys: list[KeyRow] = field(default_factory=list)
     """By name."""
+    accelerators: list[AcceleratorRow] = field(default_factory=list)
+    """By name."""
 
 
 def read() -> Rows:
-    """Four queries, whatever the number of fleets. Raises django.db.Error."""
+    """Five queries, six where there are accelerators, however many fleets. Raises django.db.Error."""
     table = TableState.objects.order_by("id").values_list("epoch", "manifest_version").first()
     epoch, manifest_version = table or (1, 1)
     now = time.time()
@@ -80,14 +105,17 @@ def read() -> Rows:
             queue=policy.queue,
         )
         fleets[fleet.pk] = (row, policy)
-    for fleet_id, replica in _replicas(now):
+    replicas = _replicas(now)
+    accelerators = _accelerators(replica for _, replica in replicas)
+    for fleet_id, replica in replicas:
         if fleet_id in fleets:  # else created between the two queries
             row, policy = fleets[fleet_id]
             limit = replica.max_concurrency
             row.replicas.append(
                 replica if limit is not None else _with_limit(replica, policy.max_concurrency)
             )
-    return Rows(f"{epoch}:{manifest_version}", [row for row, _ in fleets.values()], _keys())
+    ordered = [row for row, _ in fleets.values()]
+    return Rows(f"{epoch}:{manifest_version}", ordered, _keys(), accelerators)
 
 
 def _keys() -> list[KeyRow]:
@@ -133,6 +161,25 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
             )
         )
     return found
+
+
+def _accelerators(replicas: Iterable[ReplicaRow]) -> list[AcceleratorRow]:
+    """Every device; tells the replicas on it."""
+    devices = list(Accelerator.objects.order_by("name"))
+    held = dict.fromkeys((device.name for device in devices), 0)
+    rows = {replica.id: replica for replica in replicas} if devices else {}
+    links = Replica.accelerators.through.objects.order_by("accelerator__name").values_list(
+        *("accelerator__name", "replica_id", "replica__memory_bytes"),
+        *("replica__request_bytes", "replica__request_bytes_per_work"),
+    )
+    for name, replica_id, memory, fixed, per_work in links if devices else ():
+        if name in held and replica_id in rows:  # else made between the queries
+            held[name] += memory or 0
+            rows[replica_id].placed.append(Placed(name, fixed, per_work))
+    return [
+        AcceleratorRow(device.name, device.memory_bytes, usable_bytes(device.spec), held[device.name])
+        for device in devices
+    ]
 
 
 def _with_limit(replica: ReplicaRow, limit: int | None) -> ReplicaRow:

@@ -26,8 +26,9 @@ def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
     return "ejected" if numbers.ejected_by else "ready"
 
 
-def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None) -> str:
-    """What keeps the replica out, or since when it is in; all facts that keep it out are named."""
+def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None, memory_short: str = "") -> str:
+    """What keeps the replica out, or since when it is in; all facts that keep it out are named, and what
+    its accelerators lack."""
     parts = [
         part
         for part in (_admin(row, numbers), _health(row, probe), _ejection(row, numbers), _weight(row))
@@ -35,6 +36,8 @@ def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None) -> st
     ]
     if not parts:
         parts = [f"for {durations.words(row.health_for_s)}"]
+    if memory_short:
+        parts.append(memory_short)
     if probe is not None and _tells_more(row, numbers, probe):
         parts.append(f"probe: {probe.words}")
     return "; ".join(parts)

@@ -9,7 +9,7 @@ from django.db import connection
 
 from controlplane import publisher
 from controlplane.models import Fleet, PolicyRevision
-from controlplane.services import fleets, hardware, policies, replicas
+from controlplane.services import accelerators, device_memory, fleets, hardware, policies, replicas
 from controlplane.services.errors import Conflict, Invalid, Stale
 from controlplane.services.lookup import fleet_named
 from controlplane.services.writing import writing
@@ -117,6 +117,29 @@ def test_of_two_new_fleets_with_one_name_one_is_refused_with_words() -> None:
         )
         refused = [result for result in results if isinstance(result, Exception)]
         assert [type(each) for each in refused] == [Conflict, Conflict], results
+
+
+def test_of_two_replicas_that_fit_alone_one_is_refused_where_both_do_not(
+    make_fleet: Callable[..., str],
+) -> None:
+    make_fleet("a")
+    make_fleet("b")
+    for attempt in range(5):
+        device = f"node1/gpu{attempt}"
+        accelerators.create({"name": device, "memory_bytes": 100, "headroom_percent": 0.0}, "w")
+        on = {"url": "http://h", "accelerators": [device], "memory_bytes": 60}
+        results = at_once(
+            *(
+                lambda fleet=fleet, on=on, attempt=attempt: replicas.register(
+                    fleet, {"name": f"r{attempt}", **on}, "w"
+                )
+                for fleet in ("a", "b")
+            ),
+            lambda device=device: accelerators.update(device, {"memory_bytes": 110}, "w"),
+        )
+        refused = [result for result in results if isinstance(result, Exception)]
+        assert [type(each) for each in refused] == [Conflict], results
+        assert sum(one.memory_bytes for one in device_memory.held([device])) == 60
 
 
 def test_changes_that_touch_the_same_fleets_in_another_order_all_come_through(

@@ -13,7 +13,7 @@ from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
 from controlplane.services.trials import TRIAL
 from routing.contract.field_rules import Section
-from routing.contract.fleet_file_rules import FLEET, HARDWARE, REPLICA
+from routing.contract.fleet_file_rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
 from routing.contract.policy_rules import POLICY
 from tests.controlplane.conftest import LLM, Api
 from tests.controlplane.test_replicas_api import store_frame
@@ -73,6 +73,8 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/replicas", "post", REPLICA, set()),
         ("/fleets/{fleet}/replicas/{replica}", "patch", REPLICA, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
+        ("/accelerators", "post", ACCELERATOR, set()),
+        ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
         ("/trial-probes", "post", TRIAL, set()),
         ("/client-keys", "post", CLIENT_KEY, set()),
         ("/client-keys/{key}", "patch", CLIENT_KEY, set()),
@@ -96,7 +98,9 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.patch("/fleets/llm", {"aliases": ["x"]}), "/fleets/{fleet}", "patch")
     change = {"strategy": "round_robin", "max_concurrency": 4}
     check(api.patch("/fleets/llm/policy", change), "/fleets/{fleet}/policy", "patch")
-    replica = {"name": "c", "url": "http://h", "hardware": "h100"}
+    device = {"name": "node1/gpu0", "memory_bytes": 80 * 2**30}
+    check(api.post("/accelerators", device), "/accelerators", "post")
+    replica = {"name": "c", "url": "http://h", "hardware": "h100", "accelerators": ["node1/gpu0"]}
     check(api.post("/fleets/llm/replicas", replica), "/fleets/{fleet}/replicas", "post")
     drain = {"admin_state": "draining", "weight": 1.5}
     check(api.patch("/fleets/llm/replicas/a", drain), "/fleets/{fleet}/replicas/{replica}", "patch")
@@ -104,6 +108,8 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     restored = api.post("/fleets/llm/revisions/1/restore")
     check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
+    less = {"headroom_percent": 10}
+    check(api.patch("/accelerators/node1/gpu0", less), "/accelerators/{accelerator}", "patch")
     made = api.post("/client-keys", {"name": "website", "fleets": ["llm"]})
     check(made, "/client-keys", "post")
     key = made.json()["id"]
@@ -112,6 +118,7 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     for path in [path for path, method, _ in operations() if method == "get"]:
         template = path.removeprefix("/api/v1")
         names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key, "number": 1}
+        names["accelerator"] = "node1/gpu0"
         answer = api.get(template.format(**names))
         assert answer.status_code == 200, path
         check(answer, template, "get")

@@ -253,7 +253,7 @@ def test_if_match(api: Api, llm: str) -> None:
         ({"name": "z"}, "/name", "never changes"),
         ({"admin_state": None}, "/admin_state", "has no value"),
         ({"admin_state": "drainin"}, "/admin_state", 'did you mean "draining"?'),
-        ({"memory_bytes": 5}, "/memory_bytes", "knows no accelerators yet"),
+        ({"memory_bytes": 5}, "/memory_bytes", 'without "accelerators"'),
         ({"weight": 1e9}, "/weight", "must be from 0 to 1000"),
     ],
 )
@@ -289,7 +289,7 @@ def test_two_hundred_replicas_cost_as_many_queries_as_two(
 ) -> None:
     make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.0.0.1:{n + 1}"} for n in range(200)])
     api.get("/fleets")  # the token's first use is written down
-    with django_assert_num_queries(4):  # token, fleet, count, page
+    with django_assert_num_queries(5):  # token, fleet, count, page, accelerators
         assert len(api.get("/fleets/big/replicas?page_size=200").json()["results"]) == 200
     with django_assert_num_queries(5):  # token, count, page, table state, health
         assert api.get("/fleets").json()["results"][0]["replicas"] == 200

@@ -27,7 +27,7 @@ class Command(SwitchyardCommand):
         parser.add_argument(
             "--prune",
             action="store_true",
-            help="also remove fleets and hardware classes that it does not name",
+            help="also remove fleets, hardware classes and accelerators that it does not name",
         )
         parser.add_argument(
             "--dry-run", action="store_true", help="only print what would change; nothing is written"

@@ -1,0 +1,95 @@
+"""What replicas of all fleets hold on accelerators, and refusing what does not fit there.
+
+The sum of a device is over rows of many fleets. It is checked at the end of a write, when all of it stands
+as it is to be: two replicas of one fleet file may change places. Writes come one after the other
+(:func:`controlplane.services.writing.one_at_a_time`), so that two that fit alone cannot slip in together.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from controlplane.models import Accelerator, Replica
+from controlplane.services.checking import unknown_name
+from controlplane.services.errors import Conflict, FieldError
+from routing.contract.accelerators import Held, Misfit, misfit
+from routing.contract.field_rules import FieldProblem
+from routing.contract.fleet_file_devices import without_a_device
+
+Places = dict[tuple[str, str], str]
+"""(fleet, replica) → JSON pointer to what was sent of it."""
+
+
+def names_of(replica: Replica) -> list[str]:
+    """Sorted names of the devices that it runs on."""
+    return sorted(device.name for device in replica.accelerators.all())
+
+
+def held(devices: Collection[str] | None = None) -> list[Held]:
+    """What replicas ask of these devices, or of all (None), in a fixed order. One query."""
+    links = Replica.accelerators.through.objects.order_by("accelerator__name", "replica__fleet__name")
+    if devices is not None:
+        links = links.filter(accelerator__name__in=devices)
+    columns = ("accelerator__name", "replica__fleet__name", "replica__name", "replica__memory_bytes")
+    rows = links.order_by(*columns[:3]).values_list(*columns, "replica__request_bytes")
+    return [Held(device, fleet, name, memory or 0, request) for device, fleet, name, memory, request in rows]
+
+
+def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[Held] = ()) -> None:
+    """Raises Conflict where what is held on these devices, and ``more`` of it, does not fit.
+
+    ``devices``: name → JSON pointer to what was sent of the device itself, for when it is that which made it
+    too small.
+    """
+    everything = [*held(devices), *more]
+    # What is there already is counted first: the newcomer is what is too much.
+    everything.sort(key=lambda one: (one.fleet, one.replica) in places)
+    errors = []
+    for device in Accelerator.objects.filter(name__in=devices).order_by("name"):
+        if found := misfit(device.spec, everything):
+            new = (
+                places.get((one.fleet, one.replica)) for one in everything if one.accelerator == device.name
+            )
+            pointer = _place(found, [at for at in new if at is not None], places) or devices[device.name]
+            errors.append(FieldError(pointer, found.message))
+    if errors:
+        raise Conflict("\n".join(error.words for error in errors), errors)
+
+
+def _place(found: Misfit, newcomers: list[str], places: Places) -> str:
+    """Where to say it: at what is too large, else at what takes its room; empty: neither was sent."""
+    at = places.get((found.held.fleet, found.held.replica))
+    if at is not None:
+        return f"{at}/{found.field}"
+    return f"{newcomers[0]}/memory_bytes" if newcomers else ""
+
+
+def refuse_new(fleet: str, replicas: Mapping[str, Mapping[str, Any]]) -> None:
+    """As :func:`refuse_misfits`, of checked settings that are not written yet (pointer → settings)."""
+    wanted = [
+        Held(device, fleet, kept["name"], kept.get("memory_bytes") or 0, kept.get("request_bytes", 0))
+        for kept in replicas.values()
+        for device in kept.get("accelerators", [])
+    ]
+    places = {(fleet, kept["name"]): pointer for pointer, kept in replicas.items()}
+    refuse_misfits({one.accelerator: "" for one in wanted}, places, wanted)
+
+
+def problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
+    """Of a new replica: devices that are not there or named twice, and memory on none."""
+    return [*name_problems(settings, at), *without_a_device(settings, at)]
+
+
+def name_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
+    """Devices that a replica names and that are not there, or twice; told with all else that is wrong."""
+    names = settings.get("accelerators")
+    if not names or not isinstance(names, list):
+        return []
+    known = set(Accelerator.objects.values_list("name", flat=True))
+    found = []
+    for index, name in enumerate(names):
+        pointer = f"{at}/accelerators/{index}"
+        if name in names[:index]:
+            found.append(FieldProblem(pointer, f'the accelerator "{name}" is listed twice: remove one'))
+        elif isinstance(name, str) and name not in known:
+            found.append(FieldProblem(pointer, unknown_name("accelerator", name, known)))
+    return found
