@@ -31,7 +31,7 @@ from routing.replica import Replica
 from routing.shared_counts import CELL_FIELDS, AlreadyHeld, CapacityExhausted, Cells, SharedCounts
 from routing.shared_limits import give_back, take
 
-LOOK_EVERY_S = 0.01
+LOOK_EVERY_S = 0.005
 MOST_ASKED = 16
 """Of those that want no place that is free, so many are asked; those behind them go on waiting."""
 LATE_BY = 1.5
@@ -152,14 +152,12 @@ class Admission:
             last = self.line.last
             if last is None or last.rank <= ticket.rank:
                 self._counters.queue_full += 1
-                if not self.size:
-                    return self._refusal("queue_full", "cannot wait: the fleet's queue has size 0")
-                return self._refusal("queue_full", f"cannot wait: {self.size} others wait already")
+                return self._full()
             self._counters.queue_full += 1
             self.leave(last)
             last.waiter.displaced(now)
             if not self._take_room():
-                return self._refusal("queue_full", f"cannot wait: {self.size} others wait already")
+                return self._full()
         self.line.join(ticket)
         self._aim(ticket, wanted)
         self._counters.queued += 1
@@ -213,6 +211,13 @@ class Admission:
         if cells is not None:
             ahead += sum(cells.peers_sum(LENGTH + higher) for higher in range(rank + 1))
         return ahead
+
+    def _full(self) -> Refusal:
+        size = self.size
+        if not size:
+            return self._refusal("queue_full", "cannot wait: the fleet's queue has size 0")
+        others = f"{size} others wait" if size > 1 else "another one waits"
+        return self._refusal("queue_full", f"cannot wait: {others} already, as many as may")
 
     def _refusal(self, code: str, words: str) -> Refusal:
         message = f"every replica of fleet {self._fleet} that could be asked is busy, and the request {words}"

@@ -61,7 +61,7 @@ class Pool:
         self.admission = Admission(snapshot.name, self.counters, shared)
         """Who waits where no replica has a place."""
         self._limited = False
-        """Whether some replica serves only so many requests at once."""
+        """Whether requests may have to wait: for a place, or for the first replica."""
         self._members = Members(shared)
         self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sees_peers, self._sort)
 
@@ -293,14 +293,14 @@ class Pool:
         self._refresh_due = self._due = now + REFRESH_S
         replicas = self.replicas
         self.budget.rotate(now)
+        self._limited = self.policy.queue.cold == "hold"
+        for replica in replicas:
+            self._ramp(replica, now)
+            cold_start.follow(replica, now)
         if self._sees_peers:
             self._members.repair_cells()
             host_view.read_counts(replicas)
             host_view.exchange_speeds(replicas, now, self.speed.tau)
-        self._limited = False
-        for replica in replicas:
-            self._ramp(replica, now)
-            cold_start.follow(replica, now)
         self.admission.size = self._host_share.of(self.policy.queue.size)
         if self._limited:
             self.admission.refresh(now)

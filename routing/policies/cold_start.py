@@ -51,7 +51,7 @@ def refusal(message: str, replicas: Sequence[Replica], queue: Queue, now: float)
     if left is None:
         words, again_s = "how long that takes is not known yet", RETRY_AFTER_S
     elif left <= 0:
-        words, again_s = f"it was expected {-left:.0f} s ago", RETRY_AFTER_S
+        words, again_s = "it takes longer than the last time", RETRY_AFTER_S
     else:
         words, again_s = f"the first is expected in about {left:.0f} s", min(left, _LONGEST_S)
     waits_s = queue.cold_timeout_s if queue.cold == "hold" else 0.0

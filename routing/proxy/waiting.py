@@ -61,7 +61,7 @@ class Waiting:
         if time_limits.is_too_late(exchange, now):
             ends.answer_too_late(exchange)
             return
-        waited = f"{now - self.ticket.since:.3g} s"
+        waited = f"{now - self.ticket.since:.1f} s"
         if refusal.code == "fleet_cold":
             words = f"waited {waited} in vain: {refusal.message}"
             self._answer("fleet_cold", words, refusal.retry_after_s or 0.0)

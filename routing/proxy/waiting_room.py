@@ -1,4 +1,4 @@
-"""Who calls those that wait: when a place may be free, when another worker says so, and every 10 ms."""
+"""Who calls those that wait: when a place may be free, when another worker says so, and every few ms."""
 
 from __future__ import annotations
 
