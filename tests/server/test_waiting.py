@@ -1,0 +1,92 @@
+"""A limit and a queue of several real workers, under more load than the replicas take."""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.server.rig import Proxy, Replica, fleet_file, until
+
+
+class Counting(Replica):
+    """Takes a while for each answer, and notes how many it had at once."""
+
+    def __init__(self, name: str, takes_s: float) -> None:
+        super().__init__(name)
+        self.takes_s = takes_s
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def answer(self, handler: Any) -> None:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.takes_s)
+        # Before the answer: the proxy gives the place away as soon as it has that.
+        with self._lock:
+            self.now -= 1
+        super().answer(handler)
+
+
+def ask_together(proxy: Proxy, clients: int, each: int) -> tuple[Counter[int], float]:
+    """So many clients at once, each on a connection of its own: statuses, and the seconds it took."""
+    statuses: list[int] = []
+
+    def ask() -> None:
+        client = proxy.client()
+        for _ in range(each):
+            client.request("GET", "/")
+            answer = client.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+        client.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Counter(statuses), time.monotonic() - began
+
+
+def test_two_workers_keep_one_limit_and_serve_one_queue(proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    slow, quick = Counting("slow", 0.06), Counting("quick", 0.02)
+    policy = {"strategy": "least_connections", "slow_start_s": 0, "max_concurrency": 2}
+    file = fleet_file(tmp_path / "fleets.yaml", [slow, quick], policy=policy)
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    statuses, took_s = ask_together(running, clients=24, each=5)
+    assert statuses == {200: 120}
+    assert (slow.most, quick.most) == (2, 2)
+    # Both together serve 133 a second; a place to which nobody is called would stand empty for seconds.
+    assert took_s < 8
+    assert quick.served > 2 * slow.served
+    slow.stop()
+    quick.stop()
+
+
+def test_a_killed_worker_gives_its_places_back(proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    replica = Counting("only", 0.5)
+    policy = {"slow_start_s": 0, "max_concurrency": 2, "queue": {"timeout_s": 5}}
+    file = fleet_file(tmp_path / "fleets.yaml", [replica], policy=policy)
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    replica.takes_s = 30.0
+    holders = []
+    while len(holders) < 2:
+        client = running.client()
+        client.request("GET", "/")
+        holders.append(client)
+    until(lambda: replica.now == 2, "both places are taken")
+    replica.takes_s = 0.0
+    for pid in running.workers():
+        os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    until(lambda: len(running.workers()) == 2, "successors")
+    assert running.get()[0] == 200
+    assert time.monotonic() - began < 8
+    for client in holders:
+        client.close()
