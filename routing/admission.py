@@ -234,6 +234,10 @@ class Admission:
     def freed(self) -> None:
         """A request has ended at a replica that serves only so many at once."""
         self._ended += 1
+        self.memory_freed()
+
+    def memory_freed(self) -> None:
+        """A request has ended, of whichever fleet, that had memory on a device of this fleet's replicas."""
         if self.crowded or (self._cells is not None and self._cells.peers_sum(WAITING)):
             self.call()
 

@@ -152,6 +152,8 @@ class Attempt:
             view[at + 1] = replica.work
         freed = replica.freed
         if freed is not None:
+            if replica.memory is not None:
+                replica.memory.give_back(self)
             freed()
 
     def _learn_passing(self, now: float) -> None:

@@ -19,7 +19,7 @@ from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
 from routing.members import Members
 from routing.one_replica import OneReplica
-from routing.policies import cold_start, eligibility, host_view, slow_start
+from routing.policies import cold_start, eligibility, host_view, memory_leases, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
 from routing.policies.retry_budget import RetryBudget
@@ -141,7 +141,8 @@ class Pool:
             self._look_up(now)
         if self.admission.crowded:
             return False
-        return any(other not in tried for other in self._eligible if host_view.has_place(other))
+        work = self.speed.mean_work
+        return any(other not in tried for other in self._eligible if host_view.has_place(other, work))
 
     def why_nobody(self, now: float) -> str:
         """Why no replica would be asked now, in words; empty: some would."""
@@ -181,7 +182,7 @@ class Pool:
         candidates = self._eligible
         if tried:
             if isinstance(tried, OneReplica):
-                return self._begin_at(tried, work, now)
+                return self._begin_at(tried, work, now, turn)
             candidates = [replica for replica in candidates if replica not in tried]
         elif self._probation:
             attempt = self._probe(work, now)
@@ -202,22 +203,50 @@ class Pool:
         self, replica: Replica, candidates: Sequence[Replica], work: float, now: float, turn: int
     ) -> Attempt | Refusal:
         """At the one that was picked if it has a place, else at the best of those that have one, unless the
-        strategy would rather wait."""
+        strategy would rather wait. It knows nothing of memory: for want of that another is taken at once."""
         weighs = self.strategy.weighs_waiting
-        self._busy.wanted = replica if weighs else None
-        if weighs and turn == NEW and host_view.is_awaited(replica):
-            return self._busy
-        while not host_view.claim_place(replica):
-            if weighs and turn != ANY:
+        short: list[Replica] = []
+        while True:
+            self._busy.wanted = replica if weighs else None
+            if weighs and turn == NEW and host_view.is_awaited(replica):
+                return self._busy
+            if host_view.claim_place(replica, work):
+                break
+            if memory_leases.is_short(replica):
+                short.append(replica)
+            elif weighs and turn != ANY:
                 return self._busy
             taken = replica
             if candidates is self._eligible:
                 host_view.read_counts(candidates)
-            candidates = [one for one in candidates if one is not taken and host_view.has_place(one)]
+            others = [one for one in candidates if one is not taken]
+            short += [one for one in others if memory_leases.would_be_short(one, work)]
+            candidates = [one for one in others if host_view.has_place(one, work)]
             if not candidates:
-                return self._busy
+                return self._short_of_memory(short, work, turn) if short else self._busy
             replica = candidates[0] if len(candidates) == 1 else self._pick(candidates, work, now, self._rng)
-        return Attempt(self._verdicts, self.speed, replica, work, now)
+        if short and turn == NEW:
+            memory_leases.count_short(short, work)
+        return self._placed(replica, work, now)
+
+    def _placed(self, replica: Replica, work: float, now: float) -> Attempt:
+        """Where a place was claimed."""
+        attempt = Attempt(self._verdicts, self.speed, replica, work, now)
+        if replica.memory is not None:
+            replica.memory.hold(attempt)
+        return attempt
+
+    def _short_of_memory(self, short: list[Replica], work: float, turn: int, only: bool = False) -> Refusal:
+        """No device has the memory for the request. ``only``: no other replica would do."""
+        if turn == NEW:
+            memory_leases.count_short(short, work)
+        message = memory_leases.why_short(self.name, short, work)
+        if memory_leases.fits_nowhere(short if only else self.replicas, work):
+            return Refusal("memory_never", message, None)
+        refusal = Refusal("memory_short", message, RETRY_AFTER_S, self.policy.queue.timeout_s)
+        # That what it waits for is particular, so that smaller requests may go by.
+        refusal.wanted = short[0]
+        return refusal
 
     def _probe(self, work: float, now: float) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it."""
@@ -231,15 +260,15 @@ class Pool:
         state = replica.ejection
         if state.probing or not now >= state.until > 0 or not host_view.claim_probe(replica, now):
             return None
-        if replica.limited and not host_view.claim_place(replica):
+        if replica.limited and not host_view.claim_place(replica, work):
             host_view.release_probe(replica)
             return None
         state.probing = True
-        attempt = Attempt(self._verdicts, self.speed, replica, work, now)
+        attempt = self._placed(replica, work, now)
         attempt.probe = True
         return attempt
 
-    def _begin_at(self, only: OneReplica, work: float, now: float) -> Attempt | Refusal:
+    def _begin_at(self, only: OneReplica, work: float, now: float, turn: int) -> Attempt | Refusal:
         """At this replica or at none. Refused with ``replica_gone``: it is not in the table any more;
         ``replica_closed``: it takes nothing new until an operator or its health says otherwise;
         ``replica_unavailable``: not at this moment."""
@@ -253,10 +282,12 @@ class Pool:
         if replica in found.probation and (attempt := self._probe_at(replica, work, now)) is not None:
             return attempt
         if replica in found.eligible or (only.finishes and eligibility.may_finish(replica, found.panic)):
-            if replica.limited and not host_view.claim_place(replica):
+            if replica.limited and not host_view.claim_place(replica, work):
+                if memory_leases.is_short(replica):
+                    return self._short_of_memory([replica], work, turn, only=True)
                 self._busy.wanted = replica
                 return self._busy
-            return Attempt(self._verdicts, self.speed, replica, work, now)
+            return self._placed(replica, work, now)
         why = ", and ".join(eligibility.obstacles(replica, now))
         message = (
             f"{only.what} is kept by replica {replica.name} of fleet {self.name}, which is not asked: {why}"
@@ -316,7 +347,7 @@ class Pool:
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
         replica.concurrency = slow_start.slots(own, share)
-        replica.limited = limited = limit is not None
+        replica.limited = limited = limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited
 
@@ -333,7 +364,7 @@ class Pool:
     def explain(self, now: float) -> list[Explanation]:
         """For each replica: eligible, or why not, and whether it is asked, in plain words."""
         self.refresh(now)
-        return [explanation(replica, self._sorted, now) for replica in self.replicas]
+        return [explanation(replica, self._sorted, now, self.speed.mean_work) for replica in self.replicas]
 
     def report(self, now: float, refused: str = "") -> FleetCounters:
         """Everything counted since the worker started. Not a copy: encode it before the next request."""

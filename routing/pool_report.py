@@ -15,20 +15,24 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     eligible: bool
     """Whether admin state, health and ejection all allow it."""
     asked: bool
-    """Whether it receives requests: it is eligible, or too few others are."""
+    """Whether it receives requests: it is eligible, or too few others are, and its devices have the memory
+    for a usual one."""
     reasons: list[str]
-    """Why it is not eligible, and why it is asked nevertheless, in plain words; empty when it is eligible."""
+    """Why it is not eligible, why it is asked nevertheless, and which device is short of memory, in plain
+    words; empty when it is asked like any other."""
 
 
-def explanation(replica: Replica, found: Eligibility, now: float) -> Explanation:
+def explanation(replica: Replica, found: Eligibility, now: float, work: float) -> Explanation:
+    """``work``: of a usual request."""
     reasons = obstacles(replica, now)
     despite = nevertheless(replica, found) if reasons else ""
+    short = "" if replica.memory is None else replica.memory.why_not(work)
     return Explanation(
         uid=replica.uid,
         name=replica.name,
         eligible=not reasons,
-        asked=not reasons or bool(despite),
-        reasons=[*reasons, despite] if despite else reasons,
+        asked=(not reasons or bool(despite)) and not short,
+        reasons=[*reasons, *(words for words in (despite, short) if words)],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from routing.contract.addresses import parse_base_url
 from routing.contract.table import ReplicaSpec, Tls
+from routing.device_memory import ReplicaMemory
 from routing.shared_counts import Cells
 
 
@@ -128,6 +129,7 @@ class Replica:
         "limited",
         "load",
         "load_work",
+        "memory",
         "name",
         "not_verified",
         "output_tokens",
@@ -173,6 +175,8 @@ class Replica:
         """``b""`` or ``b"/base"``."""
         self.http: HttpSide | None = None
         """A free place for the http half's connections to this replica."""
+        self.memory: ReplicaMemory | None = None
+        """``None``: requests reserve nothing here."""
         self.not_verified = ""
         """Why the last connection that did not come about was not verified; empty: for another reason."""
 

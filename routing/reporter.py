@@ -132,4 +132,5 @@ class Reporter:
             max_fds=self._shortage.limit,
             short_of=self._shortage.of,
             fleets=self._feed.reports(),
+            accelerators=self._feed.table.memory.counters(),
         )

@@ -15,6 +15,7 @@ from routing.contract.matches import MatchIndex
 from routing.contract.policy import Limits, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.policies.host_share import HostShare
+from routing.policies.memory_leases import MemoryLeases
 from routing.pool import Pool
 from routing.shared_counts import SharedCounts
 
@@ -43,6 +44,7 @@ class Table:
         self.default: Pool | None = None
         self.matches: MatchIndex | None = None
         """What the manifest says of hosts and paths; ``None``: nothing. The same object while that lasts."""
+        self.memory = MemoryLeases(shared, self.host_share)
         self.refusals: dict[str, str] = {}
         """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
         self.on_manifest: Callable[[], None] = _nobody
@@ -93,8 +95,11 @@ class Table:
             self.matches = MatchIndex(manifest.matches) if manifest.matches else None
         self.manifest = manifest
         for name in [name for name in self.fleets if name not in manifest.fleets]:
-            self.fleets.pop(name).close()
+            pool = self.fleets.pop(name)
+            pool.close()
+            self.memory.take_fleet(name, (), pool.admission.memory_freed)
             self.refusals.pop(name, None)
+        self.memory.take_devices(manifest.accelerators)
         self._bounds = None
         self._index()
         self.on_manifest()
@@ -124,6 +129,7 @@ class Table:
             raise TableRefused(
                 f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
             ) from error
+        self.memory.take_fleet(name, pool.replicas, pool.admission.memory_freed)
         self.refusals.pop(name, None)
         self._bounds = None
         return True

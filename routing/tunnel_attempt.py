@@ -20,6 +20,8 @@ class TunnelAttempt(Attempt):
         super().__init__(attempt._judge, attempt._speed, replica, 0.0, now)
         replica.picked -= 1
         replica.unjudged += 1
+        if replica.memory is not None:
+            replica.memory.pass_on(attempt, self)
         attempt.first_byte(now)
         attempt.settle(Outcome.SWITCHED, now)
 

@@ -47,7 +47,7 @@ def of_proxy() -> list[Row]:
     from routing.admin.certificate_view import CertificateView
     from routing.admin.metrics import WorkerView, render
     from routing.admin.report_sums import Totals
-    from routing.contract.table import FleetSnapshot, ReplicaSpec
+    from routing.contract.table import AcceleratorSpec, FleetSnapshot, ReplicaSpec
     from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
     fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a")])
@@ -55,8 +55,9 @@ def of_proxy() -> list[Row]:
     view = WorkerView(0, os.getpid(), True, 0, report, 0.5)
     spec = ReplicaSpec(uid="u", name="a", url="http://10.0.0.1")
     table = FleetSnapshot(epoch=1, version=1, revision=1, name="echo", protocol="generic", replicas=[spec])
+    device = AcceleratorSpec(name="n1/gpu0", memory_bytes=1)
     certificate = CertificateView(1.8e9, "00", "", "")
-    return of_text(render([view], Totals(), False, [table], [], certificate).decode())
+    return of_text(render([view], Totals(), False, [table], [], certificate, [device]).decode())
 
 
 def of_role(role: str) -> list[Row]:

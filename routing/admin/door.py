@@ -11,12 +11,14 @@ import time
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+from routing.admin.accelerators import accelerator_rows, accelerator_views
 from routing.admin.certificate_view import CertificateView, status_of
 from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
 from routing.admin.metrics import WorkerView, render
 from routing.admin.report_sums import Totals
 from routing.admin.status import replica_rows, worker_rows
+from routing.contract.table import AcceleratorSpec
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.kept_table import KeptTable
 from routing.parent.listeners import BACKLOG
@@ -129,7 +131,19 @@ class AdminDoor:
         proxy = self._proxy
         snapshots = [snapshot for _, snapshot in sorted(proxy.table.snapshots.items())]
         drained, certificate = proxy.drains.keys(), self._certificate()
-        return render(proxy.workers(), proxy.totals, proxy.draining, snapshots, drained, certificate)
+        return render(
+            proxy.workers(),
+            proxy.totals,
+            proxy.draining,
+            snapshots,
+            drained,
+            certificate,
+            self._accelerators(),
+        )
+
+    def _accelerators(self) -> list[AcceleratorSpec]:
+        manifest = self._proxy.table.manifest
+        return [] if manifest is None else manifest.accelerators
 
     def _certificate(self) -> CertificateView | None:
         files = self._proxy.certificate
@@ -161,6 +175,13 @@ class AdminDoor:
                 }
                 for name, snapshot in sorted(proxy.table.snapshots.items())
             },
+            "accelerators": accelerator_rows(
+                accelerator_views(
+                    self._accelerators(),
+                    proxy.totals,
+                    [worker.report for worker in proxy.workers() if worker.report is not None],
+                )
+            ),
             "emergency_drains": [
                 {"fleet": d.fleet, "replica": d.replica, "expires_in_s": round(d.expires_at - now)}
                 for d in drains

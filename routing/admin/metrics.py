@@ -5,17 +5,18 @@ bounded: histograms carry the fleet only; counters and gauges carry at most flee
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from routing import descriptors
 from routing.admin import process_numbers
+from routing.admin.accelerators import accelerator_families, accelerator_views
 from routing.admin.certificate_view import CertificateView, certificate_families
 from routing.admin.exposition import Exposition, Labels
 from routing.admin.queue_families import queue_families
 from routing.admin.replica_states import Named, replica_states
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
-from routing.contract.table import FleetSnapshot, Version
+from routing.contract.table import AcceleratorSpec, FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 from routing.contract.version import VERSION
 
@@ -59,9 +60,10 @@ def render(
     snapshots: Collection[FleetSnapshot],
     drained: Collection[Named],
     certificate: CertificateView | None = None,
+    accelerators: Iterable[AcceleratorSpec] = (),
 ) -> bytes:
-    """The whole page. ``snapshots``: the table. ``drained``: replicas taken out at this proxy by hand.
-    ``certificate``: where clients are spoken to by TLS."""
+    """The whole page. ``snapshots`` and ``accelerators``: the table. ``drained``: replicas taken out at this
+    proxy by hand. ``certificate``: where clients are spoken to by TLS."""
     reports = [worker.report for worker in workers if worker.report is not None]
     out = Exposition()
     version = (("version", VERSION), ("process", "proxy"))
@@ -74,6 +76,7 @@ def render(
     _fleet_families(out, fleets)
     queue_families(out, snapshots, fleets)
     replica_states(out, snapshots, drained, fleets)
+    accelerator_families(out, accelerator_views(accelerators, totals, reports))
     _version_families(out, reports)
     return out.encode()
 

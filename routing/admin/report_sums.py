@@ -40,6 +40,8 @@ class Totals:
         self.refused_clients = 0
         self.evicted_clients = 0
         self.cpu_s = 0.0
+        self.lease_waits: dict[str, int] = {}
+        """By accelerator."""
 
     def retire(self, report: WorkerReport) -> None:
         """Take over what a dead worker had counted. What it had in flight ended with it."""
@@ -47,6 +49,9 @@ class Totals:
         self.refused_clients += report.refused_clients
         self.evicted_clients += report.evicted_clients
         self.cpu_s += report.cpu_s
+        for device in report.accelerators:
+            before = self.lease_waits.get(device.name, 0)
+            self.lease_waits[device.name] = before + device.lease_waits
         for fleet in report.fleets:
             _add_fleet(self.fleets.setdefault(fleet.name, FleetCounters(name=fleet.name)), fleet, live=False)
 

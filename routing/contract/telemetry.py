@@ -99,6 +99,8 @@ class AcceleratorCounters(msgspec.Struct, kw_only=True):
     name: str
     leased_bytes: int = 0
     """Reserved by requests in flight of this worker."""
+    leasable_bytes: int = 0
+    """What requests of all workers of its proxy can reserve there at one time; 0: it is not in the table."""
     lease_waits: int = 0
     """Requests that have had to wait, or went elsewhere, because memory was short there."""
 

@@ -51,10 +51,12 @@ def expect(replica: Replica, requests: int, work: float) -> None:
         replica.cells.write(cell.EXPECTED_WORK, replica.expected_work)
 
 
-def has_place(replica: Replica) -> bool:
-    """Whether it serves one more request, as far as this worker has seen."""
-    limit = replica.concurrency
-    return limit is None or replica.in_flight + replica.peer_in_flight < limit
+def has_place(replica: Replica, work: float) -> bool:
+    """Whether it serves one more request of so much work, as far as this worker has seen."""
+    limit, memory = replica.concurrency, replica.memory
+    if limit is not None and replica.in_flight + replica.peer_in_flight >= limit:
+        return False
+    return memory is None or memory.short(work) is None
 
 
 def is_awaited(replica: Replica) -> bool:
@@ -62,9 +64,21 @@ def is_awaited(replica: Replica) -> bool:
     return replica.load > replica.in_flight + replica.peer_in_flight
 
 
-def claim_place(replica: Replica) -> bool:
-    """Have a place for one more request, if the host's workers together leave one. Count it at once, or
-    another claim overwrites it."""
+def claim_place(replica: Replica, work: float) -> bool:
+    """Have a place for one more request, and memory for it on its devices, if the host's workers together
+    leave one. Count it at once, or another claim overwrites it."""
+    memory = replica.memory
+    if memory is None:
+        return _claim_slot(replica)
+    if not memory.claim(work):
+        return False
+    if _claim_slot(replica):
+        return True
+    memory.unclaim()
+    return False
+
+
+def _claim_slot(replica: Replica) -> bool:
     limit, cells = replica.concurrency, replica.cells
     if limit is None:
         return True

@@ -19,6 +19,9 @@ from routing.refusal import Refusal
 
 _FIELD = b"\r\nx-switchyard-priority:"
 
+SAY_WHY = ("fleet_cold", "memory_short")
+"""What is missing is more than a place: whoever waits in vain is told what."""
+
 Start = Callable[[Attempt, float], None]
 """Called with the attempt that was found, and the time."""
 
@@ -62,9 +65,9 @@ class Waiting:
             ends.answer_too_late(exchange)
             return
         waited = f"{now - self.ticket.since:.1f} s"
-        if refusal.code == "fleet_cold":
+        if refusal.code in SAY_WHY:
             words = f"waited {waited} in vain: {refusal.message}"
-            self._answer("fleet_cold", words, refusal.retry_after_s or 0.0)
+            self._answer(refusal.code, words, refusal.retry_after_s or 0.0)
         else:
             words = f"no replica of fleet {self._pool.name} has had a place for it in {waited}"
             self._answer("queue_timeout", words, self._pool.admission.retry_after())
@@ -107,6 +110,8 @@ def line_up(
     refused = pool.admission.join(waiting.ticket, refusal.wanted, now)
     if refused is None:
         exchange.waiting = waiting
+    elif refusal.code in SAY_WHY:
+        refused.message = f"{refused.message}; {refusal.message}"
     return refused
 
 
