@@ -18,7 +18,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from controlplane import redis
 from controlplane.telemetry import frames
 from dashboard import visitor
-from dashboard.hello import frame_message, hello, silence_message
+from dashboard.hello import frame_message, hello, hello_client_keys, silence_message
 
 NOT_SIGNED_IN = 4401
 NO_SUCH_FLEET = 4404
@@ -64,6 +64,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     def group(self) -> str:
         return frames.OVERVIEW_GROUP if self.fleet is None else frames.fleet_group(self.fleet)
 
+    async def hello(self, client: Any) -> str:
+        """The first message. Raises redis.LOST."""
+        return await hello(client, self.fleet)
+
     async def connect(self) -> None:
         if not visitor.same_origin(dict(self.scope["headers"])):
             await self.close()
@@ -82,7 +86,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         client: Any = redis.async_client()
         try:
             await self.channel_layer.group_add(self.group, self.channel_name)
-            await self.send(text_data=await hello(client, self.fleet))
+            await self.send(text_data=await self.hello(client))
         except redis.LOST:
             await self.close(TRY_AGAIN_LATER)
             return
@@ -135,3 +139,14 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         await asyncio.gather(*self.tasks, return_exceptions=True)
         with suppress(*redis.LOST):
             await self.channel_layer.group_discard(self.group, self.channel_name)
+
+
+class ClientKeysConsumer(LiveConsumer):
+    """Of the client keys."""
+
+    @property
+    def group(self) -> str:
+        return frames.CLIENT_KEYS_GROUP
+
+    async def hello(self, client: Any) -> str:
+        return await hello_client_keys(client)

@@ -56,6 +56,11 @@ async def hello(redis: Any, fleet: str | None) -> str:
     return _encode(history, frame, sparks=await _sparks(redis, frame) if frame else {})
 
 
+async def hello_client_keys(redis: Any) -> str:
+    """As :func:`hello`, for the page of client keys, which has no history."""
+    return _encode([], await redis.get(frames.CLIENT_KEYS_KEY), sparks={})
+
+
 async def _history_and_frame(redis: Any, name: str, frame_key: str) -> tuple[list[bytes], bytes | None]:
     async with redis.pipeline(transaction=True) as pipe:
         pipe.lrange(frames.history_key(name), 0, -1)

@@ -34,6 +34,7 @@ class Measuring:
         self.states: dict[str, tuple[str, str]] = {}
         """Replica → state and why, where it is not what the snapshot says."""
         self.refused_per_s = 0.0
+        self.client_keys: list[frames.ClientKeyLive] = []
         self.queue = frames.QueueLive(size=256, timeout_s=10.0)
         """Of every fleet."""
         self.sequence = 0
@@ -77,6 +78,11 @@ class Measuring:
         sent = [
             (frames.OVERVIEW_GROUP, self._keep(store, "*", frames.OVERVIEW_KEY, overview, overview.total))
         ]
+        keys = frames.ClientKeysFrame(
+            sequence=self.sequence, at=at, table="1:1", workers=self.workers, keys=self.client_keys
+        )
+        sent.append((frames.CLIENT_KEYS_GROUP, msgspec.json.encode(keys).decode()))
+        store.set(frames.CLIENT_KEYS_KEY, sent[-1][1])
         for frame in each:
             name = frame.summary.name
             key = frames.fleet_key(name)

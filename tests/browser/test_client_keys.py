@@ -5,12 +5,15 @@ import itertools
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from controlplane.telemetry import frames
 from tests.browser.axe import findings
+from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
 from tests.browser.test_edit_setup import through
 from tests.server.rig import Proxy, until
@@ -268,3 +271,83 @@ def test_what_a_row_opens_into_fits_its_table(open_page: Open, no_keys: Site) ->
         page.get_by_role("button", name="Revoke").first.click()
         expect(page.locator("tr.note form")).to_be_visible()
         assert page.evaluate("(one => one.scrollWidth <= one.clientWidth)(document.querySelector('.scroll'))")
+
+
+def seen(key: int, name: str, **numbers: Any) -> frames.ClientKeyLive:
+    """What a frame says of a key."""
+    return frames.ClientKeyLive(id=key, name=name, **numbers)
+
+
+def test_what_keys_do_is_shown_against_what_they_may(
+    open_page: Open, no_keys: Site, measuring: Measuring
+) -> None:
+    limits = {"requests_per_minute": 60, "max_concurrency": 4, "tokens_per_minute": 10_000}
+    busy = no_keys.api("POST", "/client-keys", {"name": "busy", "priority": "high", **limits})["id"]
+    free = no_keys.api("POST", "/client-keys", {"name": "free"})["id"]
+    no_keys.api("POST", "/client-keys", {"name": "idle"})
+    measuring.client_keys = [
+        seen(busy, "busy", rps=3.2, in_flight=2, requests=41, tokens=8_210),
+        seen(free, "free", rps=120.0, in_flight=31, requests=7_012, tokens=1_240_000),
+    ]
+    page = open_page("/client-keys")
+    row, beside = page.locator("tr[data-key='busy']"), page.locator("tr[data-key='free']")
+    expect(row).to_contain_text("in use")
+    expect(row).to_contain_text("high priority")
+    expect(row.locator("[data-cell=requests]")).to_have_text("3.2 /s41/60 in 60 s")
+    expect(row.locator("[data-cell=in-flight]")).to_have_text("2/4")
+    expect(row.locator("[data-cell=tokens]")).to_have_text("8.2K/10K")
+    expect(beside.locator("[data-cell=requests]")).to_have_text("120 /s7K in 60 s")
+    expect(beside.locator("[data-cell=tokens]")).to_have_text("1.2M")
+    expect(page.locator("tr[data-key='idle']")).to_contain_text("unused for 60 s")
+    expect(page.locator(".banner")).to_have_count(0)
+
+    at = {"limited_per_s": 1.5, "at_limit": ["requests_per_minute", "max_concurrency"]}
+    measuring.client_keys[0] = seen(busy, "busy", rps=4.7, in_flight=4, requests=60, tokens=8_900, **at)
+    expect(row.locator("[data-cell=state]")).to_contain_text("at its limit")
+    expect(row.locator("[data-cell=state]")).to_contain_text(
+        "60 requests per minute and 4 requests at one time"
+    )
+    expect(row.locator("[data-cell=refused]")).to_have_text("1.5 /s")
+    expect(page.locator(".banner")).to_contain_text("A key is at its limit")
+    expect(page.locator(".banner")).to_contain_text(
+        "busy (60 requests per minute and 4 requests at one time)"
+    )
+    assert findings(page) == []
+
+    measuring.pause()
+    expect(page.locator("html")).to_have_attribute("data-live", "stale")
+    expect(page.locator(".banner")).to_contain_text("Not live")
+    assert "grayscale" in page.locator(".table-panel").evaluate("one => getComputedStyle(one).filter")
+
+
+def test_limits_are_set_changed_and_lifted_by_keyboard(open_page: Open, no_keys: Site) -> None:
+    page = open_page("/client-keys")
+    page.get_by_role("button", name="New client key").click()
+    page.get_by_label("Name").fill("batch")
+    page.get_by_label("Priority").select_option("low")
+    page.get_by_label("Requests per minute").fill("0")
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry .problem")).to_contain_text("must be from 1 to")
+    expect(page.get_by_label("Requests per minute")).to_be_focused()
+    page.get_by_label("Requests per minute").fill("60")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="I have copied it").click()
+    key = no_keys.api("GET", "/client-keys")["results"][0]
+    assert (key["priority"], key["requests_per_minute"], key["max_concurrency"]) == ("low", 60, None)
+
+    page.get_by_role("button", name="Change batch").click()
+    form = page.get_by_role("form", name="Change batch")
+    expect(form.get_by_label("Requests per minute")).to_have_value("60")
+    assert findings(page) == []
+    no_keys.api("PATCH", f"/client-keys/{key['id']}", {"tokens_per_minute": 9000})
+    form.get_by_label("Requests per minute").fill("")
+    form.get_by_label("Requests at one time").fill("4")
+    expect(form.locator("pre")).to_contain_text('{"requests_per_minute":null,"max_concurrency":4}')
+    page.keyboard.press("Enter")
+    expect(form).to_contain_text("Somebody else changed this meanwhile")
+    expect(form.get_by_label("Tokens per minute")).to_have_value("9000")
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_have_count(0)
+    expect(page.locator(".table-foot")).to_contain_text("requests_per_minute: 60 → not set")
+    key = no_keys.api("GET", "/client-keys")["results"][0]
+    assert (key["requests_per_minute"], key["max_concurrency"], key["tokens_per_minute"]) == (None, 4, 9000)

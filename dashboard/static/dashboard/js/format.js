@@ -3,6 +3,7 @@
 /** @typedef {[string, string]} Quantity */
 
 export const NOTHING = "–";
+const shortened = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const thousands = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 /** A round number beside an axis: no digits that say nothing. @param {number} value @param {string} unit */
@@ -43,6 +44,11 @@ export function share(value) {
 /** @param {number} value */
 export function count(value) {
   return thousands.format(value);
+}
+
+/** "820", "8.2K", "1.5M": for columns of large numbers. @param {number} value */
+export function compact(value) {
+  return shortened.format(value);
 }
 
 /** @param {number} value */

@@ -22,6 +22,11 @@
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number}} FleetFrame
  *
+ * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number, tokens: number,
+ *   at_limit: string[]}} ClientKeyLive
+ *
+ * @typedef {{sequence: number, at: number, table: string, workers: number, keys: ClientKeyLive[]}} ClientKeysFrame
+ *
  * @typedef {{at: number, rps: number[], p99_s: (number | null)[]}} Spark
  *
  * @typedef {{type: "hello", history: Point[], frame: any, age_s: number | null, sparks: Record<string, Spark>}} Hello

@@ -1,9 +1,10 @@
-/** The form of a client key: its name, and which fleets it opens. */
+/** The form of a client key: its name, which fleets it opens, and what it may use. */
 import { curl } from "../api.js";
 import { CheckEntry, TextEntry } from "../edit/fields.js";
 import { EditPanel } from "../edit/panel.js";
 import { html, useEffect } from "../html.js";
 import { FirstKey } from "./empty.js";
+import { LimitFields } from "./limits.js";
 import { fleetField, PATH } from "./model.js";
 
 /** @param {{model: import("./model.js").KeysModel}} props */
@@ -24,6 +25,7 @@ export function KeyFields({ draft, fleets }) {
     <${TextEntry} draft=${draft} name="name" label="Name" placeholder="website" required help="What it is for. People see it, clients do not." />
     <${CheckEntry} draft=${draft} name="every" label="Opens" words="every fleet, those made later too" />
     ${!draft.values.every && html`<${Fleets} draft=${draft} fleets=${fleets} />`}
+    <${LimitFields} draft=${draft} />
   </div>`;
 }
 

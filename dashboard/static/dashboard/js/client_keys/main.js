@@ -1,8 +1,9 @@
-/** Client keys: what clients of the proxy present, and which fleets each opens. */
+/** Client keys: what clients of the proxy present, which fleets each opens, what it may use and what it does. */
 import { plural } from "../format.js";
 import { html } from "../html.js";
 import { place } from "../live/drawing.js";
 import { ListPage } from "../live/list_page.js";
+import { Banner } from "../parts/banner.js";
 import { proxyRequest } from "../parts/proxy_request.js";
 import { ShownOnce } from "../parts/shown_once.js";
 import { NoKeys } from "./empty.js";
@@ -10,9 +11,12 @@ import { KeyForm } from "./form.js";
 import { KeysModel, PATH } from "./model.js";
 import { Revoked } from "./revoked.js";
 import { KeyTable } from "./table.js";
+import { Traffic } from "./traffic.js";
+import { verdict } from "./verdict.js";
 
 const proxyUrl = place.dataset.proxyUrl ?? "";
-const page = new ListPage(PATH, "client keys");
+const page = new ListPage(PATH, "client keys", true);
+const traffic = new Traffic(page.draw);
 const model = new KeysModel(page.reading, page.panels, page.draw);
 
 /** @param {{made: import("./model.js").Made}} props */
@@ -34,10 +38,17 @@ function Made({ made }) {
     commands=${commands} done=${() => model.forget()} />`;
 }
 
+/** @param {{list: import("./model.js").ClientKey[]}} props */
+function NowAtLimits({ list }) {
+  const now = verdict(traffic, list);
+  return now && html`<${Banner} verdict=${now} />`;
+}
+
 page.start({
   above: () => model.made && html`<${Made} key=${model.made.key} made=${model.made} />`,
   form: () => html`<${KeyForm} model=${model} />`,
-  table: (list) => html`<${KeyTable} model=${model} list=${list} search=${page.search} />`,
+  table: (list) => html`<${NowAtLimits} list=${list} /><${KeyTable} model=${model} traffic=${traffic} list=${list} search=${page.search} />`,
   empty: () => html`<${NoKeys} done=${model.done} />`,
   below: () => html`<${Revoked} model=${model} />`,
 });
+traffic.start();

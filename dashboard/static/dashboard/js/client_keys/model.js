@@ -1,15 +1,17 @@
 /** What the page of client keys does: make, change, revoke, each with what became of it. */
+import { api } from "../api.js";
 import { Draft } from "../edit/draft.js";
 import { FocusBack } from "../edit/focus_back.js";
 import { everyPage } from "../edit/reading.js";
 import { plural } from "../format.js";
+import { limitsOf, limitValues } from "./limits.js";
 
 export const PATH = "/client-keys";
 
 /**
  * `fleets`: null: every fleet.
  * @typedef {{id: number, name: string, prefix: string, fleets: string[] | null, created_by: string, created_at: string,
- *   revoked_by: string | null, revoked_at: string | null}} ClientKey
+ *   revoked_by: string | null, revoked_at: string | null} & import("./limits.js").Limits} ClientKey
  * @typedef {{live: number, applied: number, refused: number, waited_ms: number}} Workers
  * @typedef {ClientKey & {key: string, workers: Workers}} Made
  */
@@ -19,10 +21,10 @@ export function fleetField(name) {
   return `fleet ${name}`;
 }
 
-/** @param {{name: string, fleets: string[] | null} | null} one null: a new key */
+/** @param {ClientKey | null} one null: a new key */
 function initial(one) {
   /** @type {import("../edit/draft.js").Values} */
-  const values = { name: one?.name ?? "", fleets: "", every: one ? one.fleets === null : true };
+  const values = { name: one?.name ?? "", fleets: "", every: one ? one.fleets === null : true, ...limitValues(one) };
   for (const fleet of one?.fleets ?? []) values[fleetField(fleet)] = true;
   return values;
 }
@@ -39,9 +41,11 @@ export class KeysModel {
     this.draft = new Draft("new-client-key", initial(null), changed);
     /** Of the row that is open. @type {Draft | null} */
     this.row = null;
-    /** The key of that row, and whether it is being changed or revoked. */
+    /** The key of that row, its version, and whether it is being changed or revoked. */
     this.editing = 0;
     this.revoking = false;
+    /** @type {string | null} */
+    this.etag = null;
     /** Of a key that was just made: with the key itself. @type {Made | null} */
     this.made = null;
     this.done = "";
@@ -67,14 +71,29 @@ export class KeysModel {
   }
 
   /** What a form says. @param {Draft} draft */
-  body(draft) {
+  #whole(draft) {
     const chosen = Object.keys(draft.values).filter((field) => field.startsWith(fleetField("")) && draft.values[field]);
-    return { name: draft.text("name"), fleets: draft.values.every ? null : chosen.map((field) => field.slice(fleetField("").length)).sort() };
+    const fleets = draft.values.every ? null : chosen.map((field) => field.slice(fleetField("").length)).sort();
+    return { name: draft.text("name"), fleets, ...limitsOf(draft) };
+  }
+
+  /** A new key, without what it has anyway. @param {Draft} draft */
+  body(draft) {
+    const { name, fleets, ...limits } = this.#whole(draft);
+    const set = Object.entries(limits).filter(([field, value]) => value !== null && draft.touched(field));
+    return { name, fleets, ...Object.fromEntries(set) };
+  }
+
+  /** Only what was changed, so that what somebody else changes meanwhile stays. @param {Draft} draft */
+  changes(draft) {
+    const of = (/** @type {string} */ field) => (field === "every" || field.startsWith(fleetField("")) ? "fleets" : field);
+    const touched = new Set(Object.keys(draft.values).filter((field) => draft.touched(field)).map(of));
+    return Object.fromEntries(Object.entries(this.#whole(draft)).filter(([field]) => touched.has(field)));
   }
 
   /** A key that opens nothing is of no use. @param {Draft} draft */
   #chosen(draft) {
-    if (this.body(draft).fleets?.length !== 0) return true;
+    if (this.#whole(draft).fleets?.length !== 0) return true;
     draft.wrong("fleets", "Choose a fleet, or let it open every fleet.");
     return false;
   }
@@ -104,8 +123,23 @@ export class KeysModel {
     this.editing = one.id;
     this.revoking = revoking;
     this.done = "";
+    this.etag = null;
+    if (!revoking) this.#readVersion();
     this.readFleets();
     this.changed();
+  }
+
+  /** Of the key in the open row: its values now, where nothing was typed, and the version that saving is to replace. */
+  async #readVersion() {
+    const { row, editing } = this;
+    try {
+      const { data, etag } = await api("GET", `${PATH}/${editing}`);
+      if (row !== this.row || editing !== this.editing) return;
+      this.etag = etag;
+      row?.rebase(initial(data));
+    } catch {
+      // Saving says what is wrong.
+    }
   }
 
   close() {
@@ -117,12 +151,19 @@ export class KeysModel {
   async save() {
     const { row, editing } = this;
     if (!row || !this.#chosen(row)) return;
-    const answer = await row.send("PATCH", `${PATH}/${editing}`, this.body(row), { taken: "name" });
-    if (!answer) return;
+    const answer = await row.send("PATCH", `${PATH}/${editing}`, this.changes(row), { etag: this.etag, taken: "name" });
+    if (!answer) return row.status === 412 ? this.#meanwhile(row) : undefined;
     const { name, changed, workers, published } = answer.data;
     this.done = changed.length ? `${name}: ${changed.join("; ")} · ${reach(workers, published)}` : `${name}: nothing to change.`;
     this.#show([answer.data]);
     this.close();
+  }
+
+  /** Somebody else was first: their values where nothing was typed. @param {Draft} row */
+  async #meanwhile(row) {
+    await this.#readVersion();
+    row.problem = "Somebody else changed this meanwhile. What they set is shown now, except where you typed: save again to keep yours.";
+    this.changed();
   }
 
   /** @param {ClientKey} one */

@@ -1,15 +1,18 @@
-/** One row a client key in force: how it begins, what it opens, who made it, and what can be done. */
+/** One row a client key in force: what it opens, what it does now against what it may, and what can be done. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
+import { Rows } from "../parts/rows.js";
 import { matches } from "../parts/search.js";
 import { KeyFields } from "./form.js";
 import { PATH } from "./model.js";
+import { TRAFFIC_COLUMNS, TrafficCells, TrafficHeads } from "./traffic_cells.js";
 
-const COLUMNS = 5;
+const ROW_PX = 51;
+const COLUMNS = TRAFFIC_COLUMNS + 4;
 
 /** @typedef {import("./model.js").ClientKey} ClientKey */
 
@@ -19,34 +22,34 @@ export function opens({ fleets }) {
   return fleets.join(", ") || "nothing: its fleets are deleted";
 }
 
-/** @param {{model: import("./model.js").KeysModel, list: ClientKey[], search: string}} props */
-export function KeyTable({ model, list, search }) {
-  const found = list.filter((one) => matches(search, [one.name, one.prefix, opens(one), one.created_by]));
+/** @param {{model: import("./model.js").KeysModel, traffic: import("./traffic.js").Traffic, list: ClientKey[], search: string}} props */
+export function KeyTable({ model, traffic, list, search }) {
+  const found = list.filter((one) => matches(search, [one.name, one.prefix, opens(one), `${one.priority} priority`, one.created_by]));
   return html`<section class="panel table-panel data">
     <div class="scroll" tabindex="0" role="region" aria-label="Client keys">
-      <table class="cards">
-        <thead><tr><th scope="col">Name</th><th scope="col">Key</th><th scope="col">Opens</th><th scope="col">Made</th>
+      <table class="cards client-keys">
+        <thead><tr><th scope="col">Client key</th><th scope="col">Opens</th><${TrafficHeads} /><th scope="col">Made</th>
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
-        <tbody>
-          ${found.map((one) => html`<${Row} key=${one.id} one=${one} model=${model} last=${list.length === 1} />`)}
-          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No client key is like “${search}”.</td></tr>`}
-        </tbody>
+        ${found.length
+          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ClientKey} */ one) =>
+              html`<${Row} key=${one.id} one=${one} model=${model} traffic=${traffic} last=${list.length === 1} />`} />`
+          : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No client key is like “${search}”.</td></tr></tbody>`}
       </table>
     </div>
     <p class="table-foot" role="status">${model.done || `${plural(list.length, "client key")}. Every request to the proxy needs one, as Authorization: Bearer or x-api-key.`}</p>
   </section>`;
 }
 
-/** @param {{one: ClientKey, model: import("./model.js").KeysModel, last: boolean}} props */
-function Row({ one, model, last }) {
+/** @param {{one: ClientKey, model: import("./model.js").KeysModel, traffic: import("./traffic.js").Traffic, last: boolean}} props */
+function Row({ one, model, traffic, last }) {
   const open = model.editing === one.id;
   const { name, prefix, created_by: by, created_at } = one;
   const at = new Date(created_at);
   return html`<tr data-key=${name}>
-      <td class="half"><b>${name}</b></td>
-      <td class="half mono" data-label="Key">${prefix}…</td>
-      <td class="wrap full" data-label="Opens">${opens(one)}</td>
-      <td class="half" data-label="Made"><time datetime=${created_at} title=${at.toLocaleString()}>${moment(at)}</time> <span class="unit">by ${by}</span></td>
+      <td class="half wrap"><b>${name}</b><span class="sub mono">${prefix}…</span></td>
+      <td class="half wrap" data-label="Opens">${opens(one)}<span class="sub">${one.priority} priority</span></td>
+      <${TrafficCells} one=${one} traffic=${traffic} />
+      <td class="half" data-label="Made"><time datetime=${created_at} title=${at.toLocaleString()}>${moment(at)}</time><span class="sub">by ${by}</span></td>
       <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${name}`} aria-expanded=${open && !model.revoking} onClick=${() => model.open(one, false)}>Change</button>
         ${" "}<button type="button" aria-label=${`Revoke ${name}`} aria-expanded=${open && model.revoking} onClick=${() => model.open(one, true)}>Revoke …</button>`}</td>
     </tr>
@@ -64,7 +67,7 @@ function Change({ one, model }) {
     <${KeyFields} draft=${draft} fleets=${model.fleets} />
     <div class="row"><button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button><button type="button" onClick=${() => model.close()}>Cancel</button></div>
     ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
-    <${Copyable} label="The same as a command" text=${curl("PATCH", `${PATH}/${one.id}`, model.body(draft))} />
+    <${Copyable} label="The same as a command" text=${curl("PATCH", `${PATH}/${one.id}`, model.changes(draft))} />
   </form>`;
 }
 

@@ -1,4 +1,4 @@
-/** A list read from the API every few seconds, for pages that need no frame a second; the badge says how old it is. */
+/** A list read from the API every few seconds; on pages that need no frame a second the badge says how old it is. */
 import { api } from "../api.js";
 import { age } from "../format.js";
 
@@ -7,8 +7,8 @@ const STALE_AFTER_MS = 15_000;
 const TICK_MS = 500;
 
 export class Reading {
-  /** @param {string} path of a list below /api/v1 @param {() => void} changed */
-  constructor(path, changed) {
+  /** @param {string} path of a list below /api/v1 @param {() => void} changed @param {boolean} [quiet] the badge tells of something else */
+  constructor(path, changed, quiet = false) {
     this.path = path;
     this.changed = changed;
     /** Null: not read yet. @type {any[] | null} */
@@ -16,6 +16,7 @@ export class Reading {
     this.problem = "";
     this.readAt = 0;
     this.busy = false;
+    this.quiet = quiet;
     this.badge = document.querySelector("[data-badge]");
   }
 
@@ -42,6 +43,7 @@ export class Reading {
   }
 
   #say() {
+    if (this.quiet) return;
     const old = performance.now() - this.readAt;
     const stale = this.readAt > 0 && old > STALE_AFTER_MS;
     document.documentElement.dataset.live = this.readAt === 0 ? "connecting" : stale ? "stale" : "live";

@@ -17,11 +17,14 @@ export class ListPage {
   /** @type {Own | null} */
   #own = null;
 
-  /** @param {string} path of the list, below /api/v1 @param {string} what it lists, in words: "API tokens" */
-  constructor(path, what) {
+  /**
+   * @param {string} path of the list, below /api/v1 @param {string} what it lists, in words: "API tokens"
+   * @param {boolean} [quiet] what is live on it is something else, whose age the badge says
+   */
+  constructor(path, what, quiet = false) {
     this.what = what;
     this.draw = this.draw.bind(this);
-    this.reading = new Reading(path, this.draw);
+    this.reading = new Reading(path, this.draw, quiet);
     this.panels = new Panels(this.draw);
   }
 

@@ -1,0 +1,49 @@
+/** What a client key may use: the limits by the API's names, in words and in the form. */
+import { numeric } from "../edit/draft.js";
+import { SelectEntry, TextEntry } from "../edit/fields.js";
+import { count } from "../format.js";
+import { html } from "../html.js";
+
+/** @typedef {"requests_per_minute" | "max_concurrency" | "tokens_per_minute"} Limit */
+/** @typedef {{priority: string} & Record<Limit, number | null>} Limits */
+
+/** Of one, of several. @type {Record<Limit, [string, string]>} */
+const WORDS = {
+  requests_per_minute: ["request per minute", "requests per minute"],
+  max_concurrency: ["request at one time", "requests at one time"],
+  tokens_per_minute: ["token per minute", "tokens per minute"],
+};
+export const LIMITS = /** @type {Limit[]} */ (Object.keys(WORDS));
+export const FREE = "No limit is set";
+
+/** @type {[string, string][]} */
+const PRIORITIES = [
+  ["high", "high: first where requests wait"],
+  ["normal", "normal"],
+  ["low", "low: last where requests wait"],
+];
+
+/** "60 requests per minute". @param {Limit} name @param {number} value */
+export function limitWords(name, value) {
+  return `${count(value)} ${WORDS[name][value === 1 ? 0 : 1]}`;
+}
+
+/** As the fields of a form hold them. @param {Limits | null} one null: a new key */
+export function limitValues(one) {
+  const limits = LIMITS.map((name) => [name, String(one?.[name] ?? "")]);
+  return { priority: one?.priority ?? "normal", ...Object.fromEntries(limits) };
+}
+
+/** As the API takes them. @param {import("../edit/draft.js").Draft} draft */
+export function limitsOf(draft) {
+  return { priority: draft.text("priority"), ...Object.fromEntries(LIMITS.map((name) => [name, numeric(draft.text(name))])) };
+}
+
+/** @param {{draft: import("../edit/draft.js").Draft}} props */
+export function LimitFields({ draft }) {
+  const common = { draft, inputmode: "numeric", placeholder: "no limit" };
+  return html`<${SelectEntry} draft=${draft} name="priority" label="Priority" options=${PRIORITIES} help="Whose requests go first where requests wait for a place." />
+    <${TextEntry} ...${common} name="requests_per_minute" label="Requests per minute" help="More are refused. Empty: no limit." />
+    <${TextEntry} ...${common} name="max_concurrency" label="Requests at one time" help="In flight and waiting; more are refused. Empty: no limit." />
+    <${TextEntry} ...${common} name="tokens_per_minute" label="Tokens per minute" help="Prompt and output, as answers report them; while more were used, requests are refused. Empty: no limit." />`;
+}
