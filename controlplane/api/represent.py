@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Count
 
 from controlplane import publisher
+from controlplane.api import starts
 from controlplane.api.live import Seen, checking_reasons
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.services import device_memory, settings_values
@@ -92,18 +93,23 @@ def replicas(rows: Iterable[Replica], seen: Mapping[str, Seen]) -> list[dict[str
     """``seen``: by replica's name. At most one question to Redis for all of them."""
     rows = list(rows)
     reasons = checking_reasons(rows)
-    return [_replica(row, seen.get(row.name), reasons.get(str(row.uid))) for row in rows]
+    expected = starts.expected(rows)
+    return [
+        _replica(row, seen.get(row.name), reasons.get(str(row.uid)), expected.get(row.pk)) for row in rows
+    ]
 
 
 def replica(row: Replica, seen: Mapping[str, Seen]) -> dict[str, Any]:
     return replicas([row], seen)[0]
 
 
-def _replica(row: Replica, seen: Seen | None, checking_reason: str | None) -> dict[str, Any]:
+def _replica(
+    row: Replica, seen: Seen | None, checking_reason: str | None, start: starts.Start | None
+) -> dict[str, Any]:
     health = getattr(row, "health", None)
     reason = checking_reason or (health.reason if health else "not probed yet")
     live = seen.live if seen else None
-    eligible, why = _eligibility(row, live, reason)
+    eligible, why = _eligibility(row, live, f"{reason}; {start.words}" if start else reason)
     return {
         "name": row.name,
         "uid": str(row.uid),
@@ -122,6 +128,8 @@ def _replica(row: Replica, seen: Seen | None, checking_reason: str | None) -> di
             "reason": reason,
             "has_passed": health.has_passed if health else False,
             "since": health.since if health else row.created_at,
+            "startup_s": health.startup_s if health else None,
+            "expected_in_s": start.left_s if start else None,
         },
         "ejected": live.ejected if live else None,
         "eligible": eligible,

@@ -180,7 +180,15 @@ class Health(Row):
     state = serializers.ChoiceField(choices=HEALTH)
     reason = serializers.CharField(allow_blank=True)
     has_passed = serializers.BooleanField()
-    since = serializers.DateTimeField()
+    since = serializers.DateTimeField(help_text="When it entered this state.")
+    startup_s = serializers.FloatField(
+        allow_null=True, help_text="How long its last start took; null: none has been seen."
+    )
+    expected_in_s = serializers.FloatField(
+        allow_null=True,
+        help_text="About how long until it is ready, by how long its own last start or those of the fleet's "
+        "others took; 0: it takes longer than that. Null: it does not start, or no start has been seen.",
+    )
 
 
 class Replica(Row):

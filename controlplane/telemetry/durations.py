@@ -1,6 +1,16 @@
 """How long, in words a person reads at a glance."""
 
+from math import ceil
+
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
+
+
+def about(seconds: float) -> str:
+    """What is only expected, rounded up: ``"a few seconds"``, ``"about 40 s"``, ``"about 3 min"``."""
+    if seconds <= 5:
+        return "a few seconds"
+    step = 5 if seconds <= 60 else 60
+    return f"about {words(ceil(seconds / step) * step)}"
 
 
 def words(seconds: float) -> str:

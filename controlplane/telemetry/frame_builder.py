@@ -10,6 +10,7 @@ from controlplane.telemetry.frames import (
     AcceleratorLive,
     ClientKeyLive,
     ClientKeysFrame,
+    ColdLive,
     FleetFrame,
     FleetSummary,
     OverviewFrame,
@@ -23,6 +24,7 @@ from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merge
 from controlplane.telemetry.queues import QueueNumbers
 from controlplane.telemetry.rows import AcceleratorRow, FleetRow, KeyRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
+from routing.contract.startup import expected
 from routing.contract.table import Version
 
 
@@ -104,7 +106,17 @@ def _fleet_frame(
     at: float,
 ) -> FleetFrame:
     numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
-    replicas = [_replica(replica, numbers, probes.get(replica.uid), devices) for replica in row.replicas]
+    startups = [replica.startup_s for replica in row.replicas]
+    replicas = [
+        _replica(
+            replica,
+            numbers,
+            probes.get(replica.uid),
+            devices,
+            startup_s=expected(replica.startup_s, startups),
+        )
+        for replica in row.replicas
+    ]
     return FleetFrame(
         sequence=sequence,
         at=at,
@@ -122,7 +134,10 @@ def _replica(
     fleet: FleetNumbers,
     probe: LastProbe | None,
     devices: Mapping[str, AcceleratorLive],
+    *,
+    startup_s: float | None,
 ) -> ReplicaLive:
+    starts = row.health != "ready" and row.starting
     numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
     short = memory_short.words(row, devices)
     picks = sum(replica.window_requests for replica in fleet.replicas.values())
@@ -130,7 +145,7 @@ def _replica(
         name=row.name,
         eligible=wording.eligible(row, numbers),
         state=wording.state(row, numbers),
-        why=wording.why(row, numbers, probe, short),
+        why=wording.why(row, numbers, probe, short, startup_s=startup_s if starts else None),
         admin_state=row.admin_state,
         health=row.health,
         ejected=numbers.ejected_by > 0,
@@ -144,12 +159,14 @@ def _replica(
         errors_per_s=numbers.errors_per_s,
         seconds_per_work=numbers.seconds_per_work,
         memory_short=short,
+        expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )
 
 
 def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) -> FleetSummary:
     limits = [replica.max_concurrency for replica in replicas if replica.eligible]
     known = [limit for limit in limits if limit is not None]
+    cold = _cold(replicas)
     return FleetSummary(
         name=row.name,
         protocol=row.protocol,
@@ -162,13 +179,25 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         p99_s=numbers.p99_s,
         error_percent=numbers.error_percent,
         in_flight=numbers.in_flight,
-        queue=_queue(row.queue, numbers.queue),
+        queue=_queue(row.queue, numbers.queue, cold is not None),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),
         taking=sum(replica.eligible and replica.weight > 0 for replica in replicas),
+        cold=cold,
         states=dict(Counter(replica.state for replica in replicas)),
     )
+
+
+def _cold(replicas: list[ReplicaLive]) -> ColdLive | None:
+    """As proxies decide it: nobody can be asked, and somebody who would be is being checked."""
+    if any(replica.eligible and replica.weight > 0 for replica in replicas):
+        return None
+    loading = [replica for replica in replicas if replica.state == "checking" and replica.weight > 0]
+    if not loading:
+        return None
+    known = [replica.expected_in_s for replica in loading if replica.expected_in_s is not None]
+    return ColdLive(loading=len(loading), expected_in_s=min(known, default=None))
 
 
 def _point(numbers: FleetNumbers, at: float) -> Point:
@@ -183,13 +212,14 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
     )
 
 
-def _queue(policy: Queue, numbers: QueueNumbers) -> QueueLive:
+def _queue(policy: Queue, numbers: QueueNumbers, cold: bool) -> QueueLive:
+    timeout_s = policy.cold_timeout_s if cold and policy.cold == "hold" else policy.timeout_s
     return QueueLive(
         waiting=numbers.waiting,
         size=policy.size * max(len(numbers.proxies), 1),
         oldest_wait_s=numbers.oldest_wait_s,
-        timeout_s=policy.timeout_s,
-        state=wording.queue_state(policy, numbers),
+        timeout_s=timeout_s,
+        state=wording.queue_state(numbers, timeout_s),
         queued_per_s=numbers.queued_per_s,
         full_per_s=numbers.full_per_s,
         late_per_s=numbers.late_per_s,

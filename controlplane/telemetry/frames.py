@@ -104,6 +104,18 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     seconds_per_work: float | None
     memory_short: str = ""
     """What its accelerators lack for requests at this moment, in words; empty: nothing."""
+    expected_in_s: float | None = None
+    """About how long until it is ready, while it starts; 0: it takes longer than it was expected to;
+    ``None``: it does not start, or no start has been seen."""
+
+
+class ColdLive(msgspec.Struct, kw_only=True):
+    """No replica can be asked, because those that will be are still loading."""
+
+    loading: int
+    """Replicas that are."""
+    expected_in_s: float | None
+    """Until the first of them is ready, as :attr:`ReplicaLive.expected_in_s`."""
 
 
 class FleetSummary(msgspec.Struct, kw_only=True):
@@ -126,6 +138,7 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     eligible: int
     taking: int
     """The eligible ones whose weight is above 0. With none, the fleet's requests are answered with 503."""
+    cold: ColdLive | None
     states: dict[str, int]
     """State word → number of replicas in it."""
 

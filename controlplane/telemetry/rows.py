@@ -34,6 +34,10 @@ class ReplicaRow:
     health_reason: str
     health_for_s: float
     """Since it entered this health."""
+    starting: bool = True
+    """While it is not ready: whether it has been starting since then, as far as probes could see."""
+    startup_s: float | None = None
+    """How long its last start took."""
     placed: list[Placed] = field(default_factory=list)
     """By accelerator."""
 
@@ -140,9 +144,12 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
         "health__state",
         "health__reason",
         "health__since",
+        "health__starting",
+        "health__startup_s",
     )
     found = []
-    for fleet_id, pk, uid, name, own, hardware, limit, admin_state, health, reason, since in values:
+    for fleet_id, pk, uid, name, own, hardware, limit, admin_state, health, reason, since, *start in values:
+        starting, startup_s = start
         weight = own if own is not None else hardware if hardware is not None else 1.0
         found.append(
             (
@@ -157,6 +164,8 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
                     health=health or "checking",
                     health_reason=reason or "",
                     health_for_s=now - since.timestamp() if since else 0.0,
+                    starting=starting is not False,
+                    startup_s=startup_s,
                 ),
             )
         )

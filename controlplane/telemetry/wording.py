@@ -9,7 +9,6 @@ from controlplane.telemetry import durations
 from controlplane.telemetry.merge import ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
 from controlplane.telemetry.rows import ReplicaRow
-from routing.contract.policy import Queue
 
 
 def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
@@ -26,12 +25,27 @@ def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
     return "ejected" if numbers.ejected_by else "ready"
 
 
-def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None, memory_short: str = "") -> str:
+def why(
+    row: ReplicaRow,
+    numbers: ReplicaNumbers,
+    probe: LastProbe | None,
+    memory_short: str = "",
+    *,
+    startup_s: float | None = None,
+) -> str:
     """What keeps the replica out, or since when it is in; all facts that keep it out are named, and what
-    its accelerators lack."""
+    its accelerators lack.
+
+    ``startup_s``: how long its start is expected to take; ``None``: it does not start, or nobody knows.
+    """
     parts = [
         part
-        for part in (_admin(row, numbers), _health(row, probe), _ejection(row, numbers), _weight(row))
+        for part in (
+            _admin(row, numbers),
+            _health(row, probe, startup_s),
+            _ejection(row, numbers),
+            _weight(row),
+        )
         if part is not None
     ]
     if not parts:
@@ -43,11 +57,11 @@ def why(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None, memor
     return "; ".join(parts)
 
 
-def queue_state(policy: Queue, numbers: QueueNumbers) -> str:
+def queue_state(numbers: QueueNumbers, timeout_s: float) -> str:
     """``full``, ``late``, ``waiting`` or nothing: :attr:`controlplane.telemetry.frames.QueueLive.state`."""
     if numbers.full_per_s:
         return "full"
-    if numbers.late_per_s or (numbers.waiting and numbers.oldest_wait_s >= policy.timeout_s / 2):
+    if numbers.late_per_s or (numbers.waiting and numbers.oldest_wait_s >= timeout_s / 2):
         return "late"
     return "waiting" if numbers.waiting else ""
 
@@ -63,7 +77,7 @@ def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
 
 
-def _health(row: ReplicaRow, probe: LastProbe | None) -> str | None:
+def _health(row: ReplicaRow, probe: LastProbe | None, startup_s: float | None) -> str | None:
     if row.health == "ready":
         return None
     # The word itself is shown when nothing stands before it.
@@ -72,7 +86,15 @@ def _health(row: ReplicaRow, probe: LastProbe | None) -> str | None:
     if row.health == "checking" and probe is not None and not probe.passed:
         # Rows are written for transitions only: what keeps it from its first pass is in the last result.
         reason = probe.answer
-    return f"{prefix}{reason}, for {durations.words(row.health_for_s)}"
+    until = f"; {expectation(startup_s, row.health_for_s)}" if startup_s is not None else ""
+    return f"{prefix}{reason}, for {durations.words(row.health_for_s)}{until}"
+
+
+def expectation(startup_s: float, for_s: float) -> str:
+    """When a replica is ready whose start has lasted ``for_s`` and took ``startup_s`` before."""
+    if for_s < startup_s:
+        return f"expected in {durations.about(startup_s - for_s)}"
+    return f"longer than the {durations.words(startup_s)} of a start before"
 
 
 def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:

@@ -36,7 +36,8 @@ class Measuring:
         self.refused_per_s = 0.0
         self.client_keys: list[frames.ClientKeyLive] = []
         self.queue = frames.QueueLive(size=256, timeout_s=10.0)
-        """Of every fleet."""
+        """Of every fleet, as what follows."""
+        self.cold: frames.ColdLive | None = None
         self.sequence = 0
         self.workers = 2
         self._sending = threading.Event()
@@ -169,6 +170,7 @@ class Measuring:
             replicas=len(replicas),
             eligible=sum(replica.eligible for replica in replicas),
             taking=sum(replica.eligible and replica.weight > 0 for replica in replicas),
+            cold=self.cold,
             states=states,
         )
         return frames.FleetFrame(

@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
+from math import ceil
 from typing import Any
 
 import msgspec
 import pytest
+from django.utils import timezone
 
 from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
 from controlplane.probes import keys, schedule, targets, tasks
@@ -62,6 +65,7 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         replicas=1,
         eligible=1,
         taking=1,
+        cold=None,
         states={"ready": 1},
     )
     frame = FleetFrame(
@@ -75,6 +79,34 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         workers_current=workers_current,
     )
     redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
+
+
+def test_a_replica_that_starts_says_when_it_is_expected(api: Api, llm: str) -> None:
+    """After as long as its last start took, else its fleet's others in the middle; nobody knows: nothing."""
+
+    def health(name: str) -> tuple[float | None, float | None, str]:
+        body = api.get(f"/fleets/llm/replicas/{name}").json()
+        left_s = body["health"]["expected_in_s"]
+        return body["health"]["startup_s"], left_s and 5 * ceil(left_s / 5), body["why"]
+
+    def begun(name: str, seconds: float, **changes: object) -> None:
+        since = timezone.now() - timedelta(seconds=seconds)
+        ReplicaHealth.objects.filter(replica__name=name).update(since=since, **changes)
+
+    begun("a", 25)
+    assert health("a") == (None, None, "health is checking: not probed yet")
+    begun("b", 3600, state="ready", startup_s=60.0)
+    assert health("b") == (60.0, None, "admin state, health and live traffic allow it")
+    assert health("a") == (None, 35, "health is checking: not probed yet; expected in about 35 s")
+    begun("a", 25, state="down", reason="connection refused", startup_s=28.0)
+    assert health("a") == (28.0, 5, "health is down: connection refused; expected in a few seconds")
+    begun("a", 90)
+    assert health("a")[1:] == (
+        0,
+        "health is down: connection refused; longer than the 28 s of a start before",
+    )
+    begun("a", 10, starting=False)
+    assert health("a")[1:] == (None, "health is down: connection refused")
 
 
 def test_register(api: Api, llm: str, redis_client: Any) -> None:
@@ -289,7 +321,7 @@ def test_two_hundred_replicas_cost_as_many_queries_as_two(
 ) -> None:
     make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.0.0.1:{n + 1}"} for n in range(200)])
     api.get("/fleets")  # the token's first use is written down
-    with django_assert_num_queries(5):  # token, fleet, count, page, accelerators
+    with django_assert_num_queries(6):  # token, fleet, count, page, accelerators, how long starts took
         assert len(api.get("/fleets/big/replicas?page_size=200").json()["results"]) == 200
     with django_assert_num_queries(5):  # token, count, page, table state, health
         assert api.get("/fleets").json()["results"][0]["replicas"] == 200

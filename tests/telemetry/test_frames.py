@@ -7,7 +7,7 @@ import pytest
 from controlplane.probes.last import LastProbe
 from controlplane.telemetry import durations, frame_builder, wording
 from controlplane.telemetry.frame_builder import Frames
-from controlplane.telemetry.frames import ReplicaLive
+from controlplane.telemetry.frames import ColdLive, ReplicaLive
 from controlplane.telemetry.merge import Heard, MergeState, ReplicaNumbers, merge
 from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
@@ -62,6 +62,22 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             False,
         ),
         (
+            row(health="checking", health_for_s=41.0, startup_s=60.0),
+            numbers(),
+            LOADING,
+            "checking",
+            "503 Loading model, for 41 s; expected in about 20 s",
+            False,
+        ),
+        (
+            row(health="down", health_reason="connection refused", health_for_s=95.0, startup_s=60.0),
+            numbers(),
+            None,
+            "down",
+            "connection refused, for 1 min; longer than the 1 min of a start before",
+            False,
+        ),
+        (
             row(),
             numbers(**EJECTED),
             PASSING,
@@ -106,7 +122,7 @@ def test_three_facts_give_one_word_and_all_reasons(
     eligible: bool,
 ) -> None:
     assert wording.state(replica_row, live) == state
-    assert wording.why(replica_row, live, probe) == why
+    assert wording.why(replica_row, live, probe, startup_s=replica_row.startup_s) == why
     assert wording.eligible(replica_row, live) is eligible
 
 
@@ -126,6 +142,21 @@ def test_three_facts_give_one_word_and_all_reasons(
 )
 def test_durations_read_at_a_glance(seconds: float, text: str) -> None:
     assert durations.words(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.5, "a few seconds"),
+        (5.1, "about 10 s"),
+        (38, "about 40 s"),
+        (57, "about 1 min"),
+        (61, "about 2 min"),
+        (3601, "about 1 h 1 min"),
+    ],
+)
+def test_what_is_only_expected_is_rounded(seconds: float, text: str) -> None:
+    assert durations.about(seconds) == text
 
 
 def fleet_row(*replicas: ReplicaRow, name: str = "digits", version: str = "1:7") -> FleetRow:
@@ -223,6 +254,57 @@ def test_each_proxy_has_a_queue_of_the_fleets_size() -> None:
         "digits": 512,
         "idle": 256,
     }
+
+
+def test_a_fleet_is_cold_while_nobody_can_be_asked_and_somebody_loads() -> None:
+    def loading(name: str, **changes: object) -> ReplicaRow:
+        return row(name, **{"health": "checking", "health_for_s": 30.0} | changes)
+
+    def cold(*replicas: ReplicaRow) -> ColdLive | None:
+        return frames_of(Rows("1:4", [fleet_row(*replicas)])).fleets["digits"].summary.cold
+
+    assert cold(loading("a"), row("b")) is None
+    assert cold() is None
+    assert cold(row("a", health="down"), loading("b", admin_state="draining")) is None
+    assert cold(loading("a", weight=0.0)) is None
+    assert cold(loading("a"), row("b", health="down")) == ColdLive(loading=1, expected_in_s=None)
+    assert cold(loading("a"), row("b", weight=0.0)) == ColdLive(loading=1, expected_in_s=None)
+    # The one that took 100 s is behind; the other is expected to take what the two known ones took.
+    known = (
+        loading("a", startup_s=100.0),
+        loading("b", health_for_s=5.0),
+        row("c", health="down", startup_s=40.0),
+    )
+    assert cold(*known) == ColdLive(loading=2, expected_in_s=65.0)
+    assert cold(loading("a", startup_s=20.0)) == ColdLive(loading=1, expected_in_s=0.0)
+
+
+def test_a_replica_is_expected_only_while_it_starts() -> None:
+    rows = [
+        row("a", startup_s=60.0),
+        row("b", health="checking", health_for_s=20.0),
+        row("c", health="down", health_for_s=20.0, starting=False),
+        row("d", health="unready", health_for_s=90.0),
+    ]
+    live = by_name(frames_of(Rows("1:4", [fleet_row(*rows)])))
+    assert {name: each.expected_in_s for name, each in live.items()} == {
+        "a": None,
+        "b": 40,
+        "c": None,
+        "d": 0,
+    }
+
+
+def test_a_request_that_waits_for_a_cold_fleet_may_wait_longer() -> None:
+    policy = Queue(timeout_s=4.0, cold="hold", cold_timeout_s=60.0)
+
+    def queue(replica_row: ReplicaRow) -> tuple[str, float]:
+        rows = Rows("1:4", [replace(fleet_row(replica_row), queue=policy)])
+        found = frames_of(rows, fleet(waiting=2, oldest_wait_s=20.0)).fleets["digits"].summary.queue
+        return found.state, found.timeout_s
+
+    assert queue(row("a", health="checking")) == ("waiting", 60.0)
+    assert queue(row("a")) == ("late", 4.0)
 
 
 @pytest.mark.parametrize(
