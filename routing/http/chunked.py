@@ -27,11 +27,14 @@ _SIZE_LINE = re.compile(
     + _QUOTED
     + rb"))?+)*+\Z"
 )
-_known_sizes: dict[bytes, int] = {}
-"""Size lines read before, never of a last chunk. Servers that stream write each event as one chunk and in one
-segment: with its size looked up, nothing of it needs to be read but its two line ends."""
+_size_lines: dict[int, bytes] = {}
+"""Length of a whole chunk, framing and all → the line that one of that length began with, its CRLF included:
+digits alone, with no needless zero, never a last chunk's. Servers that stream write each event as one chunk
+and in one segment: such a one is known at a glance."""
 _MOST_KNOWN = 4096
 _LONGEST_SIZE = 16
+_FRAMING = 4
+"""Bytes of a chunk beside its size line's text and its data: two line ends."""
 _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
 
 
@@ -57,13 +60,25 @@ class ChunkedDecoder:
     def done(self) -> bool:
         return self._state == _DONE
 
+    def whole(self, data: bytes) -> int:
+        """Where the payload begins if ``data`` is seen at a glance to be one whole chunk, framed as
+        :func:`frame` would (the digits' case aside). 0: it may be one or not, and is to be fed."""
+        line = _size_lines.get(len(data))
+        if (
+            line is not None
+            and data.startswith(line)
+            and data.endswith(b"\r\n")
+            and self._state == _SIZE
+            and not self._line
+        ):
+            return len(line)
+        return 0
+
     def feed(self, data: bytes) -> bytes:
         """Payload bytes in ``data``, maybe none. Raises :class:`BadChunk`."""
-        if self._state == _SIZE and not self._line:
-            start = data.find(b"\r\n", 0, 18) + 2
-            size = _known_sizes.get(data[: start - 2])
-            if size is not None and len(data) == start + size + 2 and data.endswith(b"\r\n"):
-                return data[start:-2]
+        start = self.whole(data)
+        if start:
+            return data[start:-2]
         pieces = []
         position = 0
         length = len(data)
@@ -119,8 +134,10 @@ class ChunkedDecoder:
             self._state = _DATA if size else _TRAILERS
             if len(line) > _LONGEST_SIZE:
                 self._count_extension(line)
-            elif size and len(_known_sizes) < _MOST_KNOWN:
-                _known_sizes[line] = size
+            elif size and len(line) == len(b"%x" % size):
+                length = len(line) + size + _FRAMING
+                if length in _size_lines or len(_size_lines) < _MOST_KNOWN:
+                    _size_lines[length] = line + b"\r\n"
         elif not line:
             self._state = _DONE
         else:

@@ -26,6 +26,10 @@ class Consumer(Protocol):
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         """More of the body; ``piece`` may be empty only when complete."""
 
+    def chunk(self, chunk: bytes, start: int, now: float) -> None:
+        """More of the body, not its end: one whole chunk, framed as :func:`routing.http.chunked.frame` would
+        (the digits' case aside). Its data is ``chunk[start:-2]``."""
+
     def lost(self, reason: str, untouched: bool) -> None:
         """The connection broke or its bytes are invalid. ``untouched``: no response byte had arrived."""
 

@@ -6,7 +6,8 @@ RFC 9112 §6.3 defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``
 The consumer hears of every piece at once; nothing is collected here but an incomplete head.
 
 As on the client's side the last head is kept: one that is repeated byte for byte is not read again.
-The usual answer, a known head and the whole of its body in one segment, passes in ``data_received``.
+The usual answer, a known head and the whole of its body in one segment, passes in ``data_received``; so does
+the usual piece of a stream, one whole chunk in one segment, with its framing on.
 """
 
 from __future__ import annotations
@@ -171,6 +172,11 @@ class UpstreamConnection(asyncio.Protocol):
                 self.consumer = None
                 self.pool.release(self, now)
                 consumer.response(head, data[len(self._known) :], True, now)
+                return
+        elif (decoder := self._decoder) is not None:
+            start = decoder.whole(data)
+            if start:
+                consumer.chunk(data, start, monotonic())
                 return
         try:
             if self._state == _HEAD:

@@ -113,7 +113,7 @@ class EventTokens:
     ``message_delta`` counts what ``message_start`` began.
     """
 
-    __slots__ = ("_closing", "_counted", "_cut", "_last", "_said", "_tail")
+    __slots__ = ("_closing", "_counted", "_cut", "_last", "_said", "_tail", "_whole")
 
     def __init__(self, closing: int = 1) -> None:
         """``closing``: how many lines at the end are no tokens (``[DONE]``)."""
@@ -125,6 +125,8 @@ class EventTokens:
         """Whether a count may go on in the next piece."""
         self._counted = 0
         self._said = 0
+        self._whole = True
+        """Whether the last piece ended with an event, so that nothing goes on in the next one."""
 
     def feed(self, piece: bytes) -> int:
         """Tokens in this piece. A line split between two pieces is counted once."""
@@ -135,6 +137,16 @@ class EventTokens:
             self._read_usage(piece)
         self._last = piece if len(piece) >= _LONGEST_COUNT else (self._last + piece)[-_LONGEST_COUNT:]
         count = text.count(b"\ndata:")
+        self._counted += count
+        self._whole = text.endswith(b"\n\n")
+        return count
+
+    def feed_chunk(self, chunk: bytes, start: int) -> int:
+        """As :meth:`feed`, of the piece ``chunk[start:-2]``; before it stands a line, behind it CRLF."""
+        if not self._whole or not chunk.endswith(b"\n\n\r\n") or chunk.find(b"tokens") >= 0:
+            return self.feed(chunk[start:-2])
+        # It begins and ends with events, so what was kept of the last piece serves the next one as well.
+        count = chunk.count(b"\ndata:")
         self._counted += count
         return count
 
@@ -159,6 +171,9 @@ class TailTokens:
     def feed(self, piece: bytes) -> int:
         self._tail = (self._tail + piece)[-2048:]
         return 0
+
+    def feed_chunk(self, chunk: bytes, start: int) -> int:
+        return self.feed(chunk[start:-2])
 
     def total(self) -> int:
         return completion_tokens(self._tail)

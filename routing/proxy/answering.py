@@ -128,6 +128,15 @@ class Answering(ExchangeState, ABC):
             # sending the next request already, also while the proxy drains.
             client.finish(now, answer.keep and client.request_is_whole)
 
+    def chunk(self, chunk: bytes, start: int, now: float) -> None:
+        answer, attempt = self.answer, self.attempt
+        assert answer is not None
+        assert attempt is not None
+        self.moved_at = now
+        attempt.heard(now, answer.count_chunk(chunk, start))
+        write = self.client.write
+        write(chunk if answer.chunks else chunk[start:-2])
+
     def client_paused(self, paused: bool) -> None:
         if self.upstream is None:
             return

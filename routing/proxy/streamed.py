@@ -13,19 +13,20 @@ _END = b"\r\n\r\n"
 class StreamedAnswer:
     """State of one answer on its way to the client."""
 
-    __slots__ = ("_chunks", "_tokens", "ending", "ends_with_connection", "failed", "keep", "outcome")
+    __slots__ = ("_tokens", "chunks", "ending", "ends_with_connection", "failed", "keep", "outcome")
 
     is_tunnel = False
 
     def __init__(self, head: ResponseHead, outcome: Outcome, minor: int, keep: bool, protocol: str) -> None:
         """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
         without_length = head.content_length < 0
-        self._chunks = without_length and minor == 1
-        self.ends_with_connection = without_length and not self._chunks
+        self.chunks = without_length and minor == 1
+        """Whether the client gets it in chunks."""
+        self.ends_with_connection = without_length and not self.chunks
         self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
         self.failed = head.status >= 500
-        self.ending = (_CHUNKED if self._chunks else b"") + (b"" if self.keep else _CLOSE) + _END
+        self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END
         """The last fields of the head."""
         self._tokens: openai.EventTokens | openai.TailTokens | None = None
         if protocol == "openai":
@@ -38,13 +39,17 @@ class StreamedAnswer:
         """Output tokens in a piece of the body, as far as can be told."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
+    def count_chunk(self, chunk: bytes, start: int) -> int:
+        """As :meth:`count`, of a whole chunk whose data is ``chunk[start:-2]``."""
+        return self._tokens.feed_chunk(chunk, start) if self._tokens is not None else 0
+
     def tokens(self) -> int:
         """Output tokens of the whole answer; 0 when not known."""
         return self._tokens.total() if self._tokens is not None else 0
 
     def framed(self, piece: bytes, complete: bool) -> bytes:
         """A piece as it goes to the client."""
-        if not self._chunks:
+        if not self.chunks:
             return piece
         return (frame(piece) if piece else b"") + (LAST_CHUNK if complete else b"")
 

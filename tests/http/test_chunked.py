@@ -90,6 +90,27 @@ def test_refused(data: bytes) -> None:
     assert outcome([data[at : at + 1] for at in range(len(data))]) == "refused"
 
 
+def test_a_whole_chunk_is_known_once_one_of_its_length_was_read() -> None:
+    for chunk in (frame(b"x" * 0xAB), b"AC\r\n" + b"x" * 0xAC + b"\r\n"):
+        assert ChunkedDecoder().feed(chunk)
+        assert ChunkedDecoder().whole(chunk) == 4
+
+
+def test_what_is_not_framed_as_we_frame_is_not_passed_on_as_it_came() -> None:
+    for chunk in (b"1;a=b\r\nx\r\n", b"0001\r\nx\r\n", LAST_CHUNK):
+        ChunkedDecoder().feed(chunk)
+        assert ChunkedDecoder().whole(chunk) == 0
+
+
+def test_what_comes_within_a_chunk_or_a_line_is_no_whole_chunk() -> None:
+    chunk = frame(b"x" * 77)
+    ChunkedDecoder().feed(chunk)
+    for begun in (b"ff\r\n", b"5", b"5\r\nhello", b"0\r\n"):
+        decoder = ChunkedDecoder()
+        decoder.feed(begun)
+        assert decoder.whole(chunk) == 0
+
+
 @pytest.mark.parametrize(
     "data", [b"7\r\nmore ofXX", b"7\r\nmore of\r", b"7\r\nmore o\r\n", b"7\nmore of\r\n\r\n"]
 )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from routing.http.chunked import frame
 from routing.protocols import openai
 from routing.protocols.ask import BadAsk
 
@@ -114,6 +115,23 @@ def test_the_last_usage_of_a_stream_counts_however_it_is_cut(at: list[int]) -> N
     places = [0, *sorted(at), len(MESSAGE)]
     assert sum(tokens.feed(MESSAGE[a:b]) for a, b in pairwise(places) if a != b) == 5
     assert tokens.total() == 123456
+
+
+@given(st.sampled_from([EVENTS, MESSAGE]), st.lists(st.integers(0, 400), max_size=12), st.data())
+def test_chunks_count_as_their_data_does(text: bytes, at: list[int], data: st.DataObject) -> None:
+    """With their framing on or off, in any mixture, cut between events and within them."""
+    ends = [at for at in range(1, len(text)) if text[:at].endswith(b"\n\n")]
+    places = sorted(
+        {0, *data.draw(st.sets(st.sampled_from(ends))), *(cut % len(text) for cut in at), len(text)}
+    )
+    plain, mixed = openai.EventTokens(), openai.EventTokens()
+    for a, b in pairwise(places):
+        piece = text[a:b]
+        framed = data.draw(st.booleans())
+        chunk = frame(piece)
+        counted = mixed.feed_chunk(chunk, chunk.index(b"\n") + 1) if framed else mixed.feed(piece)
+        assert counted == plain.feed(piece)
+    assert mixed.total() == plain.total()
 
 
 def test_a_stream_without_a_closing_line_counts_each() -> None:

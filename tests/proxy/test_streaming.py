@@ -53,6 +53,23 @@ async def test_each_event_arrives_before_the_next_is_written(
     assert sorted(delays)[10] < 0.02
 
 
+async def test_events_come_without_their_chunks_to_a_client_that_knows_none(
+    rig: Rig, replica: Replica, client: Client
+) -> None:
+    """Of equal length, each in a segment of its own: from the second on they are known at a glance."""
+
+    async def script(connection: ReplicaConnection, seen: Seen) -> None:
+        connection.transport.write(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+        for event in (b"a\r\ndata: 01\n\n\r\n", b"A\r\ndata: 02\n\n\r\n", b"a\r\ndata: 03\n\n\r\n"):
+            await asyncio.sleep(0.02)
+            connection.transport.write(event)
+        connection.transport.write(b"0\r\n\r\n")
+
+    replica.script = script
+    client.send(GET.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert (await client.reader.read()).endswith(b"\r\n\r\ndata: 01\n\ndata: 02\n\ndata: 03\n\n")
+
+
 async def test_request_body_streams_to_a_named_fleet(rig: Rig, replica: Replica, client: Client) -> None:
     """The replica has the first half of the body before the client sends the second."""
     head = b"POST /fleets/f/upload HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\n"
