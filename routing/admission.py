@@ -28,7 +28,7 @@ from routing.policies.drain_rate import DrainRate
 from routing.policies.waiting_line import CLASSES, Ticket, WaitingLine
 from routing.refusal import Refusal
 from routing.replica import Replica
-from routing.shared_counts import CELL_FIELDS, AlreadyHeld, CapacityExhausted, Cells, SharedCounts
+from routing.shared_counts import AlreadyHeld, CapacityExhausted, Cells, SharedCounts
 from routing.shared_limits import give_back, take
 
 LOOK_EVERY_S = 0.005
@@ -83,8 +83,6 @@ class Admission:
         self._counters = counters
         self._shared = shared
         self._cells: Cells | None = None
-        self._peers: tuple[tuple[int, int], ...] = ()
-        """Number and cell of each other worker."""
         self._ended = 0
 
     # --- cells -------------------------------------------------------------------------------------
@@ -98,14 +96,12 @@ class Admission:
             if shared.still_held(cells):
                 return
             shared.drop(cells)
-            self._cells, self._peers = None, ()
+            self._cells = None
         try:
             self._cells = cells = shared.claim(f"fleet/{self._fleet}")
         except (CapacityExhausted, AlreadyHeld):
             # Each worker then has a line of its own, of the whole size.
             return
-        first = cells.own - cells.worker * CELL_FIELDS
-        self._peers = tuple(((peer - first) // CELL_FIELDS, peer) for peer in cells.peers)
         cells.write(WAITING, len(self.line))
         self._show()
 
@@ -113,7 +109,7 @@ class Admission:
         """The fleet is gone."""
         if self._shared is not None and self._cells is not None:
             self._shared.release(self._cells)
-            self._cells, self._peers = None, ()
+            self._cells = None
 
     def _show(self) -> None:
         """Let the others see who waits."""
@@ -258,7 +254,7 @@ class Admission:
         view, best, found = cells.view, None, None
         if first is not None:
             best = (first.rank, first.since)
-        for worker, cell in self._peers:
+        for worker, cell in cells.others:
             for rank in range(CLASSES):
                 since = view[cell + ELDEST + rank]
                 if since:

@@ -25,9 +25,12 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Parent → worker, once, first: who the worker is and how it gets its table."""
 
     name: str
-    """The proxy's name; the worker reports as ``name/parent pid/index``."""
+    """The proxy's name; the worker reports as ``name/parent pid/number``."""
     parent_pid: int
+    number: int
+    """No other worker of this parent that lives at the same time has it."""
     index: int
+    """Of its slot."""
     incarnation: int
     redis_url: str | None
     """``None``: standalone, tables come from the parent."""
@@ -76,8 +79,17 @@ class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=Tru
     count: int
 
 
-class Drain(msgspec.Struct, frozen=True, tag="drain"):
+class Peers(msgspec.Struct, frozen=True, tag="peers", kw_only=True):
+    """Parent → worker: the numbers of all workers that there are; theirs are the cells to look at."""
+
+    numbers: list[int]
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain", kw_only=True):
     """Parent → worker: finish; answers ask clients to close, but new connections are still taken."""
+
+    alone: bool = False
+    """Whether the proxy goes on, with another worker in this one's place."""
 
 
 class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=True):
@@ -160,6 +172,7 @@ Message = (
     | NewCertificate
     | Overrides
     | LimitsShared
+    | Peers
     | Drain
     | StopAccepting
     | Explain

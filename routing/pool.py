@@ -51,7 +51,7 @@ class Pool:
         """Raises ValueError in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
         self._host_share = host_share or HostShare()
-        self._sees_peers = shared is not None and shared.workers > 1
+        self._shared = shared
         self._closed = False
 
         self.counters = FleetCounters(name=snapshot.name)
@@ -63,7 +63,7 @@ class Pool:
         self._limited = False
         """Whether requests may have to wait: for a place, or for the first replica."""
         self._members = Members(shared)
-        self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sees_peers, self._sort)
+        self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sort)
 
         self._sorted = eligibility.Eligibility()
         self._eligible: list[Replica] = []
@@ -308,6 +308,11 @@ class Pool:
 
     # --- the slow timer --------------------------------------------------------------------------
 
+    @property
+    def _sees_peers(self) -> bool:
+        """Whether other workers of this host serve the fleet as well."""
+        return self._shared is not None and bool(self._shared.peers)
+
     def _look_up(self, now: float) -> None:
         if now >= self._refresh_due:
             self.refresh(now)
@@ -328,7 +333,7 @@ class Pool:
         for replica in replicas:
             self._ramp(replica, now)
             cold_start.follow(replica, now)
-        if self._sees_peers:
+        if self._shared is not None:
             self._members.repair_cells()
             host_view.read_counts(replicas)
             host_view.exchange_speeds(replicas, now, self.speed.tau)

@@ -11,7 +11,7 @@ after drain_s       what is left is cut; exit status 0
 second signal       everything is killed; exit status 1
 ==================  ==========================================================================
 
-Where it has a certificate, SIGHUP has that read again.
+SIGUSR1 replaces the workers one after the other; where it has a certificate, SIGHUP has that read again.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from routing.admin.door import AdminDoor
 from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.metrics import WorkerView
 from routing.admin.report_sums import Totals
+from routing.admin.restart_view import LeavingWorker
 from routing.certificate import Certificate
 from routing.contract.telemetry import WorkerReport
 from routing.control_channel import (
@@ -36,20 +37,22 @@ from routing.control_channel import (
     Message,
     NewCertificate,
     Overrides,
+    Peers,
     Start,
     StopAccepting,
     Tables,
 )
-from routing.kept_ids import KeptIds
+from routing.kept_ids import KeptIds, Place
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.kept_table import KeptTable
 from routing.parent.listeners import Address, open_listener, open_listeners
 from routing.parent.options import Options
+from routing.parent.rolling_restart import RollingRestart
+from routing.parent.worker_numbers import WorkerNumbers
+from routing.parent.worker_process import WorkerProcess
 from routing.parent.worker_slot import WorkerSlot
-from routing.shared_counts import SharedCounts
 from routing.standalone.fleet_file_feed import Standalone
-from routing.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
 
@@ -77,21 +80,24 @@ class Server:
         self._standalone = standalone
         self._listeners = open_listeners(options.listen, options.workers)
         self._admin = None if options.admin is None else open_listener(options.admin)
-        self._counts = SharedCounts.create(options.workers)
-        wakes = WakeUps.create(options.workers)
-        self.slots = [
-            WorkerSlot(index, listener, self._counts, wakes, self)
-            for index, listener in enumerate(self._listeners)
-        ]
+        self._numbers = WorkerNumbers(options.workers)
+        self.slots = [WorkerSlot(index, index, self._process) for index in range(options.workers)]
+        drain_s = options.drain_s
+        self.rolling = RollingRestart(self.slots, self._numbers, drain_s, self._tell_peers)
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()
 
-    # --- for the slots (worker_slot.Owner) ---------------------------------------------------------
+    def _process(self, index: int, number: int) -> WorkerProcess:
+        listener, numbers = self._listeners[index], self._numbers
+        return WorkerProcess(index, number, listener, numbers.counts, numbers.wakes, self)
 
-    def greeting(self, index: int) -> list[Message]:
+    # --- for the workers (worker_process.Owner) ----------------------------------------------------
+
+    def greeting(self, index: int, number: int) -> list[Message]:
         start = Start(
             name=self.options.name,
             parent_pid=os.getpid(),
+            number=number,
             index=index,
             # Wall clock, because it has to differ from what a parent of the same pid gave out before.
             incarnation=time.time_ns() // 1_000_000,
@@ -105,7 +111,8 @@ class Server:
             trace_sample_percent=self.options.trace_sample_percent,
         )
         known = self.table.message()
-        messages: list[Message] = [start, Overrides(drained=self.drains.keys()), self._limits_shared]
+        peers, overrides = Peers(numbers=sorted(self._numbers.taken)), Overrides(drained=self.drains.keys())
+        messages: list[Message] = [start, peers, overrides, self._limits_shared]
         if known is not None:
             messages.append(known)
         if self.draining:
@@ -118,6 +125,12 @@ class Server:
     def shares_limits(self, share: LimitsShared) -> None:
         self._limits_shared = share
 
+    def learned(self, name: str, place: Place) -> None:
+        self.kept.learn(name, place, time.monotonic())
+
+    def who_keeps(self, name: str) -> Place | None:
+        return self.kept.find(name, time.monotonic())
+
     def ended(self, report: WorkerReport | None) -> None:
         if report is not None:
             self.totals.retire(report)
@@ -125,23 +138,35 @@ class Server:
     # --- for the admin door ------------------------------------------------------------------------
 
     def workers(self) -> list[WorkerView]:
-        return [
-            WorkerView(s.index, s.pid, s.serving, s.restarts, s.report, s.report_age_s) for s in self.slots
-        ]
+        return [_view(slot, slot.present) for slot in self.slots]
+
+    def leaving(self) -> list[LeavingWorker]:
+        """Workers that have been replaced and are not gone yet."""
+        old = [(slot.index, slot.leaving) for slot in self.slots if slot.leaving is not None]
+        return [LeavingWorker(index, process.pid, process.report) for index, process in old]
 
     def unready(self) -> str | None:
         """Why the proxy should get no traffic, in words."""
         if self.draining:
             return "draining: the proxy is about to exit"
         for slot in self.slots:
-            if not slot.serving:
+            if not slot.present.serving:
                 return f"worker {slot.index} is starting"
-            if slot.manifest is None:
+            if slot.present.manifest is None:
                 return f"worker {slot.index} has no routing table yet"
         return None
 
     def tell_overrides(self) -> None:
         self._tell(Overrides(drained=self.drains.keys()))
+
+    def restart(self) -> str | None:
+        """Begin to replace the workers one after the other; why not, in words."""
+        if self.draining:
+            return "the proxy drains and is about to exit"
+        if self.rolling.under_way:
+            return "a rolling restart is under way; /status shows how far it is"
+        self.rolling.begin()
+        return None
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -150,6 +175,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
+        loop.add_signal_handler(signal.SIGUSR1, self._on_restart_signal)
         descriptors.raise_limit()
         await self._find_table()
         tasks = [asyncio.ensure_future(work) for work in self._background()]
@@ -208,7 +234,7 @@ class Server:
     def _answered(self) -> dict[str, int]:
         """Replica uid → answers of live traffic that the workers have reported."""
         answers: dict[str, int] = {}
-        for report in (slot.report for slot in self.slots):
+        for report in (process.report for slot in self.slots for process in slot.processes):
             for fleet in () if report is None else report.fleets:
                 for replica in fleet.replicas:
                     count = replica.succeeded + replica.client_errors
@@ -219,15 +245,23 @@ class Server:
         while True:
             await asyncio.sleep(HOUSEKEEPING_EVERY_S)
             now = time.monotonic()
-            for slot in self.slots:
-                slot.check_pulse(now)
+            for process in (process for slot in self.slots for process in slot.processes):
+                process.check_pulse(now)
             if self.drains.expire(now):
                 log.warning("an emergency drain has run out")
                 self.tell_overrides()
 
+    def _tell_peers(self) -> None:
+        self._tell(Peers(numbers=sorted(self._numbers.taken)))
+
     def _tell(self, message: Message) -> None:
         for slot in self.slots:
             slot.send(message)
+
+    def _on_restart_signal(self) -> None:
+        refusal = self.restart()
+        if refusal is not None:
+            log.warning("SIGUSR1: no rolling restart is begun: %s", refusal)
 
     def _on_signal(self, number: int) -> None:
         if self._signalled.is_set():
@@ -236,6 +270,7 @@ class Server:
             return
         log.info("%s: draining for at most %g s", signal.Signals(number).name, self.options.drain_s)
         self.draining = True
+        self.rolling.stop()
         self._signalled.set()
         self._tell(Drain())
 
@@ -254,7 +289,7 @@ class Server:
                 await _first_of(self._forced.wait(), _all_of(workers))
         if self._forced.is_set():
             return 1
-        left = sum(slot.pid is not None for slot in self.slots)
+        left = sum(process.pid is not None for slot in self.slots for process in slot.processes)
         if left:
             log.warning("%d workers still had requests in flight after %g s", left, self.options.drain_s)
         log.info("drained")
@@ -263,6 +298,11 @@ class Server:
     def _close_listeners(self) -> None:
         for listener in self._listeners:
             listener.close()
+
+
+def _view(slot: WorkerSlot, process: WorkerProcess) -> WorkerView:
+    report, age_s = process.report, process.report_age_s
+    return WorkerView(slot.index, process.pid, process.serving, slot.restarts, report, age_s)
 
 
 async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Future[Any]") -> None:

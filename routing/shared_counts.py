@@ -18,6 +18,9 @@ ten. A chain is changed by one write of 8 bytes, so that it is whole at any mome
 a slot that is then in no chain is free as soon as its holder's bits are cleared. Where the next free slot is
 looked for is a hint.
 
+A block may be made for more workers than run, so that a worker's successor can begin before it has left.
+Whoever sums cells looks at those of workers that are there: the parent says which (:meth:`SharedCounts.see`).
+
 ::
 
     header    magic, workers, slots, hint                      64 bytes
@@ -33,7 +36,7 @@ import mmap
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import chain
@@ -98,7 +101,9 @@ class SharedCounts:
         self._directory = whole[directory_at:cells_at].cast("Q")
         self._view = whole[cells_at:].cast("d")
         self._words = whole[cells_at:].cast("I")
-        self._held: dict[int, int] = {}
+        self._held: dict[int, Cells] = {}
+        self.peers: tuple[int, ...] = tuple(peer for peer in range(self.workers) if peer != worker)
+        """Other workers that are there, or may be."""
         whole.release()
 
     @classmethod
@@ -152,12 +157,19 @@ class SharedCounts:
                 directory[entry + NEXT] = self._chains[head]
                 self._chains[head] = slot + 1
             generation = directory[entry + GENERATION]
-        self._held[slot] = generation
-        return Cells(self._view, self._words, slot, generation, self.worker, self.workers)
+        cells = Cells(self._view, self._words, slot, generation, self.worker, self.workers, self.peers)
+        self._held[slot] = cells
+        return cells
+
+    def see(self, workers: Iterable[int]) -> None:
+        """From now on these are the workers that there are."""
+        self.peers = tuple(peer for peer in sorted(workers) if peer != self.worker)
+        for cells in self._held.values():
+            cells.look_at(self.workers, self.peers)
 
     def release(self, cells: "Cells") -> None:
         """Give cells back, emptied. Whoever leaves a slot last frees it."""
-        if self._held.get(cells.slot) != cells.generation:
+        if self._held.get(cells.slot) is not cells:
             raise RuntimeError(f"slot {cells.slot} is not held by this worker")
         del self._held[cells.slot]
         with self._locked():
@@ -263,7 +275,7 @@ class SharedCounts:
 class Cells:
     """The cells of what one key stands for: this worker's own to write, its peers' to read."""
 
-    __slots__ = ("generation", "own", "peers", "slot", "view", "words", "worker")
+    __slots__ = ("generation", "others", "own", "peers", "slot", "view", "words", "worker")
 
     def __init__(
         self,
@@ -273,6 +285,7 @@ class Cells:
         generation: int,
         worker: int,
         workers: int,
+        peers: Iterable[int],
     ) -> None:
         self.view = view
         """All cells of the block; ``view[own + FIELD]`` is for this worker alone to write."""
@@ -281,9 +294,17 @@ class Cells:
         self.slot = slot
         self.generation = generation
         self.worker = worker
-        first = slot * workers * CELL_FIELDS
-        self.own = first + worker * CELL_FIELDS
-        self.peers = tuple(first + peer * CELL_FIELDS for peer in range(workers) if peer != worker)
+        self.own = (slot * workers + worker) * CELL_FIELDS
+        self.peers: tuple[int, ...] = ()
+        """Where the others' cells are."""
+        self.others: tuple[tuple[int, int], ...] = ()
+        """Number and cell of each of them."""
+        self.look_at(workers, peers)
+
+    def look_at(self, workers: int, peers: Iterable[int]) -> None:
+        """From now on these others are summed, of a block made for so many workers."""
+        self.others = tuple((peer, (self.slot * workers + peer) * CELL_FIELDS) for peer in peers)
+        self.peers = tuple(cell for _, cell in self.others)
 
     def write(self, field: int, value: float) -> None:
         """Set one field of this worker's cell."""

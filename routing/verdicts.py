@@ -35,13 +35,11 @@ class Verdicts:
         members: Members,
         speed: FleetSpeed,
         rng: Random,
-        sees_peers: bool,
         changed: Callable[[float], None],
     ) -> None:
         self._members = members
         self._speed = speed
         self._rng = rng
-        self._sees_peers = sees_peers
         self._changed = changed
         self.policy = Policy()
         self.fleet = ""
@@ -133,7 +131,7 @@ class Verdicts:
             return
         ejection.eject(state, now, self.policy.ejection.base_s, self._rng, words, stalled)
         host_view.show_ejection(replica)
-        if not again and self._sees_peers and self._ejected_on_host(now) > limit:
+        if not again and self._ejected_on_host(now) > limit:
             ejection.undo(state)
             host_view.show_ejection(replica)
         else:
@@ -152,9 +150,8 @@ class Verdicts:
         self._changed(now)
 
     def _ejected_on_host(self, now: float) -> int:
-        if self._sees_peers:
-            for replica in self._members.listed:
-                host_view.follow_ejections(replica, now)
+        for replica in self._members.listed:
+            host_view.follow_ejections(replica, now)
         return sum(1 for replica in self._members.listed if replica.ejection.until)
 
 

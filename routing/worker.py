@@ -1,8 +1,8 @@
 """One worker: an event loop that proxies requests, its table, its reports. Started by the parent.
 
-``python -m routing.worker CONTROL LISTENER COUNTS INDEX PARENT [WAKE …]``: three inherited descriptors, the
-worker's index, the parent's pid, and the descriptors by which workers wake each other. Everything else comes
-in the first message over CONTROL.
+``python -m routing.worker CONTROL LISTENER COUNTS NUMBER PARENT [WAKE …]``: three inherited descriptors, the
+number under which the worker counts, the parent's pid, and the descriptors by which workers wake each other.
+Everything else comes in the first message over CONTROL.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ from routing.control_channel import (
     Message,
     NewCertificate,
     Overrides,
+    Peers,
     ReplicaState,
     Reported,
     Serving,
@@ -83,12 +84,13 @@ class Worker:
         self._leave: asyncio.Future[StopAccepting] = asyncio.get_running_loop().create_future()
         self._orphaned = asyncio.Event()
         self._channel = ControlChannel(self._received, self._orphaned.set)
+        self._counts = counts
         assert counts.worker is not None
         self._proxy.waiting_room.hear(wakes, counts.worker)
         self._kept_elsewhere = KeptElsewhere(self._channel.send)
         self._proxy.keepers.join(self._kept_elsewhere.share, self._kept_elsewhere.find)
         self._from_parent = False
-        self._draining = False
+        self._draining = self._proxy_drains = False
         self._reporter: Reporter | None = None
         self._standalone = True
         self._control_plane: ControlPlane | None = None
@@ -127,7 +129,7 @@ class Worker:
     def _begin(self, start: Start) -> list[asyncio.Task[Any]]:
         """Start what looks after the worker, the reporter and, under a control plane, the link to it."""
         loop = asyncio.get_running_loop()
-        worker = f"{start.name}/{start.parent_pid}/{start.index}"
+        worker = f"{start.name}/{start.parent_pid}/{start.number}"
         shortage = Shortage(self._proxy.connection_limit, start.max_connections)
         self._reporter = Reporter(
             worker, start.incarnation, self._feed, self._proxy, shortage, self, self._rng
@@ -164,7 +166,7 @@ class Worker:
 
     async def report(self, report: bytes) -> None:
         self._channel.send(Reported(report=report))
-        if self._control_plane is not None and await self._control_plane.report(report, self._draining):
+        if self._control_plane is not None and await self._control_plane.report(report, self._proxy_drains):
             share = self._feed.table.host_share
             log.info(
                 "limits are shared out between %d proxies, of which this is number %d",
@@ -220,8 +222,10 @@ class Worker:
                 self._feed.drain_by_hand(message.drained)
             case LimitsShared():
                 self._feed.table.host_share.change(message.position, message.count)
+            case Peers():
+                self._counts.see(message.numbers)
             case Drain():
-                self._draining = True
+                self._draining, self._proxy_drains = True, not message.alone
                 self._proxy.drain()
                 if self._reporter is not None:
                     self._reporter.draining = True
@@ -300,13 +304,13 @@ async def _run(control: socket.socket, listener: socket.socket, counts: SharedCo
 
 def main() -> None:
     """Raises whatever ended the worker; the parent then starts another."""
-    control_fd, listener_fd, counts_fd, index, parent_pid, *wakes = map(int, sys.argv[1:])
+    control_fd, listener_fd, counts_fd, number, parent_pid, *wakes = map(int, sys.argv[1:])
     leave_signals_to_parent()
     die_with_parent(parent_pid)
-    logs.configure("info", f"worker/{index}")
+    logs.configure("info", f"worker/{number}")
     control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
     control.setblocking(False)
-    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, index), WakeUps(wakes)))
+    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, number), WakeUps(wakes)))
 
 
 if __name__ == "__main__":

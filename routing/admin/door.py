@@ -17,11 +17,13 @@ from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
 from routing.admin.metrics import WorkerView, render
 from routing.admin.report_sums import Totals
+from routing.admin.restart_view import LeavingWorker, RestartView, leaving_rows
 from routing.admin.status import replica_rows, worker_rows
 from routing.contract.table import AcceleratorSpec
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.kept_table import KeptTable
 from routing.parent.listeners import BACKLOG
+from routing.parent.rolling_restart import RollingRestart
 from routing.parent.worker_slot import WorkerSlot
 
 MOST_CONNECTIONS = 64
@@ -39,8 +41,11 @@ class Proxy(Protocol):
     table: KeptTable
     slots: list[WorkerSlot]
     certificate: CertificateFiles | None
+    rolling: RollingRestart
 
     def workers(self) -> list[WorkerView]: ...
+    def leaving(self) -> list[LeavingWorker]: ...
+    def restart(self) -> str | None: ...
     def unready(self) -> str | None: ...
     def tell_overrides(self) -> None: ...
 
@@ -91,18 +96,29 @@ class AdminDoor:
                 return AdminResponse(200, "text/plain; version=0.0.4; charset=utf-8", self._metrics())
             case "/status":
                 return _json(200, await self._status())
-        if _DRAIN.fullmatch(request.path):
+        if request.path == "/restart" or _DRAIN.fullmatch(request.path):
             return text(405, "use POST")
         return text(
-            404, "here are /livez, /readyz, /metrics, /status and /fleets/{fleet}/replicas/{replica}/drain"
+            404,
+            "here are /livez, /readyz, /metrics, /status, and for POST /restart and"
+            " /fleets/{fleet}/replicas/{replica}/drain",
         )
 
     def _post(self, request: AdminRequest) -> AdminResponse:
         found = _DRAIN.fullmatch(request.path)
-        if found is None:
-            return text(404, "POST to /fleets/{fleet}/replicas/{replica}/drain or …/undrain")
+        if found is None and request.path != "/restart":
+            return text(404, "POST to /restart, /fleets/{fleet}/replicas/{replica}/drain or …/undrain")
         if not request.peer_is_loopback:
-            return text(403, "an emergency drain is taken from this machine only")
+            return text(403, "what changes anything is taken from this machine only")
+        return self._restart() if found is None else self._drain(found)
+
+    def _restart(self) -> AdminResponse:
+        refusal = self._proxy.restart()
+        if refusal is not None:
+            return text(409, refusal)
+        return _json(202, {"rolling_restart": self._proxy.rolling.status()})
+
+    def _drain(self, found: re.Match[str]) -> AdminResponse:
         fleet, replica = unquote(found[1]), unquote(found[2])
         unknown = self._unknown(fleet, replica)
         if unknown is not None:
@@ -131,6 +147,7 @@ class AdminDoor:
         proxy = self._proxy
         snapshots = [snapshot for _, snapshot in sorted(proxy.table.snapshots.items())]
         drained, certificate = proxy.drains.keys(), self._certificate()
+        rolling = proxy.rolling
         return render(
             proxy.workers(),
             proxy.totals,
@@ -139,6 +156,7 @@ class AdminDoor:
             drained,
             certificate,
             self._accelerators(),
+            RestartView(rolling.under_way, rolling.replaced, rolling.failed, proxy.leaving()),
         )
 
     def _accelerators(self) -> list[AcceleratorSpec]:
@@ -155,7 +173,7 @@ class AdminDoor:
 
     async def _status(self) -> dict[str, Any]:
         proxy, now = self._proxy, time.monotonic()
-        answers = await asyncio.gather(*(slot.explain() for slot in proxy.slots))
+        answers = await asyncio.gather(*(slot.present.explain() for slot in proxy.slots))
         drains = proxy.drains.all()
         manifest = proxy.table.manifest
         certificate = self._certificate()
@@ -165,7 +183,9 @@ class AdminDoor:
             "draining": proxy.draining,
             "manifest": None if manifest is None else f"{manifest.epoch}:{manifest.version}",
             "certificate": None if certificate is None else status_of(certificate, time.time()),
-            "workers": worker_rows(proxy.workers(), [slot.manifest for slot in proxy.slots]),
+            "workers": worker_rows(proxy.workers(), [slot.present.manifest for slot in proxy.slots]),
+            "leaving_workers": leaving_rows(proxy.leaving()),
+            "rolling_restart": proxy.rolling.status(),
             "fleets": {
                 name: {
                     "version": f"{snapshot.epoch}:{snapshot.version}",

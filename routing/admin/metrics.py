@@ -16,6 +16,7 @@ from routing.admin.exposition import Exposition, Labels
 from routing.admin.queue_families import queue_families
 from routing.admin.replica_states import Named, replica_states
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
+from routing.admin.restart_view import RestartView, restart_families
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 from routing.contract.version import VERSION
@@ -40,6 +41,8 @@ _HELP = {
     "ejections": "Times the replica was taken out after failures.",
 }
 
+NO_RESTARTS = RestartView(False, 0, 0, [])
+
 
 class WorkerView(NamedTuple):
     """One worker slot of the parent."""
@@ -61,15 +64,18 @@ def render(
     drained: Collection[Named],
     certificate: CertificateView | None = None,
     accelerators: Iterable[AcceleratorSpec] = (),
+    restarts: RestartView = NO_RESTARTS,
 ) -> bytes:
     """The whole page. ``snapshots`` and ``accelerators``: the table. ``drained``: replicas taken out at this
     proxy by hand. ``certificate``: where clients are spoken to by TLS."""
-    reports = [worker.report for worker in workers if worker.report is not None]
+    found = [worker.report for worker in workers] + [leaving.report for leaving in restarts.leaving]
+    reports = [report for report in found if report is not None]
     out = Exposition()
     version = (("version", VERSION), ("process", "proxy"))
     out.family("switchyard_build_info", "gauge", "1, with the software's version.", [(version, 1)])
     _process_families(out, workers)
     _proxy_families(out, workers, totals, reports, draining)
+    restart_families(out, restarts)
     if certificate is not None:
         certificate_families(out, certificate)
     fleets = merge(totals, reports)

@@ -16,7 +16,8 @@ from routing.contract.log_line import FORMATS, Format, default_format
 from routing.parent.listeners import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-MAX_WORKERS = 64
+MAX_WORKERS = 63
+"""One number less than the shared counts have: it is for a successor in a rolling restart."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

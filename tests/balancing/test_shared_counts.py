@@ -388,3 +388,37 @@ def test_never_two_probe_requests_at_once(block, make_spec):
         return run
 
     assert in_processes(claimer(0), claimer(1)) == [0, 0]
+
+
+def test_only_workers_that_are_there_are_summed(block):
+    """A block has room for more workers than run; who comes and goes is told while cells are held."""
+    first, second, third = (SharedCounts.attach(block.fd, worker) for worker in (0, 1, 2))
+    mine, *others = [worker.claim("a") for worker in (first, second, third)]
+    for cells in others:
+        cells.write_counts(2, 1.0)
+    assert mine.peers_sum(IN_FLIGHT) == 4
+    first.see([0, 1])
+    assert mine.peers_sum(IN_FLIGHT) == 2
+    assert first.claim("b").peers_sum(IN_FLIGHT) == 0
+    first.see([0])
+    assert (mine.peers, mine.peers_max(IN_FLIGHT)) == ((), 0)
+    first.see([0, 1, 2])
+    assert mine.peers_sum(IN_FLIGHT) == 4
+
+
+def test_a_lone_worker_begins_to_see_its_successor_and_forgets_it(block, make_snapshot):
+    shared = SharedCounts.attach(block.fd, 0)
+    shared.see([0])
+    pool = Pool(make_snapshot([{}]), shared, Random(1))
+    now = time.monotonic()
+    pool.refresh(now)
+    successor = Pool(make_snapshot([{}]), SharedCounts.attach(block.fd, 1), Random(2))
+    successor.begin(1.0, now)
+    pool.refresh(now + 1)
+    assert pool.replicas[0].load == 0
+    shared.see([0, 1])
+    pool.refresh(now + 2)
+    assert pool.replicas[0].load == 1
+    shared.see([0])
+    pool.refresh(now + 3)
+    assert pool.replicas[0].load == 0

@@ -39,7 +39,8 @@ def until(condition: Callable[[], T], what: str, limit_s: float = LIMIT_S) -> T:
 
 
 class Replica:
-    """A scripted model server. ``/stream`` sends one piece, waits for ``release``, sends the last."""
+    """A scripted model server. ``/stream`` sends one piece, waits for ``release``, sends the last; ``/slow``
+    waits for a moment only."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,7 +82,10 @@ class Replica:
             self._send(handler, self.health_status, b"{}")
         elif handler.path.endswith("/stream"):
             self.served += 1
-            self._stream(handler)
+            self._stream(handler, lambda: self.release.wait(LIMIT_S))
+        elif handler.path.endswith("/slow"):
+            self.served += 1
+            self._stream(handler, lambda: time.sleep(0.15))
         else:
             self.served += 1
             self._send(handler, 200, self.name.encode())
@@ -92,13 +96,14 @@ class Replica:
         handler.end_headers()
         handler.wfile.write(body)
 
-    def _stream(self, handler: BaseHTTPRequestHandler) -> None:
+    def _stream(self, handler: BaseHTTPRequestHandler, wait: Callable[[], object]) -> None:
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
         handler.wfile.write(b"5\r\nfirst\r\n")
+        handler.wfile.flush()
         self.streaming.set()
-        self.release.wait(LIMIT_S)
+        wait()
         handler.wfile.write(b"4\r\nlast\r\n0\r\n\r\n")
 
     def stop(self) -> None:

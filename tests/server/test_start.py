@@ -32,7 +32,7 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> tuple
         (["--redis", "redis://x", "--listen", "::1:8080"], "write an IPv6 address in brackets"),
         (["--redis", "redis://x", "--max-connections", "0"], "'0' is not a number from 1 to 10000000"),
         (["--redis", "redis://x", "--max-connections", "9999999"], "9999999 do not fit: with ulimit -n"),
-        (["--redis", "redis://x", "--workers", "0"], "'0' is not a number from 1 to 64"),
+        (["--redis", "redis://x", "--workers", "0"], "'0' is not a number from 1 to 63"),
         (["--redis", "redis://x", "--drain-seconds", "soon"], "'soon' is not a number of seconds"),
         (["--redis", "redis://x", "--drain-seconds", "nan"], "'nan' is not a number of seconds"),
         (["--redis", "redis://x", "--drain-seconds", "1", "--min-drain-seconds", "2"], "must not be longer"),
