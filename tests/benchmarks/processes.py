@@ -81,6 +81,11 @@ def memory_bytes(pids: list[int]) -> int:
     return kilobytes * 1024
 
 
+def resident_bytes(pid: int) -> int:
+    """Its resident memory, all that it shares with other processes included."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def two_cpus() -> tuple[int | None, int | None]:
     """One for the proxy, and one for all else; neither is set where there is only one."""
     cpus = sorted(os.sched_getaffinity(0))
