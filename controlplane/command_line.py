@@ -21,6 +21,7 @@ COMMANDS = {
     "ensure_admin": "make the first administrator, when there is none",
     "createtoken": "make an API token and print it once",
     "changepassword": "set a user's password",
+    "createaccount": "make an account that may look, or with --may-change change things too",
     "createsuperuser": "make another administrator",
     "migrate": "bring the database to this version",
     "check": "look for mistakes in the settings",

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from controlplane.models import AuditEntry, Event, Fleet, PolicyRevision
+from controlplane.models import AuditEntry, Event, Fleet, ForcedPasswordChange, PolicyRevision
 from controlplane.services import fleet_files, tokens
 from routing.contract import redis_keys
 from routing.contract.table import Match, decode_manifest, decode_snapshot
@@ -292,6 +292,31 @@ def test_ensure_admin_prints_a_password_once() -> None:
     assert User.objects.get(username="admin").check_password(password[1])
     assert run("ensure_admin") == "An administrator exists already.\n"
     assert json.loads(run("ensure_admin", json=True)) == {"name": None, "password": None}
+
+
+@pytest.mark.parametrize("may_change", [False, True])
+def test_createaccount_makes_one_that_may_look_or_change(may_change: bool) -> None:
+    said = run("createaccount", "leo", may_change=may_change)
+    password = re.search(r"One-time password: (\S+)", said)
+    assert password is not None
+    user = User.objects.get(username="leo")
+    assert (user.check_password(password[1]), user.is_staff, user.is_superuser) == (True, may_change, False)
+    assert ForcedPasswordChange.objects.filter(user=user).exists()
+    assert AuditEntry.objects.get(target="leo").after["may_change"] is may_change
+    caller = Api(tokens.create(user, "laptop", "tests")[1])
+    ForcedPasswordChange.objects.all().delete()
+    assert caller.get("/fleets").status_code == 200
+    made = caller.post("/fleets", {"name": "llm", "protocol": "openai"})
+    assert made.status_code == (201 if may_change else 403)
+
+
+def test_createaccount_refuses_names_that_are_taken_or_none(operator: User) -> None:
+    with pytest.raises(CommandError, match="There is an account Anna already: choose another name"):
+        run("createaccount", "Anna")
+    for name in ("", "leo and anna", "x" * 151):
+        with pytest.raises(CommandError, match="name: "):
+            run("createaccount", name)
+    assert User.objects.count() == 1
 
 
 def test_migrations_are_complete_and_checks_pass() -> None:
