@@ -4,9 +4,9 @@
 
 One nginx stands for all replicas: it listens on an address of 127.0.0.0/8 for each of them. The clients ask
 once each, of one fleet after the other, and then keep their connections open without a word. Then wrk sends
-chat completions to all fleets in turn until the requests are done. Told are the resident sets of the worker and
-of its parent, what they share with others included, before and after each tenth of the requests. Nothing here passes or
-fails by figures.
+chat completions to all fleets in turn until the requests are done. Told are the resident sets of the worker
+and of its parent, what they share with others included, before and after each tenth of the requests. Nothing
+here passes or fails by figures.
 """
 
 import argparse
@@ -32,7 +32,7 @@ function request()
   return wrk.format('POST', nil, {["Content-Type"] = "application/json"}, body)
 end
 """
-REQUEST = "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n{body}"
+HEAD = "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
 
 
 def addresses(count: int) -> list[str]:
@@ -65,7 +65,7 @@ def idle_clients(port: int, options: argparse.Namespace) -> list[socket.socket]:
     for number in range(options.clients):
         body = json.dumps({"model": f"m{number % options.fleets}", "messages": []})
         client = socket.create_connection(("127.0.0.1", port), 30)
-        client.sendall(REQUEST.format(path=PATH, size=len(body), body=body).encode())
+        client.sendall((HEAD.format(path=PATH, size=len(body)) + body).encode())
         said = client.recv(65_536)
         if not said.startswith(b"HTTP/1.1 200"):
             sys.exit(f"a client was answered {said[:200]!r}")
