@@ -131,6 +131,7 @@ class Replica:
         "load_work",
         "memory",
         "name",
+        "no_credential",
         "not_verified",
         "output_tokens",
         "path_prefix",
@@ -177,6 +178,8 @@ class Replica:
         """A free place for the http half's connections to this replica."""
         self.memory: ReplicaMemory | None = None
         """``None``: requests reserve nothing here."""
+        self.no_credential = ""
+        """Why the token that it wants cannot be had here; empty: it can, or it wants none."""
         self.not_verified = ""
         """Why the last connection that did not come about was not verified; empty: for another reason."""
 

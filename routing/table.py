@@ -49,6 +49,8 @@ class Table:
         """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
         self.on_manifest: Callable[[], None] = _nobody
         """Called after each manifest that was taken."""
+        self.on_snapshot: Callable[[Pool], None] = _nobody_of
+        """Called with its pool after each snapshot that was taken."""
         self._by_name: dict[str, Pool] = {}
         self._caller: Caller = Alone()
         self._bounds: Bounds | None = None
@@ -132,6 +134,7 @@ class Table:
         self.memory.take_fleet(name, pool.replicas, pool.admission.memory_freed)
         self.refusals.pop(name, None)
         self._bounds = None
+        self.on_snapshot(self.fleets[name])
         return True
 
     def _lacks(self, name: str, number: int) -> bool:
@@ -174,3 +177,7 @@ def check_manifest(manifest: Manifest) -> None:
 
 def _nobody() -> None:
     """Nobody wants to be told."""
+
+
+def _nobody_of(pool: Pool) -> None:
+    """Nobody wants to be told of a pool."""

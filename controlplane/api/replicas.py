@@ -74,7 +74,8 @@ class ReplicaList(ApiView):
         row = _fleet_to_join(request, fleet, body)
         found = None
         if trial_wanted(request):
-            found = trials.of_replica(row, replicas.registrable(row, body)["url"])
+            wanted = replicas.registrable(row, body)
+            found = trials.of_replica(row, wanted["url"], wanted.get("credential") or "")
         result = replicas.register(fleet, body, request.user.get_username())
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
@@ -95,12 +96,12 @@ class ReplicaDetail(ApiView):
         TRIAL,
     )
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
-        """A new address is tried as that of a new replica is."""
+        """A new address, or one with a new credential, is tried as that of a new replica is."""
         body, version, found = body_of(request), expected_version(request), None
-        if trial_wanted(request) and "url" in body:
+        if trial_wanted(request) and body.keys() & {"url", "credential"}:
             row = fleet_named(fleet)
-            if url := replicas.moved_to(row, replica, body, version):
-                found = trials.of_replica(row, url)
+            if moved := replicas.moved_to(row, replica, body, version):
+                found = trials.of_replica(row, *moved)
         actor = request.user.get_username()
         result = replicas.update(fleet, replica, body, actor, if_version=version)
         return _answer(result, more={"trial": represented(found) if found else None})

@@ -122,6 +122,7 @@ def _replica(
         "memory_bytes": row.memory_bytes,
         "request_bytes": row.request_bytes,
         "request_bytes_per_work": row.request_bytes_per_work,
+        "credential": row.credential,
         "admin_state": row.admin_state,
         "health": {
             "state": health.state if health else "checking",

@@ -205,6 +205,9 @@ class Replica(Row):
     )
     request_bytes = serializers.IntegerField(help_text="What a request takes on each of them while it runs.")
     request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
+    credential = serializers.CharField(
+        help_text="Where its bearer token is, never the token; empty: it wants none."
+    )
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
     health = Health()
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports at the moment.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.importing.draft import Draft, Fields, Place, Said
+from routing.contract.references import credential_reference
 
 At = Callable[[str], Place]
 """Where a JSON pointer leads."""
@@ -49,8 +50,8 @@ _REASONS = {
     "max_tokens": "bodies are passed on as they come; no parameter is filled in",
 }
 _KEY = (
-    "credentials of replicas are not kept yet: clients send the replica's bearer token themselves, beside a "
-    "client key in x-api-key"
+    "tokens are not kept in here: put it into a variable or a file where proxies and probes run, and set the "
+    "replica's credential to env:NAME or file:/whole/path"
 )
 
 
@@ -170,11 +171,23 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
         elif key == "stream_timeout":
             one.stream_timeout = (place, value)
         elif key in ("api_key", "api_token"):
-            # Where it comes from may be said, what it is never.
-            reference = isinstance(value, str) and value.startswith("os.environ/")
-            draft.lose(place, f"{one.model_name}: {key}{f' {value}' if reference else ''}", _KEY)
+            _credential(one, key, value, place, draft)
         elif key not in ("model", "api_base", "base_url", "custom_llm_provider"):
             draft.lose(place, f"{one.model_name}: {key}", _REASONS.get(key, "there is no counterpart"))
+
+
+def _credential(one: Deployment, key: str, value: Any, place: Place, draft: Draft) -> None:
+    """Where it comes from may be said, what it is never."""
+    name = value.removeprefix("os.environ/") if isinstance(value, str) else ""
+    if not name or name == value:
+        draft.lose(place, f"{one.model_name}: {key}", _KEY)
+        return
+    try:
+        reference = credential_reference(f"env:{name}")
+    except ValueError as error:
+        draft.lose(place, f"{one.model_name}: {key} {value}", str(error))
+        return
+    one.fields["credential"] = Said(reference, f"{key}, {place}")
 
 
 def _share(one: Deployment, key: str, value: Any, place: Place, draft: Draft) -> None:

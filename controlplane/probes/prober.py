@@ -27,6 +27,7 @@ from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_ur
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
+from routing.credentials import Credentials, NoCredential
 from routing.tls import words
 from routing.tls.contexts import Contexts, Untrusted
 from routing.tls.names import names_at
@@ -50,6 +51,8 @@ class Question:
     wait_s: float = 0.0
     """Until it is due."""
     tls: Tls = _NOTHING_SET
+    credential: str = ""
+    """Reference to the bearer token that it wants; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSes
 
 _CONTEXTS = Contexts()
 """Of this process: loops that probe at the same time share them."""
+_CREDENTIALS = Credentials()
+"""As well."""
 
 
 async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
@@ -131,7 +136,9 @@ async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -
     began = time.perf_counter()
     try:
         async with asyncio.timeout(checks.timeout_s):
-            status, body = await exchange(session, question.url, checks.requests[kind], question.tls)
+            status, body = await exchange(
+                session, question.url, checks.requests[kind], question.tls, question.credential
+            )
         verdict = checks.judge(kind, status, body)
     except (OSError, TimeoutError, aiohttp.ClientError) as error:
         verdict = verdict_of(error, checks.timeout_s)
@@ -139,14 +146,21 @@ async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -
 
 
 async def exchange(
-    session: aiohttp.ClientSession, base_url: str, request: ProbeRequest, tls: Tls, trace: object = None
+    session: aiohttp.ClientSession,
+    base_url: str,
+    request: ProbeRequest,
+    tls: Tls,
+    credential: str = "",
+    trace: object = None,
 ) -> tuple[int, bytes]:
     """Sends one request; the answer's status and as much of its body as a probe reads.
 
-    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (NotVerified
+    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (NotSent
     among them) or aiohttp.ClientError.
     """
     target = parse_base_url(base_url)
+    if credential:
+        request = _authorized(request, credential)
     if target.scheme == "http":
         return await _exchange(session, target, request, trace, True, None)
     name = tls.server_name or target.host.removesuffix(".")
@@ -162,13 +176,26 @@ async def exchange(
         raise NotVerified(words.words_of(cause, name, names)) from None
 
 
-class NotVerified(OSError):
-    """There is no verified TLS connection, and nothing was sent; the text says why."""
+def _authorized(request: ProbeRequest, credential: str) -> ProbeRequest:
+    """Raises NotSent."""
+    try:
+        value = _CREDENTIALS.bearer(credential).decode("ascii")
+    except NoCredential as error:
+        raise NotSent(str(error)) from None
+    return request._replace(headers=(*request.headers, ("Authorization", value)))
+
+
+class NotSent(OSError):
+    """Nothing was sent; the text says why."""
+
+
+class NotVerified(NotSent):
+    """There is no verified TLS connection."""
 
 
 def verdict_of(error: BaseException, limit_s: float) -> Verdict:
     """What an error of :func:`exchange`, or ``limit_s`` without an answer, means."""
-    if isinstance(error, NotVerified):
+    if isinstance(error, NotSent):
         return down(str(error))
     return verdict_of_error(
         EOFError() if isinstance(error, aiohttp.ServerDisconnectedError) else error, limit_s

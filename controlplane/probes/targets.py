@@ -30,6 +30,7 @@ class Target:
     url: str
     checks: Checks
     tls: Tls
+    credential: str
     state: Health
     has_passed: bool
     for_s: float
@@ -82,6 +83,7 @@ def _target(replica: Replica, now: float) -> Target:
         url=replica.url,
         checks=checks,
         tls=with_defaults(replica.fleet.tls, Tls),
+        credential=replica.credential,
         state=state,
         has_passed=has_passed,
         for_s=for_s,

@@ -73,7 +73,13 @@ def _probe(claims: list[schedule.Claim]) -> None:
     counters = settlement.read_counters(client, list(holds))
     questions = [
         prober.Question(
-            uid, found[uid].url, found[uid].checks, found[uid].has_passed, hold.wait_s, found[uid].tls
+            uid,
+            found[uid].url,
+            found[uid].checks,
+            found[uid].has_passed,
+            hold.wait_s,
+            found[uid].tls,
+            found[uid].credential,
         )
         for uid, hold in holds.items()
     ]

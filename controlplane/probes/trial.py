@@ -48,6 +48,8 @@ class Subject:
     """Name that it serves the model under; empty: not known."""
     probe: Probe
     tls: Tls = _NOTHING_SET
+    credential: str = ""
+    """Reference to the bearer token that it wants; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,15 @@ async def _concluded(
     refused = isinstance(reply.cause, prober.ForbiddenAddress)
     live = more.liveness is not None and more.liveness.passed
     words = trial_words.sentence(
-        subject.url, subject.model, request, reply, verdict, fits=more.fits, tls=more.tls, live=live
+        subject.url,
+        subject.model,
+        request,
+        reply,
+        verdict,
+        fits=more.fits,
+        tls=more.tls,
+        live=live,
+        credential=subject.credential,
     )
     outcome: Outcome = "refused" if refused else verdict.hint
     if await _doubles_v1(session, subject, reply, max(ends - time.monotonic(), 0.1)):
@@ -176,7 +186,9 @@ async def _ask(
     status, body, error = None, b"", None
     try:
         async with asyncio.timeout(limit_s):
-            status, body = await prober.exchange(session, subject.url, request, subject.tls, noted)
+            status, body = await prober.exchange(
+                session, subject.url, request, subject.tls, subject.credential, noted
+            )
     except (OSError, TimeoutError, aiohttp.ClientError) as raised:
         error = raised
     return Reply(status, body, error, time.perf_counter() - began, limit_s, noted.connected)

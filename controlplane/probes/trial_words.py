@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from controlplane.probes.prober import ForbiddenAddress, NotVerified
+from controlplane.probes.prober import ForbiddenAddress, NotSent, NotVerified
 from routing.contract.addresses import parse_base_url
 from routing.contract.presets import ProbeRequest
 from routing.contract.verdict import Verdict
@@ -70,8 +70,10 @@ def sentence(
     fits: Fit | None,
     tls: bool,
     live: bool,
+    credential: str = "",
 ) -> str:
-    """What was seen, and what to look at. ``live``: liveness was asked, and passed."""
+    """What was seen, and what to look at. ``live``: liveness was asked, and passed. ``credential``: where the
+    token is that was sent along."""
     place = parse_base_url(url).authority
     if tls:
         return (
@@ -82,7 +84,7 @@ def sentence(
         return _no_answer(url, place, reply, verdict)
     if verdict.passed:
         return f"{verdict.words} in {reply.took_s * 1000:.0f} ms: ready"
-    words = _answered(model, request, reply.status, verdict, live)
+    words = _answered(model, request, reply.status, verdict, live, credential)
     return f"{words}; what fits it is {fits.words}" if fits else words
 
 
@@ -101,6 +103,8 @@ def _no_answer(url: str, place: str, reply: Reply, verdict: Verdict) -> str:
         return f"{host} leads to a forbidden address: {cause}"
     if isinstance(cause, NotVerified):
         return f"{cause} - asked at {place}"
+    if isinstance(cause, NotSent):
+        return f"{cause}: nothing was sent to {place}"
     if isinstance(cause, socket.gaierror):
         return (
             f"the name {host} does not resolve where the control plane runs: is it spelled right? "
@@ -154,7 +158,9 @@ def _where_it_listens(host: str) -> str:
     return "is the server started, and does it listen on that address and not only on 127.0.0.1?"
 
 
-def _answered(model: str, request: ProbeRequest, status: int, verdict: Verdict, live: bool) -> str:
+def _answered(
+    model: str, request: ProbeRequest, status: int, verdict: Verdict, live: bool, credential: str
+) -> str:
     path = request.path
     if live:
         return (
@@ -167,7 +173,7 @@ def _answered(model: str, request: ProbeRequest, status: int, verdict: Verdict, 
     if status == HTTPStatus.NOT_FOUND:
         return f"404 at {path}: this server has no such path"
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return f"{verdict.words} at {path}: the server wants a credential, and probes carry none"
+        return f"{verdict.words} at {path}: {_not_let_in(credential)}"
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         return f"405 at {path}: the server does not take {request.method} there"
     if 300 <= status < 400:
@@ -175,6 +181,15 @@ def _answered(model: str, request: ProbeRequest, status: int, verdict: Verdict, 
     if status >= 500:
         return f"{verdict.words} at {path}: the server is up and fails - what does its log say?"
     return f"{verdict.words} at {path}"
+
+
+def _not_let_in(credential: str) -> str:
+    if credential:
+        return f"the server does not take the bearer token from {credential}"
+    return (
+        "the server wants a credential: set the replica's to where its bearer token is, env:NAME or "
+        "file:/whole/path"
+    )
 
 
 def _closed(reply: Reply) -> bool:

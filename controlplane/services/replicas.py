@@ -77,6 +77,7 @@ def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") 
         memory_bytes=kept.get("memory_bytes"),
         request_bytes=kept.get("request_bytes", 0),
         request_bytes_per_work=kept.get("request_bytes_per_work", 0.0),
+        credential=kept.get("credential") or "",
         admin_state=kept.get("admin_state") or Replica.AdminState.ACTIVE,
     )
     ReplicaHealth.objects.create(replica=replica)
@@ -106,16 +107,18 @@ def update(
 
 def moved_to(
     fleet: Fleet, name: str, changes: Mapping[str, Any], if_version: int | None = None
-) -> str | None:
-    """The normalised URL to which :func:`update` would move the replica; None: it stays where it is.
+) -> tuple[str, str] | None:
+    """The normalised URL to which :func:`update` would move the replica, and its credential then; None: both
+    stay as they are.
 
     Raises as :func:`update` does before it writes.
     """
     replica = replica_named(fleet, name)
     check_version(f"Replica {replica}", replica.edit_version, if_version)
     kept = _checked_changes(name, changes)
-    url: str = kept.get("url", replica.url)
-    return None if url == replica.url else url
+    before = (replica.url, replica.credential)
+    after = (kept.get("url", replica.url), kept.get("credential", replica.credential) or "")
+    return None if after == before else after
 
 
 def _checked_changes(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,6 +156,8 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
         fields["hardware"] = _hardware(fields["hardware"], "")
     if "accelerators" in fields:
         fields["accelerators"] = sorted(fields["accelerators"])
+    if "credential" in fields:
+        fields["credential"] = fields["credential"] or ""
     before = {name: _value(replica, name) for name in fields}
     lines = settings_values.differences(before, fields, f"{replica.name}.")
     if not lines:
@@ -165,6 +170,7 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
     write.audit("replicas.update", str(replica), old, described(replica))
     if "url" in fields and fields["url"] != before["url"]:
         _begin_checking(replica)
+    if any(fields.get(name, before.get(name)) != before.get(name) for name in ("url", "credential")):
         write.probe_soon(replica)
     _tell(write, fleet, replica, before, fields)
     return lines
@@ -207,6 +213,7 @@ def described(replica: Replica) -> dict[str, Any]:
         "memory_bytes": replica.memory_bytes,
         "request_bytes": replica.request_bytes,
         "request_bytes_per_work": replica.request_bytes_per_work,
+        "credential": replica.credential,
         "admin_state": replica.admin_state,
     }
 

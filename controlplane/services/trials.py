@@ -45,6 +45,11 @@ TRIAL = Section(
             words="How to verify it. Not set: as the fleet's replicas are.",
             nullable=True,
         ),
+        "credential": replace(
+            REPLICA.fields["credential"],
+            words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`. Not set: none.",
+            nullable=True,
+        ),
     },
 )
 """What may be sent; the same rules as a fleet's and a replica's."""
@@ -62,9 +67,9 @@ def attempt(settings: Mapping[str, Any]) -> Trial:
     return trial.run(_subject(given, fleet))
 
 
-def of_replica(fleet: Fleet, url: str) -> Trial:
+def of_replica(fleet: Fleet, url: str, credential: str) -> Trial:
     """Tries the normalised ``url`` as this fleet's probes will. Raises Invalid where no replica may be."""
-    found = trial.run(_subject({"url": url}, fleet))
+    found = trial.run(_subject({"url": url, "credential": credential}, fleet))
     if found.outcome == "refused":
         raise Invalid([FieldError("/url", found.words)])
     return found
@@ -84,7 +89,7 @@ def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, Trial]:
         "probe": kept.get("probe", {}),
         "tls": kept.get("tls", {}),
     }
-    found = trial.run_all([_subject({**settings, "url": replica["url"]}, None) for replica in replicas])
+    found = trial.run_all([_subject(_tried(settings, replica), None) for replica in replicas])
     refused = [
         FieldError(f"/replicas/{index}/url", one.words)
         for index, one in enumerate(found)
@@ -93,6 +98,10 @@ def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, Trial]:
     if refused:
         raise Invalid(refused)
     return {replica["name"]: one for replica, one in zip(replicas, found, strict=True)}
+
+
+def _tried(settings: Mapping[str, Any], replica: Mapping[str, Any]) -> dict[str, Any]:
+    return {**settings, "url": replica["url"], "credential": replica.get("credential") or ""}
 
 
 def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:
@@ -105,4 +114,5 @@ def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:
         model=model,
         probe=settings_values.probe_of(probe),
         tls=settings_values.tls_of(given.get("tls", fleet.tls if fleet else {})),
+        credential=given.get("credential", ""),
     )

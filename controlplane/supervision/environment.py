@@ -33,7 +33,7 @@ def wanted(options: UpOptions) -> dict[str, str]:
     if options.data_dir is not None:
         os.environ["SWITCHYARD_DATA_DIR"] = str(options.data_dir.expanduser().resolve())
     data = Path(os.environ.get("SWITCHYARD_DATA_DIR") or PROJECT / "var")
-    variables = {"SWITCHYARD_PROXY_URL": options.proxy_url}
+    variables = {"SWITCHYARD_PROXY_URL": options.proxy_url, "SWITCHYARD_DATA_DIR": str(data)}
     if not os.environ.get("SWITCHYARD_REDIS_URL"):
         variables["SWITCHYARD_REDIS_URL"] = f"unix://{socket_path(data)}?db=0"
         variables[OWN_REDIS] = "1"

@@ -72,4 +72,5 @@ def _replica(fleet: str, entry: ReplicaEntry, weights: Mapping[str, float]) -> R
         memory_bytes=entry.memory_bytes,
         request_bytes=entry.request_bytes,
         request_bytes_per_work=entry.request_bytes_per_work,
+        credential=entry.credential,
     )

@@ -24,7 +24,7 @@ from routing.contract.matches import normalise_host, normalise_path
 from routing.contract.names import DEVICE_RULE, SLUG_RULE, alias_problem, is_device_name, is_slug
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
-from routing.contract.references import ca_reference
+from routing.contract.references import ca_reference, credential_reference
 from routing.contract.table import AdminState, Protocol
 
 
@@ -143,13 +143,20 @@ REPLICA = Section(
             maximum=1_000_000_000_000,
             unit="bytes",
         ),
+        "credential": Text(
+            words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`, where proxies "
+            "and probes run. Not set: none is sent.",
+            what="reference",
+            check=credential_reference,
+            nullable=True,
+        ),
         "admin_state": Choice(
             words="What the operator wants. Not set: left as it is; a new replica is active.",
             options=get_args(AdminState),
             nullable=True,
         ),
     },
-    reserved=frozenset({"site", "version", "credential"}),
+    reserved=frozenset({"site", "version"}),
 )
 
 

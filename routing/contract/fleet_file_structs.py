@@ -39,6 +39,8 @@ class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What a request takes on each of them while it runs, beside what follows."""
     request_bytes_per_work: float = 0.0
     """The same for each unit of its estimated work."""
+    credential: str = ""
+    """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""
     admin_state: AdminState | None = None
     """``None``: applying the file leaves an existing replica's state as it is; a new one is active."""
 

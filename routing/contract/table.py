@@ -64,6 +64,7 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     site: str = ""
     version: str = ""
     credential: str = ""
+    """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from routing.proxy.answering import Answering
 from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
 from routing.proxy.forwarded import request_bytes
-from routing.proxy.link import Link
+from routing.proxy.link import NO_CREDENTIAL, Link
 from routing.proxy.plan import Plan
 from routing.proxy.replay import (
     LACKS_MODEL,
@@ -36,6 +36,8 @@ from routing.proxy.replay import (
 from routing.proxy.upload import HELD_BYTES, Upload
 from routing.refusal import Refusal
 from routing.unsent_attempt import wait_for_client, wait_for_replica
+
+_WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "cannot be asked"}
 
 
 class Exchange(Answering):
@@ -243,7 +245,7 @@ class Exchange(Answering):
 
     def connect_failed(self, reason: str, code: str) -> None:
         self.cancel_connecting = None
-        what = "is not verified" if code == NOT_VERIFIED else "cannot be reached"
+        what = _WHY_NOT.get(code, "cannot be reached")
         self._failed(Outcome.REFUSED, Failure(502, code, f"the replica {what}: {reason}"), repeat=True)
 
     def connect_prevented(self) -> None:

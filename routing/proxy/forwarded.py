@@ -18,6 +18,8 @@ def request_bytes(exchange: ExchangeState, link: Link, body: bytes) -> bytes:
     target = plan.target
     if plan.v2 or exchange.upload is not None or len(body) != head.content_length:
         target, fields = _changed(exchange, plan, body)
+    if link.authorizes:
+        fields = _without(b"authorization:", fields)
     if head.plain:
         ours = exchange.client.tag
     else:
@@ -61,9 +63,9 @@ def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, b
             fields += b"\r\nTransfer-Encoding: chunked"
         elif exchange.upload.grown:
             length = head.content_length + exchange.upload.grown
-            fields = _without_content_length(fields) + b"\r\nContent-Length: %d" % length
+            fields = _without(b"content-length:", fields) + b"\r\nContent-Length: %d" % length
     elif len(body) != head.content_length:
-        fields = _without_content_length(fields) + b"\r\nContent-Length: %d" % len(body)
+        fields = _without(b"content-length:", fields) + b"\r\nContent-Length: %d" % len(body)
     return target, fields
 
 
@@ -82,6 +84,9 @@ def _continued_fields(head: RequestHead, peer: bytes, proxy: Host) -> bytes:
     return fields + b"\r\nX-Request-Id: "
 
 
-def _without_content_length(fields: bytes) -> bytes:
+def _without(name: bytes, fields: bytes) -> bytes:
+    """``fields`` less those of this lower-case name, which ends with its colon."""
+    if b"\r\n" + name not in fields.lower():
+        return fields
     lines = fields.split(b"\r\n")[1:]
-    return b"".join([b"\r\n" + line for line in lines if not line.lower().startswith(b"content-length:")])
+    return b"".join([b"\r\n" + line for line in lines if not line.lower().startswith(name)])

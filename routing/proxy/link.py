@@ -1,24 +1,66 @@
 """What a worker keeps for each replica on the HTTP side: its connections and ready-made bytes."""
 
+import asyncio
+from collections.abc import Callable
+
 from routing.contract.table import Tls
-from routing.http.upstream_pool import UpstreamPool
+from routing.http.upstream_pool import Connecting, UpstreamPool
 from routing.replica import Replica
+
+NO_CREDENTIAL = "credential_missing"
 
 
 class Link:
     """Lives in ``replica.http``."""
 
-    __slots__ = ("before_target", "host_line", "pool", "response_fields")
+    __slots__ = ("_host_line", "_pool", "authorizes", "before_target", "host_line", "pool", "response_fields")
 
     def __init__(self, replica: Replica, pool: UpstreamPool, via_name: str) -> None:
-        self.pool = pool
+        self._pool = pool
+        self.pool: UpstreamPool | Unsendable = pool
         self.before_target = b" " + replica.path_prefix
-        self.host_line = b" HTTP/1.1\r\nHost: " + replica.host_field
+        self._host_line = b" HTTP/1.1\r\nHost: " + replica.host_field
+        self.host_line = self._host_line
+        """And, where the replica has a credential, Authorization."""
+        self.authorizes = False
+        """Whether a client's own Authorization makes way for it."""
         self.response_fields = (
             f"\r\nVia: 1.1 {via_name}\r\nx-switchyard-replica: {replica.name}\r\nX-Request-Id: "
         ).encode()
 
     def verify_by(self, tls: Tls) -> None:
-        verification = self.pool.verification
+        verification = self._pool.verification
         assert verification is not None
-        self.pool.verify_by(verification.under(tls))
+        self._pool.verify_by(verification.under(tls))
+
+    def authorize(self, value: bytes) -> None:
+        """What stands in Authorization from now on; nothing: the client's own, if it sends one."""
+        self.authorizes = bool(value)
+        self.host_line = self._host_line + (b"\r\nAuthorization: " + value if value else b"")
+        self.pool = self._pool
+
+    def send_nothing(self, problem: str) -> None:
+        """The replica's credential cannot be read."""
+        self.pool = Unsendable(problem)
+
+
+class Unsendable:
+    """Stands where connections are taken from, while nothing may be sent: each new one fails at once."""
+
+    __slots__ = ("_problem",)
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def acquire(self) -> None:
+        return None
+
+    def connect(self, asker: Connecting) -> Callable[[], bool]:
+        """As of :class:`routing.http.upstream_pool.UpstreamPool`."""
+        failing = asyncio.get_running_loop().call_soon(asker.connect_failed, self._problem, NO_CREDENTIAL)
+
+        def cancel() -> bool:
+            failing.cancel()
+            return True
+
+        return cancel

@@ -27,6 +27,7 @@ from routing.http.write_batch import WriteBatch
 from routing.protocols.errors import error_answer
 from routing.proxy.client_keys import ClientKeys
 from routing.proxy.connection_limit import REFUSAL, ConnectionLimit
+from routing.proxy.credential_watch import CredentialWatch
 from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import request_fields
 from routing.proxy.guarded import GuardedExchange
@@ -74,6 +75,8 @@ class Proxy:
         self._access_log: AccessLog | None = None
         self._follow_keys()
         table.on_manifest = self._follow_manifest
+        self._credentials = CredentialWatch(self._loop, table)
+        table.on_snapshot = self._credentials.follow
         self.rejected = 0
         """Requests refused before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
@@ -221,6 +224,8 @@ class Proxy:
                 give_back=self.give_back_idle,
             )
             replica.http = link = Link(replica, pool, settings.name)
+            if replica.spec.credential:
+                self._credentials.equip(replica)
         assert isinstance(link, Link)
         return link
 

@@ -11,6 +11,7 @@ from routing.contract.addresses import BaseUrl, forbidden_address
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
+from routing.credentials import Credentials, NoCredential
 from routing.tls import words
 from routing.tls.contexts import Contexts, Untrusted
 from routing.tls.names import names_at
@@ -24,11 +25,20 @@ class Place(NamedTuple):
     target: BaseUrl
     tls: Tls
     contexts: Contexts
+    credential: str = ""
+    """Reference to the token that it wants; empty: none."""
+    credentials: Credentials | None = None
 
     @property
     def name(self) -> str:
         """What its certificate must be for."""
         return self.tls.server_name or self.target.host.removesuffix(".")
+
+    def authorization(self) -> bytes:
+        """The field with its token, preceded by CRLF; nothing where it wants none. Raises NoCredential."""
+        if not self.credential or self.credentials is None:
+            return b""
+        return b"\r\nAuthorization: " + self.credentials.bearer(self.credential)
 
 
 class _NotVerified(Exception):
@@ -48,7 +58,7 @@ async def _ask(checks: Checks, kind: Kind, place: Place) -> Verdict:
     try:
         async with asyncio.timeout(checks.timeout_s):
             status, body = await _exchange(place, checks.requests[kind])
-    except (_NotVerified, Untrusted) as error:
+    except (_NotVerified, Untrusted, NoCredential) as error:
         return down(str(error))
     except (OSError, EOFError, httptools.HttpParserError) as error:
         return verdict_of_error(error, checks.timeout_s)
@@ -58,11 +68,12 @@ async def _ask(checks: Checks, kind: Kind, place: Place) -> Verdict:
 async def _exchange(place: Place, request: ProbeRequest) -> tuple[int, bytes]:
     """Status and as much of the body as a verdict needs.
 
-    Raises _NotVerified, Untrusted, OSError, EOFError, HttpParserError.
+    Raises _NotVerified, Untrusted, NoCredential, OSError, EOFError, HttpParserError.
     """
+    authorization = place.authorization()
     reader, writer = await _connect(place)
     try:
-        writer.write(_encode(place.target, request))
+        writer.write(_encode(place.target, request, authorization))
         answer = _Answer(is_head=request.method == "HEAD")
         while not answer.complete:
             data = await reader.read(_READ_BYTES)
@@ -100,12 +111,13 @@ async def _address(target: BaseUrl) -> str:
     return address
 
 
-def _encode(target: BaseUrl, request: ProbeRequest) -> bytes:
+def _encode(target: BaseUrl, request: ProbeRequest, authorization: bytes) -> bytes:
     lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {target.host_field}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in request.headers]
     if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}")
-    return "\r\n".join((*lines, "", "")).encode("latin-1") + request.body
+    head = "\r\n".join(lines).encode("latin-1")
+    return head + authorization + b"\r\n\r\n" + request.body
 
 
 class _Answer:

@@ -17,6 +17,7 @@ from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
 from routing.contract.verdict import Verdict
+from routing.credentials import Credentials
 from routing.standalone.probe_client import Place, probe
 from routing.tls.contexts import Contexts
 
@@ -83,8 +84,11 @@ class Prober:
         self._answered_at: dict[str, float] = {}
         self._watch: asyncio.Task[None] | None = None
         self._contexts = Contexts()
+        self._credentials = Credentials()
         self._tls: dict[str, Tls] = {}
         """By fleet. How replicas are verified may change while their health goes on."""
+        self._references: dict[str, str] = {}
+        """Of replicas' credentials, by uid; they may change as well."""
 
     def finding(self, uid: str) -> Finding:
         return self._findings.get(uid, Finding("checking", False))
@@ -95,6 +99,7 @@ class Prober:
             self._watch = asyncio.create_task(self._watch_answers())
         snapshots = list(snapshots)
         self._tls = {snapshot.name: snapshot.tls for snapshot in snapshots}
+        self._references = {spec.uid: spec.credential for one in snapshots for spec in one.replicas}
         wanted = {target: snapshot.probe for snapshot in snapshots for target in _targets(snapshot)}
         for target, (settings, task) in list(self._tasks.items()):
             if wanted.get(target) != settings:
@@ -122,7 +127,7 @@ class Prober:
         said = ""
         while True:
             started = time.monotonic()
-            place = Place(parse_base_url(target.url), self._tls[target.fleet], self._contexts)
+            place = self._place(target)
             verdict = await probe(checks, place, has_passed)
             now = time.monotonic()
             step = health.step(
@@ -150,6 +155,15 @@ class Prober:
                 self._changed()
             pause_s = settings.period_s * self._rng.uniform(0.9, 1.1) - (time.monotonic() - started)
             await asyncio.sleep(max(0.0, pause_s))
+
+    def _place(self, target: Target) -> Place:
+        return Place(
+            parse_base_url(target.url),
+            self._tls[target.fleet],
+            self._contexts,
+            self._references[target.uid],
+            self._credentials,
+        )
 
     async def _watch_answers(self) -> None:
         """Remember when live traffic was last answered by each replica."""

@@ -10,6 +10,7 @@ import ssl
 import time
 from typing import NamedTuple
 
+from routing.referenced import Stamp
 from routing.tls import authorities
 
 LOOK_EVERY_S = 1.0
@@ -24,7 +25,7 @@ class Untrusted(Exception):
 class _Made(NamedTuple):
     context: ssl.SSLContext | None
     problem: str
-    stamp: authorities.Stamp
+    stamp: Stamp
     looked_at: float
 
 
@@ -51,7 +52,7 @@ class Contexts:
         return made.context
 
 
-def _make(ca: str, stamp: authorities.Stamp, now: float) -> _Made:
+def _make(ca: str, stamp: Stamp, now: float) -> _Made:
     try:
         return _Made(new_context(ca), "", stamp, now)
     except ValueError as error:

@@ -301,15 +301,36 @@ fleets:
       locality: {prefer: site}
       slo: {latency_s: 1}
     replicas:
-      - {name: a, url: http://h:1, site: e, version: v, credential: c}
+      - {name: a, url: http://h:1, site: e, version: v}
 """,
         [
             '5:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
             '6:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
             '8:36 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
             '8:45 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
-            '8:57 fleets[0].replicas[0].credential: "credential" is reserved and not implemented yet: '
-            "remove it",
+        ],
+    ),
+    "credentials that are none, or are the token itself": (
+        FLEET
+        + """\
+    replicas:
+      - {name: a, url: http://h:1, credential: hf_AbCdEf}
+      - {name: b, url: http://h:2, credential: "env:MY KEY"}
+      - {name: c, url: http://h:3, credential: "file:token"}
+      - {name: d, url: http://h:4, credential: "env:SWITCHYARD_SECRET_KEY"}
+      - {name: e, url: http://h:5, credential: "file:/etc/t\\r\\nX: y"}
+""",
+        [
+            "5:48 fleets[0].replicas[0].credential: says where the replica's bearer token is: env:NAME or "
+            "file:/whole/path, never the token itself",
+            "6:48 fleets[0].replicas[1].credential: env:MY KEY: an environment variable's name has letters, "
+            "digits and underscores",
+            "7:48 fleets[0].replicas[2].credential: file:token: write the whole path, as in "
+            "file:/etc/switchyard/replica.token",
+            "8:48 fleets[0].replicas[3].credential: SWITCHYARD_… are settings of Switchyard's own, which no "
+            "replica is told",
+            "9:48 fleets[0].replicas[4].credential: says where the replica's bearer token is: env:NAME or "
+            "file:/whole/path, never the token itself",
         ],
     ),
     "amounts of memory that are on no device": (

@@ -36,7 +36,7 @@ fleets:
     served_model: mnist
     tls: {ca: "env:DIGITS_CA", server_name: digits.test}
     replicas:
-      - {name: a, url: "https://10.0.0.3:8443", admin_state: draining}
+      - {name: a, url: "https://10.0.0.3:8443", admin_state: draining, credential: "env:DIGITS_TOKEN"}
 """
 
 

@@ -123,6 +123,32 @@ def test_register(api: Api, llm: str, redis_client: Any) -> None:
     assert event.text == "anna registered replica c at http://host:80/base"
 
 
+def test_a_credential_is_kept_as_a_reference(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm/replicas/a?trial=no", {"credential": "env:VLLM_KEY"}).json()
+    assert body["credential"] == "env:VLLM_KEY"
+    assert body["changed"] == ["a.credential: not set → env:VLLM_KEY"]
+    assert body["health"]["has_passed"] is False
+    assert published(redis_client, "a").credential == "env:VLLM_KEY"
+    assert published(redis_client, "b").credential == ""
+    assert "credential: not set → env:VLLM_KEY" in Event.objects.latest("pk").text
+    assert api.get("/fleets/llm/replicas/a").json()["credential"] == "env:VLLM_KEY"
+    made = api.post(
+        "/fleets/llm/replicas?trial=no", {"name": "c", "url": "http://h", "credential": "file:/t"}
+    )
+    assert made.json()["credential"] == published(redis_client, "c").credential == "file:/t"
+    assert (
+        targets.load([published(redis_client, "c").uid])[published(redis_client, "c").uid].credential
+        == "file:/t"
+    )
+    for unset in (None, ""):
+        body = api.patch("/fleets/llm/replicas/c?trial=no", {"credential": unset}).json()
+        assert body["credential"] == published(redis_client, "c").credential == ""
+
+    refused = api.patch("/fleets/llm/replicas/a", {"credential": "hf_s3cret"})
+    assert refused.status_code == 400
+    assert "hf_s3cret" not in refused.content.decode()
+
+
 @pytest.mark.parametrize(
     ("settings", "pointer", "words"),
     [
@@ -133,7 +159,7 @@ def test_register(api: Api, llm: str, redis_client: Any) -> None:
         ({"name": "c", "url": "http://h", "weight": "2"}, "/weight", "remove the quotes"),
         ({"name": "c", "url": "http://h", "hardware": "gpu"}, "/hardware", "there are none yet"),
         ({"name": "c", "url": "http://h", "admin_state": "off"}, "/admin_state", "must be one of active"),
-        ({"name": "c", "url": "http://h", "credential": "env:K"}, "/credential", "reserved"),
+        ({"name": "c", "url": "http://h", "credential": "hf_x"}, "/credential", "never the token itself"),
         ({"name": "c", "url": "http://h", "wieght": 1}, "/wieght", 'did you mean "weight"?'),
         ([], "", "The body must be a JSON object, not a list."),
     ],

@@ -38,6 +38,26 @@ def test_asked_as_a_fleet_does(api: Api, make_fleet: Callable[..., str], server:
     assert api.post("/trial-probes", asked).json()["asked"] == "GET /ping"
 
 
+def test_a_new_credential_is_tried(
+    api: Api, llm: str, server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_TOKEN", "s3cret")
+    settings = {"url": server.url, "credential": "env:TEST_TOKEN"}
+    for answer in (
+        api.post("/trial-probes", settings),
+        api.post("/fleets/llm/replicas", {"name": "c", **settings}),
+        api.patch("/fleets/llm/replicas/a", settings),
+        api.post("/fleets", {"name": "n", "protocol": "openai", "replicas": [{"name": "a", **settings}]}),
+    ):
+        assert answer.status_code in (200, 201)
+        assert b"\r\nAuthorization: Bearer s3cret\r\n" in server.requests.pop()
+        assert b"s3cret" not in answer.content
+    assert not server.requests
+    unset = api.patch("/fleets/llm/replicas/a", {"credential": "env:TEST_UNSET"}).json()
+    assert "env:TEST_UNSET is an environment variable that is not set here" in unset["trial"]["words"]
+    assert not server.requests
+
+
 @pytest.mark.parametrize(
     ("settings", "pointer", "words"),
     [

@@ -39,13 +39,15 @@ def test_a_whole_configuration(run):
 def test_comments_say_where_a_value_came_from(run):
     out = run("litellm", SAMPLE).out
     assert 'url: "http://10.0.0.1:8000"  # api_base, line 5' in out
+    assert 'credential: "env:VLLM_KEY"  # api_key, line 6' in out
+    assert out.count("credential:") == 1
     assert "strategy: random  # routing_strategy simple-shuffle, line 48" in out
 
 
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        (6, "api_key os.environ/VLLM_KEY: credentials of replicas are not kept yet"),
+        (17, "Llama-3-8B: api_key: tokens are not kept in here"),
         (7, "rpm 600: there are no rate limits"),
         (20, "Llama-3-8B on another/model: replicas of a fleet serve one model"),
         (34, "embed: mode: models are not described"),

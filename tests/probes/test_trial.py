@@ -61,7 +61,7 @@ def test_ready(server: HttpServer) -> None:
         (servers.loading, "unready", "503 Loading model: the server is up and still loading"),
         (says(503, b"overloaded"), "unready", "503 overloaded: the server is up and cannot serve now"),
         (says(500, b"oops"), "down", "500 oops at /health: the server is up and fails - what does its log"),
-        (says(401), "unready", "401 Unauthorized at /health: the server wants a credential, and probes"),
+        (says(401), "unready", "401 Unauthorized at /health: the server wants a credential: set the"),
         (says(405), "unready", "405 at /health: the server does not take GET there"),
         (says(301), "unready", "301 Moved Permanently at /health: give the address that it leads to"),
     ],

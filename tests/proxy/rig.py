@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
@@ -28,6 +28,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
 LIMIT_S = 10.0
 _DATE = re.compile(rb"\r\nDate: ([^\r]{29})(?=\r\n|\Z)")
+NO_CREDENTIALS: Mapping[str, str] = {}
 _PATIENT = Policy(strategy="round_robin", slow_start_s=0, timeouts=Timeouts(connect_s=LIMIT_S))
 """A busy machine may take longer to connect than a fleet allows by default."""
 
@@ -386,8 +387,9 @@ class Rig:
         match: tuple[Match, ...] = (),
         draining: tuple[Replica, ...] = (),
         tls: ReplicaTls | None = None,
+        credentials: Mapping[str, str] = NO_CREDENTIALS,
     ) -> None:
-        """Add a fleet to the table, or replace it."""
+        """Add a fleet to the table, or replace it. ``credentials``: replica's name → reference."""
         self._version += 1
         old = self.table.manifest
         fleets = {**old.fleets, name: self._version}
@@ -423,6 +425,7 @@ class Rig:
                         name=r.name,
                         url=r.url,
                         admin_state="draining" if r in draining else "active",
+                        credential=credentials.get(r.name, ""),
                     )
                     for r in replicas
                 ],

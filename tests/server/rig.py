@@ -47,6 +47,8 @@ class Replica:
         self.served = 0
         self.probed = 0
         self.health_status = 200
+        self.authorizations: list[str | None] = []
+        """Of every request and probe."""
         self.release = threading.Event()
         self.streaming = threading.Event()
         """Set while an answer is half sent."""
@@ -77,6 +79,7 @@ class Replica:
         self._thread.start()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        self.authorizations.append(handler.headers.get("Authorization"))
         if handler.path == "/health":
             self.probed += 1
             self._send(handler, self.health_status, b"{}")
@@ -242,7 +245,7 @@ class Load:
                 connection.close()
 
 
-def fleet_file(path: Path, replicas: list[Replica], **fleet: Any) -> Path:
+def fleet_file(path: Path, replicas: list[Replica], /, **fleet: Any) -> Path:
     """Write a fleet file with one generic default fleet named ``echo``; replaces the file as a whole."""
     entry = {
         "name": "echo",
@@ -259,7 +262,7 @@ def fleet_file(path: Path, replicas: list[Replica], **fleet: Any) -> Path:
     return path
 
 
-def snapshot(version: int, replicas: list[Replica], epoch: int = 1, **fields: Any) -> FleetSnapshot:
+def snapshot(version: int, replicas: list[Replica], /, epoch: int = 1, **fields: Any) -> FleetSnapshot:
     fleet = fields.get("name", "echo")
     specs = [ReplicaSpec(uid=f"{fleet}/{one.name}", name=one.name, url=one.url) for one in replicas]
     policy = Policy(strategy="round_robin", slow_start_s=0)

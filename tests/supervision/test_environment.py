@@ -32,6 +32,8 @@ def test_a_named_redis_is_used_and_none_is_started(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("SWITCHYARD_REDIS_URL", "redis://10.0.0.9:6379/0")
     environment.prepare([])
     assert os.environ["SWITCHYARD_REDIS_URL"] == "redis://10.0.0.9:6379/0"
+    # Proxies know which files they tell no replica of.
+    assert os.environ["SWITCHYARD_DATA_DIR"] == str(environment.PROJECT / "var")
     assert environment.OWN_REDIS not in os.environ
 
 

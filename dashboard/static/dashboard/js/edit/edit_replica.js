@@ -7,7 +7,7 @@ import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { FocusBack } from "./focus_back.js";
-import { sent, SpeedFields } from "./replica_fields.js";
+import { CredentialField, sent, SpeedFields, trialOf } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
 /** @type {[string, string][]} */
@@ -18,8 +18,8 @@ const ADMIN_STATES = [
 ];
 
 /** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
-function valuesOf({ url, hardware, weight, max_concurrency, admin_state }) {
-  return { url, hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? ""), admin_state };
+function valuesOf({ url, hardware, weight, max_concurrency, credential, admin_state }) {
+  return { url, hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? ""), credential: credential ?? "", admin_state };
 }
 
 /** Which rows of a fleet are being edited; what was typed stays until it is saved or discarded. */
@@ -47,7 +47,7 @@ export class ReplicaEdits {
     const known = this.drafts.get(name);
     if (!known?.draft.dirty()) {
       const draft = new Draft(`edit-${name}`, valuesOf(settings), this.changed);
-      this.drafts.set(name, { draft, trial: new Trial(draft, () => ({ fleet: this.fleet })) });
+      this.drafts.set(name, { draft, trial: new Trial(draft, () => trialOf(this.fleet, draft)) });
     }
     this.focus.remember();
     this.open = name;
@@ -104,6 +104,7 @@ export function EditReplica({ edits, replica, others }) {
     <div class="form">
       <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another address is another instance: it is checking again until it passes." />
       <${SpeedFields} draft=${draft} classes=${edits.classes} />
+      <${CredentialField} draft=${draft} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
       ${(trial.busy || trial.found || trial.problem) && html`<${TrialWords} trial=${trial} />`}
     </div>

@@ -7,10 +7,10 @@ import { TextEntry } from "./fields.js";
 import { HardwareClasses } from "./hardware_classes.js";
 import { suggested } from "./names.js";
 import { EditPanel } from "./panel.js";
-import { sent, SpeedFields } from "./replica_fields.js";
+import { CredentialField, sent, SpeedFields, trialOf } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
-const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "" };
+const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", credential: "" };
 
 export class Registration {
   /** @param {string} fleet @param {() => string[]} taken names that the fleet has @param {() => void} changed */
@@ -19,7 +19,7 @@ export class Registration {
     this.fleet = fleet;
     this.taken = taken;
     this.draft = new Draft("register", EMPTY, changed);
-    this.trial = new Trial(this.draft, () => ({ fleet }));
+    this.trial = new Trial(this.draft, () => trialOf(fleet, this.draft));
     this.classes = new HardwareClasses(changed);
     /** Name that was suggested last; another one in the field was typed. */
     this.suggestion = "";
@@ -40,7 +40,7 @@ export class Registration {
     const { draft } = this;
     /** @type {Record<string, unknown>} */
     const body = { name: draft.text("name"), url: draft.text("url") };
-    for (const name of ["hardware", "weight", "max_concurrency"]) if (draft.text(name)) body[name] = sent(draft, name);
+    for (const name of ["hardware", "weight", "max_concurrency", "credential"]) if (draft.text(name)) body[name] = sent(draft, name);
     return body;
   }
 
@@ -85,6 +85,7 @@ export function RegisterReplica({ registration, close, live }) {
         onInput=${() => registration.urlTyped()} onBlur=${() => trial.again()} />
       <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="In its fleet, and in every answer. Cannot change later." />
       <${SpeedFields} draft=${draft} classes=${classes} />
+      <${CredentialField} draft=${draft} />
       <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Probe this fleet so" />
     </div>
   <//>`;

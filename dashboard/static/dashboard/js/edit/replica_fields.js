@@ -11,6 +11,18 @@ export function SpeedFields({ draft, classes }) {
     <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="as the policy says" help="Requests that it works on at once; more wait." />`;
 }
 
+/** @param {{draft: import("./draft.js").Draft}} props */
+export function CredentialField({ draft }) {
+  return html`<${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="env:VLLM_KEY"
+    help="Where the bearer token is that it wants, on the hosts of proxies and probes: env:NAME or file:/whole/path. Never the token. Empty: none is sent." />`;
+}
+
+/** What a trial of a replica is told besides its URL. @param {string} fleet @param {import("./draft.js").Draft} draft */
+export function trialOf(fleet, draft) {
+  const credential = draft.text("credential");
+  return credential ? { fleet, credential } : { fleet };
+}
+
 /** One field as the API takes it. @param {import("./draft.js").Draft} draft @param {string} name */
 export function sent(draft, name) {
   const text = draft.text(name);

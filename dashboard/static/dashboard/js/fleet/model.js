@@ -3,7 +3,7 @@ import { everyPage } from "../edit/reading.js";
 import { Series } from "../live/series.js";
 import { Trail } from "../live/trail.js";
 
-/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, admin_state: string}} ReplicaSettings */
+/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, credential: string, admin_state: string}} ReplicaSettings */
 
 export class FleetModel {
   /** @param {string} name @param {() => void} changed */

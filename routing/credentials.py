@@ -1,0 +1,100 @@
+"""Bearer tokens that replicas want: read where a reference says, and shown to nobody but the replica.
+
+A token is read once and used for every request. Where it came from is looked at again now and then, at most
+once a second: a file that was replaced holds from then on, without a restart. What cannot be read is an error
+until it can: neither is the token of before sent, nor anything without one.
+
+Proxies and the probes of both planes share it, so that what a probe is let in with, a request is too.
+"""
+
+import os
+import re
+import socket
+import time
+
+from routing import referenced
+from routing.referenced import Stamp
+
+LOOK_EVERY_S = 1.0
+MOST_BYTES = 16 << 10
+MOST = 10_000
+"""More references than this at a time are typing errors in trials: all are forgotten, and read anew."""
+
+_TOKEN = re.compile(rb"[\x21-\x7e]+\Z")
+
+
+class NoCredential(Exception):
+    """There is no token to send; the text says which reference, on which host, and why. Never the token."""
+
+
+class _Read:
+    """What a reference has led to."""
+
+    __slots__ = ("looked_at", "problem", "stamp", "token")
+
+    def __init__(self, token: bytes, problem: str, stamp: Stamp, now: float) -> None:
+        self.token = token
+        self.problem = problem
+        self.stamp = stamp
+        self.looked_at = now
+
+    def __repr__(self) -> str:
+        return f"<_Read {self.problem or 'a token'}>"
+
+
+class Credentials:
+    """Those of one process."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, _Read] = {}
+
+    def bearer(self, reference: str) -> bytes:
+        """The value of Authorization. Raises NoCredential."""
+        now = time.monotonic()
+        known = self._read.get(reference)
+        if known is None or now - known.looked_at >= LOOK_EVERY_S:
+            known = self._looked_at(reference, known, now)
+        if known.problem:
+            raise NoCredential(known.problem)
+        return b"Bearer " + known.token
+
+    def _looked_at(self, reference: str, known: _Read | None, now: float) -> _Read:
+        stamp = referenced.stamp(reference)
+        # What could not be read may be readable now though nothing was written: rights, descriptors.
+        if known is None or known.problem or stamp != known.stamp:
+            try:
+                known = _Read(token_at(reference), "", stamp, now)
+            except ValueError as error:
+                known = _Read(
+                    b"", f"credential {reference} {error} (host {socket.gethostname()})", stamp, now
+                )
+        known.looked_at = now
+        if len(self._read) >= MOST:
+            self._read.clear()
+        self._read[reference] = known
+        return known
+
+
+def token_at(reference: str) -> bytes:
+    """Raises ValueError that goes on behind the reference's name; it never holds what was found."""
+    if reference.startswith("file:") and _is_ours(reference[5:]):
+        raise ValueError("lies among Switchyard's own data, of which no replica is told")
+    found = referenced.read(reference, MOST_BYTES, "a token's file has")
+    if reference.startswith("file:"):
+        found = found.rstrip(b"\r\n")
+    if not found:
+        raise ValueError("is empty")
+    if _TOKEN.match(found) is None:
+        raise ValueError(
+            "holds more than a token: one line of ASCII without spaces is wanted, and no word before it"
+        )
+    return found
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it lies in the folder where the control plane keeps its keys."""
+    folder = os.environ.get("SWITCHYARD_DATA_DIR")
+    if not folder:
+        return False
+    folder = os.path.realpath(folder)
+    return os.path.commonpath((folder, os.path.realpath(path))) == folder

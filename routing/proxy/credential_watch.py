@@ -1,0 +1,66 @@
+"""Keeps what replicas' credentials lead to where requests take it from: ready-made, in each replica's link.
+
+No request looks at a file. Each new table does, and while any replica has a credential a timer does, each
+second. A replica whose credential cannot be read is not eligible; should it be asked all the same, its link
+fails before anything is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from routing.credentials import LOOK_EVERY_S, Credentials, NoCredential
+from routing.pool import Pool
+from routing.proxy.link import Link
+from routing.replica import Replica
+from routing.table import Table
+
+log = logging.getLogger(__name__)
+
+
+class CredentialWatch:
+    """That of one worker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, table: Table) -> None:
+        self._loop = loop
+        self._table = table
+        self._credentials = Credentials()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def follow(self, pool: Pool) -> None:
+        """A fleet has a new table."""
+        for replica in pool.replicas:
+            before = replica.no_credential
+            self.equip(replica)
+            if replica.no_credential != before:
+                _say(pool.name, replica)
+            if replica.spec.credential and self._timer is None:
+                self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def equip(self, replica: Replica) -> None:
+        """Give a replica's link what its reference leads to now."""
+        reference = replica.spec.credential
+        link: Link | None = replica.http  # type: ignore[assignment]
+        try:
+            value = self._credentials.bearer(reference) if reference else b""
+        except NoCredential as error:
+            replica.no_credential = str(error)
+            if link is not None:
+                link.send_nothing(str(error))
+            return
+        replica.no_credential = ""
+        if link is not None:
+            link.authorize(value)
+
+    def _look(self) -> None:
+        self._timer = None
+        for pool in self._table.fleets.values():
+            self.follow(pool)
+
+
+def _say(fleet: str, replica: Replica) -> None:
+    if replica.no_credential:
+        log.warning("replica %s of fleet %s gets no requests: %s", replica.name, fleet, replica.no_credential)
+    else:
+        log.info("the credential of replica %s of fleet %s is there", replica.name, fleet)

@@ -1,0 +1,110 @@
+"""Probes of both planes present a replica's credential, and send nothing without it."""
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.probes import prober, trial
+from controlplane.probes.trial import Subject
+from routing.contract.addresses import parse_base_url
+from routing.contract.presets import Checks, checks_of
+from routing.contract.probe import Probe
+from routing.contract.table import Tls
+from routing.contract.verdict import Verdict
+from routing.credentials import Credentials
+from routing.standalone import probe_client
+from routing.tls.contexts import Contexts
+from tests.probes import servers
+from tests.probes.servers import HttpServer, says
+
+Asked = Callable[[str, str], Verdict]
+TOKEN = b"s3cret-of-the-replica"
+
+
+async def guarded(server: HttpServer, head: bytes, writer: asyncio.StreamWriter) -> None:
+    """200 to who presents the token, and only once."""
+    let_in = re.findall(rb"(?im)^authorization: (.*)\r$", head) == [b"Bearer " + TOKEN]
+    await says(200 if let_in else 401)(server, head, writer)
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    with HttpServer(guarded) as running:
+        yield running
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> str:
+    file = tmp_path / "token"
+    file.write_bytes(TOKEN + b"\n")
+    return f"file:{file}"
+
+
+def _checks(url: str) -> Checks:
+    return checks_of(Probe(path="/health", timeout_s=5), "generic", url, "m")
+
+
+def by_control_plane(url: str, credential: str) -> Verdict:
+    (finding,) = prober.probe([prober.Question("u", url, _checks(url), True, credential=credential)])
+    return finding.verdict
+
+
+def by_standalone_proxy(url: str, credential: str) -> Verdict:
+    place = probe_client.Place(parse_base_url(url), Tls(), Contexts(), credential, Credentials())
+    return asyncio.run(probe_client.probe(_checks(url), place, True))
+
+
+both = pytest.mark.parametrize("asked", [by_control_plane, by_standalone_proxy])
+
+
+@both
+def test_who_presents_it_is_let_in(server: HttpServer, reference: str, asked: Asked) -> None:
+    assert asked(server.url, reference) == Verdict(True, "ready", "200 OK")
+    refused = asked(server.url, "")
+    assert (refused.passed, refused.words) == (False, "401 Unauthorized")
+
+
+@both
+def test_nothing_is_sent_without_it(server: HttpServer, tmp_path: Path, asked: Asked) -> None:
+    why = f"credential file:{tmp_path}/none cannot be read: No such file or directory"
+    verdict = asked(server.url, f"file:{tmp_path}/none")
+    assert verdict == Verdict(False, "down", f"{why} (host {socket.gethostname()})")
+    assert not server.connections
+
+
+def _tried(url: str, credential: str = "") -> str:
+    return trial.run(Subject(url, "generic", "m", Probe(path="/health"), credential=credential)).words
+
+
+def test_a_trial_says_what_to_do(server: HttpServer, reference: str, tmp_path: Path) -> None:
+    assert re.fullmatch(r"200 OK in \d+ ms: ready", _tried(server.url, reference))
+    assert _tried(server.url) == (
+        "401 Unauthorized at /health: the server wants a credential: set the replica's to where its bearer "
+        "token is, env:NAME or file:/whole/path"
+    )
+    (tmp_path / "other").write_text("another")
+    wrong = f"file:{tmp_path}/other"
+    assert _tried(server.url, wrong) == (
+        f"401 Unauthorized at /health: the server does not take the bearer token from {wrong}"
+    )
+    asked = server.connections
+    missing = _tried(server.url, f"file:{tmp_path}/none")
+    assert missing.endswith(f"(host {socket.gethostname()}): nothing was sent to 127.0.0.1:{server.port}")
+    assert server.connections == asked
+
+
+def test_every_further_question_of_a_trial_presents_it(server: HttpServer, reference: str) -> None:
+    server.answer = says(404)
+    _tried(server.url, reference)
+    assert len(server.requests) > 3
+    assert all(b"\r\nAuthorization: Bearer " + TOKEN + b"\r\n" in head for head in server.requests)
+
+
+def test_a_server_that_is_asked_for_something_else(server: HttpServer) -> None:
+    server.answer = servers.ready
+    assert by_control_plane(server.url, "").passed
+    assert b"uthorization" not in server.requests[0]
