@@ -20,6 +20,8 @@ from routing.pool import Pool
 from routing.shared_counts import SharedCounts
 
 ROUNDS, REQUESTS, IN_FLIGHT = 7, 20_000, 8
+LIMITED = ("least_expected_work", "round_robin")
+"""Measured with ``max_concurrency`` set as well: one that weighs the wait, and one that does not."""
 
 
 def make_pool(strategy: str, size: int, slots: int | None, shared: SharedCounts | None) -> Pool:
@@ -71,7 +73,7 @@ def main() -> None:
     )
     print(f"{'strategy':22}{'slots':>6}{'replicas':>9}   {'pick':13}   {'begin+settle':13}   of 2 workers")
     for strategy in strategies.names():
-        for slots in (None, 4) if strategy == "least_expected_work" else (None,):
+        for slots in (None, 16) if strategy in LIMITED else (None,):
             for size in (4, 16, 64, 1000):
                 alone = make_pool(strategy, size, slots, None)
                 alone.refresh(1.0)
