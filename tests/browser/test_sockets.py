@@ -16,6 +16,7 @@ from controlplane.telemetry import frames
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
 from tests.conftest import RedisServer
+from tests.server.rig import until
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +49,24 @@ async def close_code(site: Site, path: str, cookie: str = "") -> int:
         return closed.value.rcvd.code
 
 
-async def test_without_a_session_it_closes_with_4401(site: Site) -> None:
-    assert await close_code(site, "/ws/overview") == 4401
+@pytest.mark.parametrize("path", ["/ws/overview", "/ws/client-keys"])
+async def test_without_a_session_it_closes_with_4401(site: Site, path: str) -> None:
+    assert await close_code(site, path) == 4401
+
+
+async def test_the_page_of_client_keys_has_a_socket_of_its_own(
+    site: Site, cookie: str, measuring: Measuring
+) -> None:
+    """Its first message holds the last frame, the next ones come as they are sent."""
+    measuring.client_keys = [frames.ClientKeyLive(id=7, name="website", rps=2.5)]
+    until(lambda: measuring.redis.exists(frames.CLIENT_KEYS_KEY), "a frame is stored")
+    async with connect(site, "/ws/client-keys", cookie) as socket:
+        hello = json.loads(await asyncio.wait_for(socket.recv(), 20))
+        assert (hello["type"], hello["history"]) == ("hello", [])
+        assert 0 <= hello["age_s"] < 20
+        frame = json.loads(await asyncio.wait_for(socket.recv(), 20))["frame"]
+    assert frame["sequence"] >= hello["frame"]["sequence"]
+    assert [(key["id"], key["rps"]) for key in frame["keys"]] == [(7, 2.5)]
 
 
 async def test_a_fleet_that_is_not_there_closes_with_4404(site: Site, cookie: str) -> None:
