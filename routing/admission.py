@@ -84,6 +84,8 @@ class Admission:
         self._shared = shared
         self._cells: Cells | None = None
         self._ended = 0
+        self._places = 0
+        """That have become free since somebody was last let in."""
 
     # --- cells -------------------------------------------------------------------------------------
 
@@ -230,6 +232,7 @@ class Admission:
     def freed(self) -> None:
         """A request has ended at a replica that serves only so many at once."""
         self._ended += 1
+        self._places += 1
         self.memory_freed()
 
     def memory_freed(self) -> None:
@@ -271,6 +274,7 @@ class Admission:
             self._counters.queue_late += 1
             ticket.waiter.late(now)
         found, asked = not len(line), 0
+        places, self._places = max(1, self._places), 0
         for ticket in line:
             if not ticket.here:
                 continue
@@ -281,9 +285,11 @@ class Admission:
             patient = ticket.lets_by(now)
             if ticket.waiter.admit(now, patient):
                 found = True
+                places -= 1
                 continue
             asked += 1
-            if not patient or asked == MOST_ASKED:
+            # One that has come unnoticed is found at the next look.
+            if not patient or asked == MOST_ASKED or (yields and places <= 0):
                 return
         # Places may be left, for others. Two that have found none would call each other for ever.
         if found and (peer := self._peer_before(None)) is not None:
