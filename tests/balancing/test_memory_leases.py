@@ -11,6 +11,7 @@ from routing.contract.policy import Policy
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Manifest
 from routing.one_replica import OneReplica
 from routing.outcome import Outcome
+from routing.policies.waiting_line import Ticket
 from routing.pool import Refusal
 from routing.shared_counts import SharedCounts
 from routing.table import Table
@@ -126,6 +127,13 @@ def test_a_request_leases_on_all_devices_of_the_replica_or_on_none():
     assert leased(whole) == {"n1/gpu0": 2 * GIB, "n1/gpu1": 2 * GIB}
     attempt.settle(Outcome.SUCCESS, 1.0)
     assert leased(whole) == {"n1/gpu0": 0, "n1/gpu1": 0}
+
+
+def test_memory_is_not_kept_where_there_is_no_place():
+    pool = (whole := table(fleet(replicas=[ON_GPU0 | {"max_concurrency": 1}]))).fleets["llm"]
+    begun, refusal = begin_all(pool)
+    assert (len(begun), refusal.code) == (1, "busy")
+    assert leased(whole)["n1/gpu0"] == 2 * GIB
 
 
 def test_a_replica_without_memory_is_passed_over_for_another():
@@ -303,6 +311,38 @@ def test_workers_of_a_host_lease_from_one_device(block):
     begun.pop().settle(Outcome.SUCCESS, 2.0)
     assert isinstance(second.fleets["llm"].begin(1.0, 2.0), Attempt)
     assert (leased(first)["n1/gpu0"], leased(second)["n1/gpu0"]) == (6 * GIB, 2 * GIB)
+
+
+class Told:
+    """A caller, and a waiter that finds nothing."""
+
+    def __init__(self):
+        self.woken = []
+
+    def look_soon(self, admission):
+        pass
+
+    def wake(self, worker):
+        self.woken.append(worker)
+
+    def admit(self, now, patient):
+        return False
+
+
+def test_memory_that_one_fleet_frees_wakes_the_worker_in_which_another_waits(block):
+    both = fleet("f"), fleet("g", [ON_GPU0 | {"request_bytes": 6 * GIB}])
+    first, second = (table(*both, shared=SharedCounts.attach(block.fd, worker)) for worker in (0, 1))
+    told = Told()
+    first.called_by(told)
+    for one in (first, second):
+        one.fleets["g"].refresh(1.0)
+    attempt = first.fleets["f"].begin(1.0, 1.0)
+    refusal = second.fleets["g"].begin(1.0, 1.0)
+    assert (refusal.code, refusal.waits_s) == ("memory_short", 10.0)
+    ticket = Ticket(told, rank=1, since=1.0, deadline=11.0)
+    assert second.fleets["g"].admission.join(ticket, refusal.wanted, 1.0) is None
+    attempt.settle(Outcome.SUCCESS, 2.0)
+    assert told.woken == [1]
 
 
 def test_a_killed_workers_leases_vanish_with_its_cells(block):

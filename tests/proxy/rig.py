@@ -11,13 +11,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import h11
 from msgspec.structs import replace
 
 from routing.contract.policy import Policy, Timeouts
-from routing.contract.table import FleetSnapshot, Manifest, Match, Protocol, ReplicaSpec
+from routing.contract.table import (
+    AcceleratorSpec,
+    FleetSnapshot,
+    Manifest,
+    Match,
+    Protocol,
+    ReplicaSpec,
+)
 from routing.contract.table import Tls as ReplicaTls
 from routing.proxy import Proxy, ProxySettings
 from routing.table import Table
@@ -29,6 +36,7 @@ OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
 LIMIT_S = 10.0
 _DATE = re.compile(rb"\r\nDate: ([^\r]{29})(?=\r\n|\Z)")
 NO_CREDENTIALS: Mapping[str, str] = {}
+NOT_ON_DEVICES: Mapping[str, dict[str, Any]] = {}
 _PATIENT = Policy(strategy="round_robin", slow_start_s=0, timeouts=Timeouts(connect_s=LIMIT_S))
 """A busy machine may take longer to connect than a fleet allows by default."""
 
@@ -388,8 +396,11 @@ class Rig:
         draining: tuple[Replica, ...] = (),
         tls: ReplicaTls | None = None,
         credentials: Mapping[str, str] = NO_CREDENTIALS,
+        devices: tuple[AcceleratorSpec, ...] = (),
+        on_devices: Mapping[str, dict[str, Any]] = NOT_ON_DEVICES,
     ) -> None:
-        """Add a fleet to the table, or replace it. ``credentials``: replica's name → reference."""
+        """Add a fleet to the table, or replace it. ``credentials``: replica's name → reference. ``devices``:
+        those of the table, if they change. ``on_devices``: replica's name → its fields about them."""
         self._version += 1
         old = self.table.manifest
         fleets = {**old.fleets, name: self._version}
@@ -405,6 +416,7 @@ class Rig:
                 adapters={**old.adapters, **dict.fromkeys(adapters, name)},
                 matches={fleet: listed for fleet, listed in matches.items() if listed},
                 default=chosen,
+                accelerators=list(devices) or old.accelerators,
             )
         )
         self.table.apply_snapshot(
@@ -426,6 +438,7 @@ class Rig:
                         url=r.url,
                         admin_state="draining" if r in draining else "active",
                         credential=credentials.get(r.name, ""),
+                        **on_devices.get(r.name, {}),
                     )
                     for r in replicas
                 ],
@@ -463,6 +476,9 @@ class Rig:
             for replica in pool.replicas:
                 assert replica.in_flight == 0, replica
                 assert replica.work == 0.0, replica
+                assert replica.memory is None or replica.memory.is_idle, replica
+        for device in self.table.memory.devices.values():
+            assert device.leased == 0, device
         assert self.proxy.searched_bytes == 0
 
 

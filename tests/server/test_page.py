@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from routing.contract.accelerators import held_by, leasable_bytes
+from routing.contract.compile import compile_file
+from routing.contract.fleet_file import loads
 from routing.parent.options import parse
 from tests.server.rig import ROOT
 
@@ -17,3 +20,12 @@ def test_every_flag_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     documented = set(re.findall(r"^\| `(--[a-z-]+)", PAGE, re.M))
     assert len(flags) > 10
     assert flags == documented
+
+
+def test_the_example_of_a_shared_device_is_the_file_that_is_started() -> None:
+    text = (ROOT / "examples" / "shared_gpu.yaml").read_text()
+    without_header = text[text.index("version:") :]
+    assert f"```yaml\n{without_header}```" in PAGE
+    manifest, snapshots = compile_file(loads(text))
+    held = [one for fleet in snapshots for replica in fleet.replicas for one in held_by(fleet.name, replica)]
+    assert leasable_bytes(manifest.accelerators[0], held) == 16 << 30
