@@ -1,7 +1,10 @@
 """``python -m routing``: the proxy. ``--help`` lists the flags; docs/proxy.md explains them."""
 
 import asyncio
+import os
 import sys
+
+from msgspec.structs import replace
 
 from routing import logs
 from routing.certificate import CertificateError
@@ -11,6 +14,9 @@ from routing.parent.listeners import ListenFailed
 from routing.parent.options import BadOptions, Options, parse
 from routing.server import Server
 from routing.standalone.fleet_file_feed import Standalone
+from routing.upgrade import inherited
+from routing.upgrade.inherited import Inherited
+from routing.upgrade.predecessor import HandoverFailed
 
 COULD_NOT_START = 1
 WRONG_INPUT = 2
@@ -27,8 +33,13 @@ def main() -> int:
         return WRONG_INPUT
     logs.configure(options.log_level, "parent", options.log_format)
     try:
-        return asyncio.run(_serve(options, standalone, certificate))
-    except ListenFailed as problem:
+        found = inherited.take(os.environ)
+        if found.address is not None:
+            # What it is decides who is served without a key, whatever the command line says.
+            workers = max(options.workers, len(found.listeners))
+            options = replace(options, listen=found.address, workers=workers)
+        return asyncio.run(_serve(options, standalone, certificate, found))
+    except (ListenFailed, HandoverFailed) as problem:
         print(f"the proxy could not start: {problem}", file=sys.stderr)
         return COULD_NOT_START
 
@@ -49,9 +60,12 @@ def _certificate(options: Options) -> CertificateFiles | None:
 
 
 async def _serve(
-    options: Options, standalone: Standalone | None, certificate: CertificateFiles | None
+    options: Options,
+    standalone: Standalone | None,
+    certificate: CertificateFiles | None,
+    found: Inherited,
 ) -> int:
-    return await Server(options, standalone, certificate).run()
+    return await Server(options, standalone, certificate, found).run()
 
 
 if __name__ == "__main__":

@@ -1,24 +1,17 @@
-"""What the parent and one of its workers tell each other, and the framing of it.
+"""What the parent and one of its workers tell each other.
 
-A Unix socket pair joins them. Each message is a 4-byte big-endian length and that many bytes of
-msgpack: one of the structs below. The end of the stream means that the other side is gone; a
-worker whose parent is gone leaves at once, a parent whose worker is gone starts a successor.
+A Unix socket pair joins them (:mod:`routing.framed_channel`). Each message is one of the structs below. The
+end of the stream means that the other side is gone; a worker whose parent is gone leaves at once, a parent
+whose worker is gone starts a successor.
 """
-
-import asyncio
-import struct
-from collections.abc import Callable
-from typing import cast
 
 import msgspec
 
 from routing.certificate import Certificate
 from routing.contract.log_line import Format
 from routing.contract.table import FleetSnapshot, Manifest
+from routing.framed_channel import FramedChannel
 from routing.kept_ids import Place
-
-_LENGTH = struct.Struct(">I")
-MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
@@ -185,50 +178,11 @@ Message = (
     | KeptBy
 )
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
-class ControlChannel(asyncio.Protocol):
-    """One end of the socket pair.
+class ControlChannel(FramedChannel[Message]):
+    """One end of the socket pair."""
 
-    ``on_message`` is called with each whole message, ``on_closed`` once when the other side is gone.
-    """
-
-    def __init__(self, on_message: Callable[[Message], None], on_closed: Callable[[], None]) -> None:
-        self._on_message = on_message
-        self._on_closed = on_closed
-        self._received = bytearray()
-        self._transport: asyncio.Transport | None = None
-
-    def send(self, message: Message) -> None:
-        """Queue one message; dropped when the other side is gone."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        body = _encoder.encode(message)
-        self._transport.write(_LENGTH.pack(len(body)) + body)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._on_closed()
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        while len(self._received) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._received)
-            if length > MAX_MESSAGE_BYTES:
-                raise ValueError(f"a control message of {length} bytes")
-            end = _LENGTH.size + length
-            if len(self._received) < end:
-                return
-            message = _decoder.decode(memoryview(self._received)[_LENGTH.size : end].tobytes())
-            del self._received[:end]
-            self._on_message(message)
+    def decode(self, body: bytes) -> Message:
+        return _decoder.decode(body)

@@ -50,6 +50,10 @@ class KeptIds:
             self._places.clear()
         return True
 
+    def all(self) -> list[tuple[str, Place]]:
+        """In the order of last use."""
+        return [(name, place) for name, (place, _) in self._by_id.items()]
+
     def find(self, name: str, now: float) -> Place | None:
         """Who keeps it; ``None``: not known here."""
         found = self._by_id.get(name)

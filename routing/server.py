@@ -11,7 +11,8 @@ after drain_s       what is left is cut; exit status 0
 second signal       everything is killed; exit status 1
 ==================  ==========================================================================
 
-SIGUSR1 replaces the workers one after the other; where it has a certificate, SIGHUP has that read again.
+SIGUSR1 replaces the workers one after the other, SIGUSR2 the parent and with it all of them
+(:mod:`routing.upgrade`). Where it has a certificate, SIGHUP has that read again.
 """
 
 import asyncio
@@ -19,8 +20,9 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from routing import descriptors
@@ -48,11 +50,19 @@ from routing.parent.disk_copy import DiskCopy
 from routing.parent.kept_table import KeptTable
 from routing.parent.listeners import Address, open_listener, open_listeners
 from routing.parent.options import Options
+from routing.parent.rolling_restart import QUIET_S as QUIET_WHEN_FOLLOWED_S
 from routing.parent.rolling_restart import RollingRestart
 from routing.parent.worker_numbers import WorkerNumbers
 from routing.parent.worker_process import WorkerProcess
 from routing.parent.worker_slot import WorkerSlot
 from routing.standalone.fleet_file_feed import Standalone
+from routing.upgrade import service_manager
+from routing.upgrade.inherited import NOTHING, Inherited
+from routing.upgrade.letters import Estate
+from routing.upgrade.predecessor import HandoverFailed, Predecessor
+from routing.upgrade.successor import Successor
+from routing.upgrade.upgrade import Upgrade
+from routing.waits import all_of, first_of, until
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +76,13 @@ class Server:
     """One proxy. Construct it inside a running event loop, then :meth:`run`."""
 
     def __init__(
-        self, options: Options, standalone: Standalone | None, certificate: CertificateFiles | None = None
+        self,
+        options: Options,
+        standalone: Standalone | None,
+        certificate: CertificateFiles | None = None,
+        inherited: Inherited = NOTHING,
     ) -> None:
-        """Opens the sockets. Raises :class:`routing.parent.listeners.ListenFailed`."""
+        """Opens the sockets that are not inherited. Raises :class:`routing.parent.listeners.ListenFailed`."""
         self.options = options
         self.draining = False
         self.totals = Totals()
@@ -78,17 +92,29 @@ class Server:
         self.kept = KeptIds()
         self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
-        self._listeners = open_listeners(options.listen, options.workers)
-        self._admin = None if options.admin is None else open_listener(options.admin)
+        self._listeners = inherited.listeners or open_listeners(options.listen, options.workers)
+        self._admin = inherited.admin
+        if self._admin is None and options.admin is not None:
+            self._admin = open_listener(options.admin)
         self._numbers = WorkerNumbers(options.workers)
         self.slots = [WorkerSlot(index, index, self._process) for index in range(options.workers)]
         drain_s = options.drain_s
         self.rolling = RollingRestart(self.slots, self._numbers, drain_s, self._tell_peers)
+        self.upgrade = Upgrade(self, drain_s)
+        self._predecessor = None if inherited.channel is None else Predecessor(inherited.channel, self)
+        self._follower: Successor | None = None
+        """Who has taken over."""
+        self._stays = False
+        """Whether this process stands for the proxy until its successor ends."""
+        self._guarded = True
+        """Whether the predecessor stands for this process so; while it has not taken over it does."""
+        self._handed_over = asyncio.Event()
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()
 
     def _process(self, index: int, number: int) -> WorkerProcess:
-        listener, numbers = self._listeners[index], self._numbers
+        # Those that a service manager gives may be fewer than the workers.
+        listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
         return WorkerProcess(index, number, listener, numbers.counts, numbers.wakes, self)
 
     # --- for the workers (worker_process.Owner) ----------------------------------------------------
@@ -127,6 +153,8 @@ class Server:
 
     def learned(self, name: str, place: Place) -> None:
         self.kept.learn(name, place, time.monotonic())
+        if self.upgrade.successor is not None:
+            self.upgrade.successor.learned(name, place)
 
     def who_keeps(self, name: str) -> Place | None:
         return self.kept.find(name, time.monotonic())
@@ -163,20 +191,72 @@ class Server:
         """Begin to replace the workers one after the other; why not, in words."""
         if self.draining:
             return "the proxy drains and is about to exit"
+        refusal = self._busy()
+        if refusal is None:
+            self.rolling.begin()
+        return refusal
+
+    def begin_upgrade(self) -> str | None:
+        """Begin to hand over to a new parent; why not, in words."""
+        refusal = self._busy()
+        if refusal is None:
+            self.upgrade.begin()
+        return refusal
+
+    def _busy(self) -> str | None:
+        if self.draining:
+            return "the proxy drains and is about to exit"
         if self.rolling.under_way:
             return "a rolling restart is under way; /status shows how far it is"
-        self.rolling.begin()
+        if self.upgrade.under_way:
+            return "an upgrade is under way; /status shows how far it is"
         return None
+
+    # --- for a successor (upgrade.Testator), and from a predecessor (predecessor.Heir) --------------
+
+    def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
+        return self._listeners, self._admin
+
+    def estate(self) -> Estate:
+        now = time.monotonic()
+        drained = [(one.fleet, one.replica, one.expires_at - now) for one in self.drains.all()]
+        table = self.table
+        return Estate(drained=drained, manifest=table.manifest, snapshots=list(table.snapshots.values()))
+
+    def kept_ids(self) -> list[tuple[str, Place]]:
+        return self.kept.all()
+
+    def hand_over(self, successor: Successor) -> None:
+        self._follower, self._stays = successor, not service_manager.listens()
+        log.info("process %d takes over; this one finishes what it has", successor.pid)
+        self._handed_over.set()
+        successor.hand_over(self.estate(), self._stays)
+        if not self._stays:
+            service_manager.notify(f"MAINPID={successor.pid}")
+        if self.certificate is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, successor.signal, signal.SIGHUP)
+        self._begin_drain()
+
+    def inherit(self, estate: Estate) -> None:
+        self.drains.inherit(estate.drained, time.monotonic())
+        if self._standalone is None:
+            self.table.keep(estate.manifest, estate.snapshots)
+        else:
+            self._standalone.inherit(estate.snapshots)
+        self.tell_overrides()
 
     # --- life --------------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Serve until signalled, then drain; the exit status."""
+        """Serve until signalled, then drain; the exit status. Raises HandoverFailed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
-        loop.add_signal_handler(signal.SIGUSR1, self._on_restart_signal)
+        for number, begin in ((signal.SIGUSR1, self.restart), (signal.SIGUSR2, self.begin_upgrade)):
+            loop.add_signal_handler(number, self._on_restart_signal, number, begin)
         descriptors.raise_limit()
+        if self._predecessor is not None:
+            await self._predecessor.meet()
         await self._find_table()
         tasks = [asyncio.ensure_future(work) for work in self._background()]
         workers = [asyncio.ensure_future(slot.run()) for slot in self.slots]
@@ -190,15 +270,19 @@ class Server:
             log.info("admin listener on %s", admin)
         self._warn(address)
         try:
-            await _first_of(self._signalled.wait(), *tasks)
-            return await self._drain(workers)
+            await first_of(self._signalled.wait(), *tasks)
+            status = await self._drain(workers)
         finally:
+            await self.upgrade.stop()
             for slot in self.slots:
                 slot.kill()
             for task in (*tasks, *workers):
                 task.cancel()
             await asyncio.gather(*tasks, *workers, return_exceptions=True)
             self._close_listeners()
+        if self._follower is None or not self._stays:
+            return status
+        return await self._follower.gone()
 
     def _warn(self, address: Address) -> None:
         if address.is_loopback:
@@ -219,9 +303,47 @@ class Server:
         works = [self._housekeeping(), self.table.write_to_disk() if self.options.state_dir else None]
         works.append(None if self._standalone is None else self._standalone.run())
         works.append(None if self.certificate is None else self.certificate.run())
-        if self._admin is not None:
-            works.append(AdminDoor(self, self._admin).run())
+        works.append(self._tell_service_manager())
+        if self._predecessor is not None:
+            works.append(self._succeed(self._predecessor))
+        elif self._admin is not None:
+            works.append(self._keep_door(self._admin))
         return [work for work in works if work is not None]
+
+    async def _keep_door(self, listener: socket.socket) -> None:
+        await first_of(self._handed_over.wait(), AdminDoor(self, listener).run())
+        await self._forced.wait()
+
+    async def _tell_service_manager(self) -> None:
+        """That the proxy serves. One that has a predecessor is not the main process yet."""
+        await until(lambda: self._predecessor is None and all(slot.present.serving for slot in self.slots))
+        service_manager.notify("READY=1")
+        await self._forced.wait()
+
+    async def _succeed(self, predecessor: Predecessor) -> None:
+        """Take over as soon as all workers are ready; after that stay as long as the predecessor wants."""
+        try:
+            await until(lambda: self.unready() is None)
+            taken_over = await predecessor.take_over()
+        except HandoverFailed as problem:
+            log.error("nothing is taken over: %s", problem)
+            self._leave_at_once()
+            return
+        log.info("this parent has taken over")
+        self._guarded = taken_over.stays
+        service_manager.notify("READY=1")
+        end = predecessor.gone if taken_over.stays else self._forced
+        works: list[Coroutine[Any, Any, Any]] = [end.wait()]
+        if self._admin is not None:
+            works.append(self._keep_door(self._admin))
+        await first_of(*works)
+        if taken_over.stays and predecessor.gone.is_set():
+            log.error("the parent that stands for this proxy is gone: leaving at once")
+            self._leave_at_once()
+
+    def _leave_at_once(self) -> None:
+        self._forced.set()
+        self._signalled.set()
 
     def _on_tables(self, tables: Tables) -> None:
         """A new table of the fleet file."""
@@ -258,35 +380,52 @@ class Server:
         for slot in self.slots:
             slot.send(message)
 
-    def _on_restart_signal(self) -> None:
-        refusal = self.restart()
+    def _on_restart_signal(self, number: int, begin: Callable[[], str | None]) -> None:
+        if self._follower is not None:
+            self._follower.signal(number)
+            return
+        refusal = begin()
         if refusal is not None:
-            log.warning("SIGUSR1: no rolling restart is begun: %s", refusal)
+            log.warning("%s is not followed: %s", signal.Signals(number).name, refusal)
 
     def _on_signal(self, number: int) -> None:
-        if self._signalled.is_set():
-            log.warning("%s again: leaving at once", signal.Signals(number).name)
+        name = signal.Signals(number).name
+        if self._follower is not None and self._stays:
+            log.info("%s: passed on to process %d", name, self._follower.pid)
+            self._follower.signal(number)
+        elif self._signalled.is_set():
+            log.warning("%s again: leaving at once", name)
             self._forced.set()
-            return
-        log.info("%s: draining for at most %g s", signal.Signals(number).name, self.options.drain_s)
+        else:
+            log.info("%s: draining for at most %g s", name, self.options.drain_s)
+            service_manager.notify("STOPPING=1")
+            self.rolling.stop()
+            self._begin_drain()
+
+    def _begin_drain(self) -> None:
         self.draining = True
-        self.rolling.stop()
         self._signalled.set()
         self._tell(Drain())
 
     async def _drain(self, workers: Sequence[asyncio.Future[None]]) -> int:
         """Let requests finish; 0, or 1 when a second signal cut it short."""
         deadline = time.monotonic() + self.options.drain_s
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.options.min_drain_s):
-                await self._forced.wait()
+        followed = self._follower is not None
+        if not followed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.options.min_drain_s):
+                    await self._forced.wait()
         for slot in self.slots:
             slot.let_leave()
-        self._tell(StopAccepting(quiet_s=QUIET_S))
+        quiet_s = QUIET_WHEN_FOLLOWED_S if followed else QUIET_S
+        self._tell(StopAccepting(quiet_s=quiet_s, followed=followed))
         self._close_listeners()
+        ends: list[Coroutine[Any, Any, Any]] = [self._forced.wait(), self._all_gone(workers)]
+        if self._follower is not None:
+            ends.append(self._follower.gone())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                await _first_of(self._forced.wait(), _all_of(workers))
+                await first_of(*ends)
         if self._forced.is_set():
             return 1
         left = sum(process.pid is not None for slot in self.slots for process in slot.processes)
@@ -294,6 +433,12 @@ class Server:
             log.warning("%d workers still had requests in flight after %g s", left, self.options.drain_s)
         log.info("drained")
         return 0
+
+    async def _all_gone(self, workers: Sequence[asyncio.Future[None]]) -> None:
+        await all_of(workers)
+        if self._predecessor is not None and not self._guarded:
+            # When the main process ends, the service manager kills whatever is left of the service.
+            await self._predecessor.gone.wait()
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -303,23 +448,3 @@ class Server:
 def _view(slot: WorkerSlot, process: WorkerProcess) -> WorkerView:
     report, age_s = process.report, process.report_age_s
     return WorkerView(slot.index, process.pid, process.serving, slot.restarts, report, age_s)
-
-
-async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Future[Any]") -> None:
-    """Wait until one is done; raise what it raised. Coroutines among them are cancelled then."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait, task in zip(waits, tasks, strict=True):
-            if not isinstance(wait, asyncio.Future):
-                task.cancel()
-    for task in done:
-        task.result()
-
-
-async def _all_of(tasks: Sequence["asyncio.Future[None]"]) -> None:
-    """Wait until all are done or one fails: raise what it raised. Being cancelled cancels none of them."""
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    for task in done:
-        task.result()

@@ -32,6 +32,16 @@ MOST_A_TURN = 16
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
+class Upgrade(Protocol):
+    """Another parent in the place of this one."""
+
+    failed: int
+
+    @property
+    def under_way(self) -> bool: ...
+    def status(self) -> dict[str, Any]: ...
+
+
 class Proxy(Protocol):
     """What the door shows and moves."""
 
@@ -43,9 +53,13 @@ class Proxy(Protocol):
     certificate: CertificateFiles | None
     rolling: RollingRestart
 
+    @property
+    def upgrade(self) -> Upgrade: ...
+
     def workers(self) -> list[WorkerView]: ...
     def leaving(self) -> list[LeavingWorker]: ...
     def restart(self) -> str | None: ...
+    def begin_upgrade(self) -> str | None: ...
     def unready(self) -> str | None: ...
     def tell_overrides(self) -> None: ...
 
@@ -96,27 +110,28 @@ class AdminDoor:
                 return AdminResponse(200, "text/plain; version=0.0.4; charset=utf-8", self._metrics())
             case "/status":
                 return _json(200, await self._status())
-        if request.path == "/restart" or _DRAIN.fullmatch(request.path):
+        if request.path in ("/restart", "/upgrade") or _DRAIN.fullmatch(request.path):
             return text(405, "use POST")
         return text(
             404,
-            "here are /livez, /readyz, /metrics, /status, and for POST /restart and"
+            "here are /livez, /readyz, /metrics, /status, and for POST /restart, /upgrade and"
             " /fleets/{fleet}/replicas/{replica}/drain",
         )
 
     def _post(self, request: AdminRequest) -> AdminResponse:
         found = _DRAIN.fullmatch(request.path)
-        if found is None and request.path != "/restart":
-            return text(404, "POST to /restart, /fleets/{fleet}/replicas/{replica}/drain or …/undrain")
+        proxy, path = self._proxy, request.path
+        if found is None and path not in ("/restart", "/upgrade"):
+            words = "POST to /restart, /upgrade, /fleets/{fleet}/replicas/{replica}/drain or …/undrain"
+            return text(404, words)
         if not request.peer_is_loopback:
             return text(403, "what changes anything is taken from this machine only")
-        return self._restart() if found is None else self._drain(found)
-
-    def _restart(self) -> AdminResponse:
-        refusal = self._proxy.restart()
+        if found is not None:
+            return self._drain(found)
+        refusal = proxy.restart() if path == "/restart" else proxy.begin_upgrade()
         if refusal is not None:
             return text(409, refusal)
-        return _json(202, {"rolling_restart": self._proxy.rolling.status()})
+        return _json(202, {"rolling_restart": proxy.rolling.status(), "upgrade": proxy.upgrade.status()})
 
     def _drain(self, found: re.Match[str]) -> AdminResponse:
         fleet, replica = unquote(found[1]), unquote(found[2])
@@ -156,7 +171,9 @@ class AdminDoor:
             drained,
             certificate,
             self._accelerators(),
-            RestartView(rolling.under_way, rolling.replaced, rolling.failed, proxy.leaving()),
+            RestartView(
+                rolling.under_way, rolling.replaced, rolling.failed, proxy.leaving(), proxy.upgrade.failed
+            ),
         )
 
     def _accelerators(self) -> list[AcceleratorSpec]:
@@ -186,6 +203,7 @@ class AdminDoor:
             "workers": worker_rows(proxy.workers(), [slot.present.manifest for slot in proxy.slots]),
             "leaving_workers": leaving_rows(proxy.leaving()),
             "rolling_restart": proxy.rolling.status(),
+            "upgrade": proxy.upgrade.status(),
             "fleets": {
                 name: {
                     "version": f"{snapshot.epoch}:{snapshot.version}",

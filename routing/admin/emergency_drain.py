@@ -4,6 +4,7 @@ Kept by the parent, sent to every worker, and forgotten after an hour: an emerge
 outlive the emergency and contradict the control plane for ever.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 LASTS_S = 3600.0
@@ -28,6 +29,10 @@ class EmergencyDrains:
         """Start or prolong one."""
         self._expiry[fleet, replica] = now + LASTS_S
         return Drained(fleet, replica, now + LASTS_S)
+
+    def inherit(self, drained: Iterable[tuple[str, str, float]], now: float) -> None:
+        """These are all: fleet, replica, and for how many seconds still."""
+        self._expiry = {(fleet, replica): now + left_s for fleet, replica, left_s in drained}
 
     def undrain(self, fleet: str, replica: str) -> bool:
         """End one; whether there was one."""

@@ -15,12 +15,13 @@ class LeavingWorker(NamedTuple):
 
 
 class RestartView(NamedTuple):
-    """Of a proxy's rolling restarts."""
+    """Of a proxy's rolling restarts and upgrades."""
 
     under_way: bool
     replaced: int
     failed: int
     leaving: list[LeavingWorker]
+    upgrades_failed: int = 0
 
 
 def leaving_rows(leaving: list[LeavingWorker]) -> list[dict[str, Any]]:
@@ -35,6 +36,8 @@ def restart_families(out: Exposition, view: RestartView) -> None:
     out.family("switchyard_rolling_restart_failures_total", "counter", help_text, [((), view.failed)])
     help_text = "Workers whose place a successor has taken in a rolling restart."
     out.family("switchyard_replaced_workers_total", "counter", help_text, [((), view.replaced)])
+    help_text = "Upgrades that came to nothing; this parent has gone on."
+    out.family("switchyard_upgrade_failures_total", "counter", help_text, [((), view.upgrades_failed)])
     help_text = "Replaced workers that still finish what they have."
     out.family("switchyard_leaving_workers", "gauge", help_text, [((), len(view.leaving))])
 

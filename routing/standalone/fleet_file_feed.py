@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from routing.contract.startup import expected
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.control_channel import Tables
 from routing.standalone import file_keys
-from routing.standalone.prober import Answered, Prober
+from routing.standalone.prober import Answered, Finding, Prober
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,8 @@ class Standalone:
         self._file, self._keys = read(path)
         self._probing = probing
         self._prober: Prober | None = None
+        self._found_before: dict[tuple[str, str], Finding] = {}
+        """By uid and URL."""
         self._manifest = Manifest(epoch=EPOCH, version=0)
         self._snapshots: dict[str, FleetSnapshot] = {}
         self._on_tables: Callable[[Tables], None] | None = None
@@ -72,9 +74,18 @@ class Standalone:
         """Give the first table, and from now on every newer one, to ``on_tables``."""
         self._on_tables = on_tables
         if self._probing:
-            self._prober = Prober(self._publish, answered, random.Random())
+            _, compiled = compile_file(self._file, epoch=EPOCH, version=1)
+            specs = [spec for snapshot in compiled for spec in snapshot.replicas]
+            found = {spec.uid: self._found_before.get((spec.uid, spec.url)) for spec in specs}
+            known = {uid: finding for uid, finding in found.items() if finding is not None}
+            self._prober = Prober(self._publish, answered, random.Random(), known)
         self._publish()
         self._follow()
+
+    def inherit(self, snapshots: Iterable[FleetSnapshot]) -> None:
+        """Begin, where replicas are probed, with what a parent before this one has found."""
+        specs = (spec for snapshot in snapshots for spec in snapshot.replicas)
+        self._found_before = {(spec.uid, spec.url): Finding(spec.health, spec.has_passed) for spec in specs}
 
     async def run(self) -> None:
         """Watch the file until cancelled."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from routing.contract import health, startup
@@ -74,15 +74,23 @@ class _Start:
 class Prober:
     """Probes every replica of the given fleets. ``changed`` is called when a finding changes."""
 
-    def __init__(self, changed: Callable[[], None], answered: Answered, rng: random.Random) -> None:
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        answered: Answered,
+        rng: random.Random,
+        found: Mapping[str, Finding] | None = None,
+    ) -> None:
+        """``found``: by uid, what a prober before this one has found, to begin with."""
         self._changed = changed
         self._answered = answered
         self._rng = rng
         self._tasks: dict[Target, tuple[Probe, asyncio.Task[None]]] = {}
-        self._findings: dict[str, Finding] = {}
+        self._findings: dict[str, Finding] = dict(found or {})
         self._answers: dict[str, int] = {}
         self._answered_at: dict[str, float] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._began = False
         self._contexts = Contexts()
         self._credentials = Credentials()
         self._tls: dict[str, Tls] = {}
@@ -106,6 +114,8 @@ class Prober:
                 task.cancel()
                 del self._tasks[target]
         known = {target.uid for target in self._tasks}
+        if not self._began:
+            self._began, known = True, {target.uid for target in wanted}
         self._findings = {uid: found for uid, found in self._findings.items() if uid in known}
         for target, settings in wanted.items():
             if target not in self._tasks:
@@ -121,9 +131,9 @@ class Prober:
         """Probe one replica until cancelled."""
         checks = checks_of(settings, target.protocol, target.url, target.model)
         began = time.monotonic()
-        state: Health = "checking"
-        counters, has_passed = health.Counters(), False
-        start, startup_s = _Start(settings.startup_budget_s, began), self.finding(target.uid).startup_s
+        before = self.finding(target.uid)
+        state, counters, has_passed = before.health, health.Counters(), before.has_passed
+        start, startup_s = _Start(settings.startup_budget_s, began), before.startup_s
         said = ""
         while True:
             started = time.monotonic()

@@ -1,0 +1,86 @@
+"""Lets a new parent take the place of this one, and goes on as before where it does not come."""
+
+import asyncio
+import logging
+import socket
+import time
+from typing import Any, Protocol
+
+from routing.kept_ids import Place
+from routing.upgrade.letters import Estate
+from routing.upgrade.successor import NotReady, Successor
+
+log = logging.getLogger(__name__)
+
+END_GRACE_S = 5.0
+
+
+class Testator(Protocol):
+    """Who is followed."""
+
+    def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
+        """Listeners, and the admin listener."""
+
+    def estate(self) -> Estate: ...
+    def kept_ids(self) -> list[tuple[str, Place]]: ...
+    def hand_over(self, successor: Successor) -> None:
+        """It is ready."""
+
+
+class Upgrade:
+    """Of one parent. ``drain_s``: how long one that was started in vain may finish what it has taken."""
+
+    def __init__(self, testator: Testator, drain_s: float) -> None:
+        self.failed = 0
+        """Those that have come to nothing."""
+        self._testator = testator
+        self._drain_s = drain_s
+        self._successor: Successor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._began_at = 0.0
+        self._last: dict[str, Any] = {}
+
+    @property
+    def under_way(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    @property
+    def successor(self) -> Successor | None:
+        """The one that is starting, or has taken over."""
+        return self._successor
+
+    def begin(self) -> None:
+        """Begin one, unless one is under way."""
+        if not self.under_way:
+            self._began_at = time.monotonic()
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """The proxy leaves, with whoever was to follow it."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            if self._successor is not None:
+                await self._successor.end(END_GRACE_S)
+
+    def status(self) -> dict[str, Any]:
+        """What ``/status`` shows."""
+        if not self.under_way:
+            return {"under_way": False, **self._last}
+        pid = 0 if self._successor is None else self._successor.pid
+        return {"under_way": True, "successor": pid, "for_s": round(time.monotonic() - self._began_at, 3)}
+
+    async def _run(self) -> None:
+        log.info("upgrade: a new parent is started to take the place of this one")
+        self._successor = successor = Successor()
+        listeners, admin = self._testator.sockets()
+        try:
+            await successor.start(listeners, admin, self._testator.estate(), self._testator.kept_ids())
+        except NotReady as problem:
+            self.failed += 1
+            took_s = round(time.monotonic() - self._began_at, 3)
+            self._last = {"last": "failed", "why": f"the successor {problem}", "took_s": took_s}
+            log.error("the upgrade has failed, and this parent goes on: the successor %s", problem)
+            await successor.end(self._drain_s + END_GRACE_S)
+            self._successor = None
+        else:
+            self._testator.hand_over(successor)
