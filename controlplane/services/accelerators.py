@@ -7,12 +7,11 @@ from typing import Any
 from django.db.models import F
 
 from controlplane.models import Accelerator, Event
-from controlplane.services import settings_values
+from controlplane.services import device_memory, settings_values
 from controlplane.services.checking import accepted, immutable
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import accelerator_named
 from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
-from routing.contract.accelerators import shown_bytes
 from routing.contract.fleet_file_rules import check_accelerator
 from routing.contract.table import Version
 
@@ -74,8 +73,8 @@ def put(write: Writing, accelerator: Accelerator, kept: Mapping[str, Any]) -> li
     """Saves checked settings. Returns what changed; nothing: nothing is written."""
     before = described(accelerator)
     after = {**before, **kept}
-    lines = settings_values.differences(_shown(before), _shown(after), f"{accelerator.name}.")
-    if after == before:
+    lines = settings_values.differences(*device_memory.in_words(before, after), f"{accelerator.name}.")
+    if not lines:
         return []
     same = Accelerator.objects.filter(pk=accelerator.pk, edit_version=accelerator.edit_version)
     if not same.update(**after, edit_version=F("edit_version") + 1):
@@ -111,13 +110,6 @@ def delete(name: str, actor: str, *, if_version: int | None = None) -> None:
 def described(accelerator: Accelerator) -> dict[str, Any]:
     """The row as audit entries keep it."""
     return {"memory_bytes": accelerator.memory_bytes, "headroom_percent": accelerator.headroom_percent}
-
-
-def _shown(described: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "memory": shown_bytes(described["memory_bytes"]),
-        "headroom_percent": described["headroom_percent"],
-    }
 
 
 def _change(write: Writing, accelerator: Accelerator, lines: Sequence[str]) -> AcceleratorChange:

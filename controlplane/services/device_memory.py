@@ -11,9 +11,11 @@ from typing import Any
 from controlplane.models import Accelerator, Replica
 from controlplane.services.checking import unknown_name
 from controlplane.services.errors import Conflict, FieldError
-from routing.contract.accelerators import Held, Misfit, misfit
+from routing.contract.accelerators import Held, Misfit, misfit, shown_bytes
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file_devices import without_a_device
+
+_AMOUNTS = frozenset({"memory_bytes", "request_bytes", "request_bytes_per_work"})
 
 Places = dict[tuple[str, str], str]
 """(fleet, replica) → JSON pointer to what was sent of it."""
@@ -32,6 +34,16 @@ def held(devices: Collection[str] | None = None) -> list[Held]:
     columns = ("accelerator__name", "replica__fleet__name", "replica__name", "replica__memory_bytes")
     rows = links.order_by(*columns[:3]).values_list(*columns, "replica__request_bytes")
     return [Held(device, fleet, name, memory or 0, request) for device, fleet, name, memory, request in rows]
+
+
+def in_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both, with amounts of memory as people write them, where that tells them apart."""
+    old, new = dict(before), dict(after)
+    for name in _AMOUNTS & old.keys() & new.keys():
+        told = [None if each is None else shown_bytes(each) for each in (old[name], new[name])]
+        if told[0] != told[1]:
+            old[name], new[name] = told
+    return old, new
 
 
 def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[Held] = ()) -> None:

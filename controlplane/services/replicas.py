@@ -159,7 +159,7 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
     if "credential" in fields:
         fields["credential"] = fields["credential"] or ""
     before = {name: _value(replica, name) for name in fields}
-    lines = settings_values.differences(before, fields, f"{replica.name}.")
+    lines = settings_values.differences(*device_memory.in_words(before, fields), f"{replica.name}.")
     if not lines:
         return []
     old = described(replica)
@@ -233,7 +233,9 @@ def _tell(
         others.remove("admin_state")
     if others:
         lines = settings_values.differences(
-            {name: before[name] for name in others}, {name: after[name] for name in others}
+            *device_memory.in_words(
+                {name: before[name] for name in others}, {name: after[name] for name in others}
+            )
         )
         text = f"{write.actor} changed {replica.name}: {'; '.join(lines)}"
         write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica)

@@ -16,7 +16,8 @@ from django.conf import settings
 
 from controlplane.telemetry import frames
 from routing.contract import redis_keys
-from routing.contract.table import FleetSnapshot, ReplicaSpec, decode_snapshot
+from routing.contract.accelerators import usable_bytes
+from routing.contract.table import FleetSnapshot, ReplicaSpec, decode_manifest, decode_snapshot
 
 PERIOD_S = 0.5
 HISTORY = 120
@@ -33,6 +34,8 @@ class Measuring:
         """Replica → requests in flight; else 3."""
         self.states: dict[str, tuple[str, str]] = {}
         """Replica → state and why, where it is not what the snapshot says."""
+        self.leased: dict[str, int] = {}
+        """Accelerator → bytes that requests lease there; else none."""
         self.refused_per_s = 0.0
         self.client_keys: list[frames.ClientKeyLive] = []
         self.queue = frames.QueueLive(size=256, timeout_s=10.0)
@@ -197,7 +200,22 @@ class Measuring:
             refused_per_s=self.refused_per_s,
             fleets=fleets,
             workers=[self._worker(index) for index in range(self.workers)],
+            accelerators=self._accelerators(),
         )
+
+    def _accelerators(self) -> list[frames.AcceleratorLive]:
+        body = self.redis.hget(redis_keys.MANIFEST, "body")
+        return [
+            frames.AcceleratorLive(
+                name=spec.name,
+                memory_bytes=spec.memory_bytes,
+                usable_bytes=usable_bytes(spec),
+                held_bytes=0,
+                leased_bytes=self.leased.get(spec.name, 0),
+                lease_waits=0,
+            )
+            for spec in (decode_manifest(body).accelerators if body else [])
+        ]
 
     def _worker(self, index: int) -> frames.WorkerLive:
         return frames.WorkerLive(

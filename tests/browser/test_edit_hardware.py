@@ -1,4 +1,5 @@
-"""Hardware classes by page: create, change, delete; errors stand at their field, nothing typed is lost."""
+"""Hardware classes and accelerators by page: create, change, delete; errors stand at their field, nothing
+typed is lost."""
 
 import itertools
 from collections.abc import Callable
@@ -6,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
 
 pytestmark = pytest.mark.browser
@@ -86,6 +88,47 @@ def test_one_in_use_stays_and_says_who_uses_it(
     expect(page.get_by_role("alert")).to_contain_text(f"in use by {fleet}/a")
     site.api("PATCH", f"/fleets/{fleet}/replicas/a", {"hardware": None})
     expect(row).to_contain_text("0 replicas")
+    page.get_by_role("button", name=f"Delete {name}", exact=True).last.click()
+    expect(row).to_have_count(0)
+
+
+GIB = 2**30
+
+
+def test_an_accelerator_is_made_filled_and_never_made_too_small(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
+) -> None:
+    name, fleet = f"node{next(_numbers)}/gpu0", new_fleet(("a",))
+    page = open_page("/hardware")
+    page.get_by_role("button", name="New accelerator").click()
+    form = page.get_by_role("region", name="New accelerator")
+    expect(form.get_by_label("Name")).to_be_focused()
+    page.keyboard.type(name)
+    page.keyboard.press("Tab")
+    page.keyboard.type("80 gib")
+    expect(form).to_contain_text("Understood as 80 GiB: 85,899,345,920 bytes.")
+    page.keyboard.press("Enter")
+    row = page.locator(f"tr[data-accelerator='{name}']")
+    expect(row).to_contain_text("80 GiB")
+    holds = {"accelerators": [name], "memory_bytes": 70 * GIB}
+    site.api("PATCH", f"/fleets/{fleet}/replicas/a", holds)
+    measuring.leased[name] = 3 * GIB // 2
+    expect(row).to_contain_text(f"{fleet}/a 70 GiB")
+    expect(row.locator("[data-label='Held all the time']")).to_have_text("70 GiB of 76 GiB")
+    expect(row.locator("[data-label='Leased now']")).to_have_text("1.5 GiB of 6 GiB")
+    row.get_by_role("button", name="Change").click()
+    field = page.get_by_role("form", name=f"Change {name}").get_by_label("Memory")
+    expect(field).to_be_focused()
+    page.keyboard.type("64 GiB")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text(f"replicas hold {fleet}/a 70 GiB, 9.2 GiB too much")
+    expect(field).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(row.get_by_role("button", name="Change")).to_be_focused()
+    row.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name=f"Delete {name}", exact=True).last.click()
+    expect(page.get_by_role("alert")).to_contain_text(f"in use by {fleet}/a")
+    site.api("DELETE", f"/fleets/{fleet}?confirm={fleet}")
     page.get_by_role("button", name=f"Delete {name}", exact=True).last.click()
     expect(row).to_have_count(0)
 

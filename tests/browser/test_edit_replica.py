@@ -71,6 +71,36 @@ def test_a_probe_that_would_fit_is_offered(
     assert site.api("GET", f"/fleets/{name}")["probe"]["path"] != "/health"
 
 
+def test_weights_that_do_not_fit_are_told_at_their_field(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    """Found closed, the fields of memory open where something is wrong, and stay open while it is typed."""
+    name, device = new_fleet(("a",)), "shared/gpu0"
+    site.api("POST", "/accelerators", {"name": device, "memory_bytes": 10 * 2**30, "headroom_percent": 0})
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Edit a", exact=True).click()
+    form = page.get_by_role("form", name="Edit a")
+    memory = form.get_by_text("Memory on accelerators")
+    memory.click()
+    form.get_by_role("checkbox", name=device).check()
+    field = form.get_by_label("Held memory")
+    field.fill("12 GiB")
+    memory.click()
+    expect(field).to_be_hidden()
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("alert")).to_contain_text("2 GiB too much")
+    expect(field).to_be_focused()
+    field.fill("")
+    page.keyboard.type("6,5gib")
+    expect(memory).to_contain_text(f"{device} · 6,5gib")
+    page.keyboard.press("Enter")
+    expect(form).to_be_hidden()
+    saved = site.api("GET", f"/fleets/{name}/replicas/a")
+    assert (saved["accelerators"], saved["memory_bytes"]) == ([device], 6.5 * 2**30)
+    page.get_by_role("button", name="Edit a", exact=True).click()
+    expect(memory).to_contain_text(f"{device} · 6.5 GiB")
+
+
 def test_what_is_wrong_stands_at_its_field_and_nothing_typed_is_lost(
     open_page: Open, new_fleet: Callable[..., str]
 ) -> None:

@@ -156,8 +156,8 @@ LISTING = [one for one in SIGNED_IN if one.name not in ALWAYS_FULL]
 
 @pytest.fixture
 def emptied(site: Site, measuring: Measuring) -> None:
-    """No fleet and no hardware class is there any more. Tests that want one make their own."""
-    for path in ("fleets", "hardware-classes"):
+    """No fleet, hardware class or accelerator is there any more. Tests that want one make their own."""
+    for path in ("fleets", "hardware-classes", "accelerators"):
         for one in site.api("GET", f"/{path}?page_size=1000")["results"]:
             site.api("DELETE", f"/{path}/{one['name']}")
 

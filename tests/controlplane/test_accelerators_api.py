@@ -39,9 +39,11 @@ def test_create_read_list_change_delete(api: Api, gpu: str) -> None:
     assert api.get("/accelerators/node1%2Fgpu0").json() == made.json()
     assert [api.get(f"/accelerators?search={word}").json()["count"] for word in ("gpu0", "gpu1")] == [1, 0]
     changed = api.patch("/accelerators/node1/gpu0", {"memory_bytes": 96 * GIB}, if_match=made["ETag"])
-    assert changed.json()["changed"] == ["node1/gpu0.memory: 80 GiB → 96 GiB"]
-    assert Event.objects.get().text == "anna changed accelerator node1/gpu0.memory: 80 GiB → 96 GiB"
+    assert changed.json()["changed"] == ["node1/gpu0.memory_bytes: 80 GiB → 96 GiB"]
+    assert Event.objects.get().text == "anna changed accelerator node1/gpu0.memory_bytes: 80 GiB → 96 GiB"
     assert api.patch("/accelerators/node1/gpu0", {"memory_bytes": 96 * GIB}).json()["changed"] == []
+    one_more = api.patch("/accelerators/node1/gpu0", {"memory_bytes": 96 * GIB + 1}).json()["changed"]
+    assert one_more == ["node1/gpu0.memory_bytes: 103079215104 → 103079215105"]
     stale = api.patch("/accelerators/node1/gpu0", {"memory_bytes": GIB}, if_match=made["ETag"])
     assert stale.status_code == 412
     assert api.delete("/accelerators/node1/gpu0").status_code == 204
@@ -50,7 +52,7 @@ def test_create_read_list_change_delete(api: Api, gpu: str) -> None:
         404,
         'There is no accelerator "node1/gpu0"; there are none yet.',
     )
-    verbs = ["accelerators.create", "accelerators.update", "accelerators.delete"]
+    verbs = [f"accelerators.{verb}" for verb in ("create", "update", "update", "delete")]
     assert list(AuditEntry.objects.filter(target=gpu).order_by("id").values_list("verb", flat=True)) == verbs
 
 
@@ -135,7 +137,7 @@ def test_a_change_is_held_to_the_same_sum(api: Api, gpu: str, llm: str) -> None:
     moved = api.patch(path, {"accelerators": [], "memory_bytes": None})
     assert moved.json()["changed"] == [
         "a.accelerators: node1/gpu0 → none",
-        "a.memory_bytes: 32212254720 → not set",
+        "a.memory_bytes: 30 GiB → not set",
     ]
     assert api.patch("/fleets/llm/replicas/c", {"memory_bytes": 76 * GIB}).status_code == 200
 

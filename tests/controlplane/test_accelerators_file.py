@@ -49,7 +49,10 @@ def test_applied_twice_and_dumped_it_is_the_same(apply: Any) -> None:
     changed = FILE.replace("memory_bytes: 60", "memory_bytes: 61").replace(
         "request_bytes: 5", "request_bytes: 6"
     )
-    assert apply(changed) == ["fleet llm: a.memory_bytes: 60 → 61", "fleet llm: b.request_bytes: 5 → 6"]
+    assert apply(changed) == [
+        "fleet llm: a.memory_bytes: 60 bytes → 61 bytes",
+        "fleet llm: b.request_bytes: 5 bytes → 6 bytes",
+    ]
 
 
 def swapped(text: str) -> str:

@@ -7,7 +7,7 @@
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   seconds_per_work: number | null}} ReplicaLive
+ *   seconds_per_work: number | null, memory_short: string}} ReplicaLive
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
@@ -16,8 +16,12 @@
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number}} WorkerLive
  *
+ * @typedef {{name: string, memory_bytes: number, usable_bytes: number, held_bytes: number, leased_bytes: number | null,
+ *   lease_waits: number}} AcceleratorLive
+ *
  * @typedef {{sequence: number, at: number, table: string, total: Point, replicas: number, eligible: number,
- *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[]}} OverviewFrame
+ *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[],
+ *   accelerators: AcceleratorLive[]}} OverviewFrame
  *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number}} FleetFrame

@@ -7,6 +7,7 @@ import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { FocusBack } from "./focus_back.js";
+import { MemoryFields, memoryValues } from "./memory_fields.js";
 import { CredentialField, sent, SpeedFields, trialOf } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
@@ -18,20 +19,23 @@ const ADMIN_STATES = [
 ];
 
 /** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
-function valuesOf({ url, hardware, weight, max_concurrency, credential, admin_state }) {
-  return { url, hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? ""), credential: credential ?? "", admin_state };
+function valuesOf(replica) {
+  const { url, hardware, weight, max_concurrency, credential, admin_state } = replica;
+  const speed = { hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? "") };
+  return { url, ...speed, credential: credential ?? "", admin_state, ...memoryValues(replica) };
 }
 
 /** Which rows of a fleet are being edited; what was typed stays until it is saved or discarded. */
 export class ReplicaEdits {
   /**
    * @param {string} fleet @param {import("../fleet/row_actions.js").RowActions} actions
-   * @param {import("./hardware_classes.js").HardwareClasses} classes @param {() => void} changed
+   * @param {import("./register_replica.js").Registration} registration @param {() => void} changed
    */
-  constructor(fleet, actions, classes, changed) {
+  constructor(fleet, actions, { classes, devices }, changed) {
     this.fleet = fleet;
     this.actions = actions;
     this.classes = classes;
+    this.devices = devices;
     this.changed = changed;
     /** @type {Map<string, {draft: Draft, trial: Trial}>} */
     this.drafts = new Map();
@@ -53,6 +57,7 @@ export class ReplicaEdits {
     this.open = name;
     this.removing = false;
     this.classes.read();
+    this.devices.read();
     this.changed();
   }
 
@@ -106,6 +111,7 @@ export function EditReplica({ edits, replica, others }) {
       <${SpeedFields} draft=${draft} classes=${edits.classes} />
       <${CredentialField} draft=${draft} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
+      <${MemoryFields} draft=${draft} devices=${edits.devices.list} />
       ${(trial.busy || trial.found || trial.problem) && html`<${TrialWords} trial=${trial} />`}
     </div>
     <div class="row">

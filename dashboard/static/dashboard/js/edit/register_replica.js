@@ -4,13 +4,16 @@ import { html } from "../html.js";
 import { State } from "../parts/state.js";
 import { Draft } from "./draft.js";
 import { TextEntry } from "./fields.js";
+import { Devices } from "./devices.js";
 import { HardwareClasses } from "./hardware_classes.js";
+import { MEMORY_FIELDS, MemoryFields, memoryValues } from "./memory_fields.js";
 import { suggested } from "./names.js";
 import { EditPanel } from "./panel.js";
 import { CredentialField, sent, SpeedFields, trialOf } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
-const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", credential: "" };
+const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", credential: "", ...memoryValues({}) };
+const OPTIONAL = ["hardware", "weight", "max_concurrency", "credential", ...MEMORY_FIELDS];
 
 export class Registration {
   /** @param {string} fleet @param {() => string[]} taken names that the fleet has @param {() => void} changed */
@@ -21,12 +24,19 @@ export class Registration {
     this.draft = new Draft("register", EMPTY, changed);
     this.trial = new Trial(this.draft, () => trialOf(fleet, this.draft));
     this.classes = new HardwareClasses(changed);
+    this.devices = new Devices(changed);
     /** Name that was suggested last; another one in the field was typed. */
     this.suggestion = "";
     /** @type {{name: string, words: string} | null} */
     this.registered = null;
     /** What became of giving the fleet another probe. */
     this.probed = "";
+  }
+
+  /** Once its form opens. */
+  open() {
+    this.classes.read();
+    this.devices.read();
   }
 
   urlTyped() {
@@ -40,7 +50,7 @@ export class Registration {
     const { draft } = this;
     /** @type {Record<string, unknown>} */
     const body = { name: draft.text("name"), url: draft.text("url") };
-    for (const name of ["hardware", "weight", "max_concurrency", "credential"]) if (draft.text(name)) body[name] = sent(draft, name);
+    for (const name of OPTIONAL) if (draft.text(name)) body[name] = sent(draft, name);
     return body;
   }
 
@@ -73,7 +83,7 @@ export class Registration {
  *   `live`: what the newest frame says of a replica
  */
 export function RegisterReplica({ registration, close, live }) {
-  const { draft, trial, classes } = registration;
+  const { draft, trial, classes, devices } = registration;
   const example = { name: "a", url: "http://10.0.0.1:8000" };
   const body = registration.body();
   const shown = { ...body, name: body.name || example.name, url: body.url || example.url };
@@ -86,6 +96,7 @@ export function RegisterReplica({ registration, close, live }) {
       <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="In its fleet, and in every answer. Cannot change later." />
       <${SpeedFields} draft=${draft} classes=${classes} />
       <${CredentialField} draft=${draft} />
+      <${MemoryFields} draft=${draft} devices=${devices.list} />
       <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Probe this fleet so" />
     </div>
   <//>`;

@@ -2,6 +2,7 @@
 import { numeric } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { html } from "../html.js";
+import { MEMORY_FIELDS, sentMemory } from "./memory_fields.js";
 
 /** @param {{draft: import("./draft.js").Draft, classes: import("./hardware_classes.js").HardwareClasses}} props */
 export function SpeedFields({ draft, classes }) {
@@ -26,6 +27,7 @@ export function trialOf(fleet, draft) {
 /** One field as the API takes it. @param {import("./draft.js").Draft} draft @param {string} name */
 export function sent(draft, name) {
   const text = draft.text(name);
+  if (MEMORY_FIELDS.includes(name)) return sentMemory(name, text);
   if (name === "weight" || name === "max_concurrency") return numeric(text);
   return name === "hardware" ? text || null : text;
 }

@@ -30,16 +30,16 @@ const page = new LivePage(`/ws/fleets/${fleet}`, fleet);
 const { draw, events, feed } = page;
 const model = new FleetModel(fleet, draw);
 const policy = new Policy(fleet, draw);
-const actions = new RowActions(fleet, draw, (name) => model.settings.get(name));
+const actions = new RowActions(fleet, draw, (name) => model.settings.get(name), (one) => model.settings.set(one.name, one));
 const registration = new Registration(fleet, () => [...model.settings.keys()], draw);
-const edits = new ReplicaEdits(fleet, actions, registration.classes, draw);
+const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
 const keys = new KeysInForce(draw);
 const panels = new Panels(opened);
 
 function opened() {
-  if (panels.open === "register") registration.classes.read();
+  if (panels.open === "register") registration.open();
   if (panels.open === "edit") settings.read();
   draw();
 }

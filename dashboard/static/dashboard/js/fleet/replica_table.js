@@ -109,7 +109,7 @@ function StateCell({ replica, actions }) {
 /** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */
 function words(replica, model) {
   const settings = model.settings.get(replica.name);
-  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? ""];
+  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", ...(settings?.accelerators ?? [])];
 }
 
 /** @param {string} url */

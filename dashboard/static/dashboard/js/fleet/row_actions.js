@@ -19,10 +19,14 @@ const CATCH_UP_MS = 4_000;
 const IDLE = { busy: false, result: null, problem: "", undo: null, undoUntil: 0, confirmed: "", confirmedUntil: 0 };
 
 export class RowActions {
-  /** @param {string} fleet @param {() => void} changed @param {(name: string) => import("./model.js").ReplicaSettings | undefined} settings */
-  constructor(fleet, changed, settings) {
+  /**
+   * @param {string} fleet @param {() => void} changed @param {(name: string) => import("./model.js").ReplicaSettings | undefined} settings
+   * @param {(settings: import("./model.js").ReplicaSettings) => void} learned what a change answered, before any frame says it
+   */
+  constructor(fleet, changed, settings, learned) {
     this.fleet = fleet;
     this.settings = settings;
+    this.learned = learned;
     this.changed = changed;
     /** @type {Map<string, RowState>} */
     this.rows = new Map();
@@ -93,9 +97,9 @@ export class RowActions {
   /** Registers the removed one again, as it was; it is then checking until a probe passes. */
   async bringBack() {
     if (!this.removed) return;
-    const { name, url, hardware, weight, max_concurrency, credential, admin_state } = this.removed.settings;
+    const { name, url, hardware, weight, max_concurrency, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work } = this.removed.settings;
     const path = `/fleets/${this.fleet}/replicas`;
-    const body = { name, url, hardware, weight, max_concurrency, credential, admin_state };
+    const body = { name, url, hardware, weight, max_concurrency, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work };
     this.last = { method: "POST", path, body };
     try {
       await api("POST", `${path}?trial=no`, { body });
@@ -132,6 +136,7 @@ export class RowActions {
   /** @param {string} replica @param {any} answer @param {Record<string, unknown> | null | undefined} before @param {string} what */
   #done(replica, answer, before, what) {
     const now = performance.now();
+    this.learned(answer);
     const undo = answer.changed.length && before ? before : null;
     this.#put(replica, { busy: false, result: applied(answer, what), undo, undoUntil: undo ? now + UNDO_FOR_MS : 0 });
     if (answer.admin_state) this.#put(replica, { confirmed: answer.admin_state, confirmedUntil: now + CATCH_UP_MS });

@@ -1,0 +1,66 @@
+/** What a replica holds on accelerators, and what its requests take there: fields of registering and of editing. */
+import { bytes, bytesOf, typed } from "../bytes.js";
+import { text } from "../format.js";
+import { html, useState } from "../html.js";
+import { BytesEntry } from "./bytes_entry.js";
+import { listed } from "./draft.js";
+
+export const MEMORY_FIELDS = ["accelerators", "memory_bytes", "request_bytes", "request_bytes_per_work"];
+
+/** @param {any} replica as the API answers it, or `{}` @returns {import("./draft.js").Values} */
+export function memoryValues({ accelerators = [], memory_bytes = null, request_bytes = 0, request_bytes_per_work = 0 }) {
+  return {
+    accelerators: accelerators.join(", "),
+    memory_bytes: typed(memory_bytes),
+    request_bytes: request_bytes ? typed(request_bytes) : "",
+    request_bytes_per_work: request_bytes_per_work ? typed(request_bytes_per_work) : "",
+  };
+}
+
+/** One of these fields as the API takes it. @param {string} name @param {string} text */
+export function sentMemory(name, text) {
+  if (name === "accelerators") return listed(text);
+  return bytesOf(text) ?? (name === "memory_bytes" ? null : 0);
+}
+
+/**
+ * @param {{draft: import("./draft.js").Draft, devices: import("../accelerators/model.js").Accelerator[] | null}} props
+ *   `devices`: null while they are not known
+ */
+export function MemoryFields({ draft, devices }) {
+  const chosen = listed(draft.text("accelerators"));
+  const wrong = MEMORY_FIELDS.some((name) => draft.errors[name]);
+  // What is wrong opens it, and being open is what is remembered: it stays in sight while it is put right.
+  const [open, setOpen] = useState(false);
+  const said = chosen.length ? `${chosen.join(", ")} · ${draft.text("memory_bytes") || "memory not said"}` : "none";
+  return html`<details class="details whole" open=${open || wrong} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
+    <summary>Memory on accelerators: ${said}</summary>
+    <div class="form">
+      <${Devices} draft=${draft} devices=${devices} chosen=${chosen} />
+      <${BytesEntry} draft=${draft} name="memory_bytes" label="Held memory" placeholder="16 GiB" help="What it holds on each of them all the time: its weights, above all." />
+      <${BytesEntry} draft=${draft} name="request_bytes" label="Memory of a request" placeholder="0" help="On each of them while it runs. Servers that preallocate, as vLLM does, take none." />
+      <${BytesEntry} draft=${draft} name="request_bytes_per_work" label="Memory of a unit of work" placeholder="0" help="Besides, for each token or other unit of a request's estimated work." />
+    </div>
+  </details>`;
+}
+
+/** @param {{draft: import("./draft.js").Draft, devices: import("../accelerators/model.js").Accelerator[] | null, chosen: string[]}} props */
+function Devices({ draft, devices, chosen }) {
+  const names = [...new Set([...(devices ?? []).map((one) => one.name), ...chosen])].sort();
+  const wrong = draft.errors.accelerators;
+  const id = `${draft.id}-accelerators`;
+  const choose = (/** @type {string} */ name, /** @type {boolean} */ on) => draft.set("accelerators", names.filter((one) => (one === name ? on : chosen.includes(one))).join(", "));
+  return html`<fieldset class="choices whole" id=${id} tabindex="-1" aria-invalid=${Boolean(wrong)} aria-describedby=${wrong ? `${id}-wrong` : undefined}>
+    <legend>Accelerators</legend>
+    ${!devices && html`<p class="muted">Reading accelerators …</p>`}
+    ${devices && !names.length && html`<p class="muted">There is none yet: <a href="/hardware#new-accelerator">make one</a> first.</p>`}
+    ${names.map((name) => html`<label class="check" key=${name}><input type="checkbox" checked=${chosen.includes(name)} disabled=${draft.busy}
+      onChange=${(/** @type {any} */ event) => choose(name, event.target.checked)} />${name} <span class="muted">${room(devices?.find((one) => one.name === name))}</span></label>`)}
+    ${wrong && html`<p class="problem" role="alert" id=${`${id}-wrong`}>${wrong}</p>`}
+  </fieldset>`;
+}
+
+/** "36 GiB of 76 GiB not held" @param {import("../accelerators/model.js").Accelerator | undefined} device */
+function room(device) {
+  return device ? `${text(bytes(device.usable_bytes - device.held_bytes))} of ${text(bytes(device.usable_bytes))} not held` : "";
+}
