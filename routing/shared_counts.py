@@ -329,6 +329,12 @@ class Cells:
         return max((view[peer + field] for peer in self.peers), default=0.0)
 
 
+def own_cells() -> Cells:
+    """Cells outside any block, of a worker that counts for itself."""
+    memory = memoryview(bytearray(8 * CELL_FIELDS))
+    return Cells(memory.cast("d"), memory.cast("I"), 0, 0, 0, 1)
+
+
 def _anonymous_file() -> int:
     """A file of memory without a name; where the system has none, an unlinked temporary file."""
     if hasattr(os, "memfd_create"):

@@ -56,6 +56,11 @@ class Table:
         self._bounds: Bounds | None = None
 
     @property
+    def shared(self) -> SharedCounts | None:
+        """The block in which workers of the host see each other's counts."""
+        return self._shared
+
+    @property
     def version(self) -> Version:
         """Of the manifest; ``0:0`` before the first one."""
         return Version(self.manifest.epoch, self.manifest.version)

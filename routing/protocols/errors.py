@@ -13,11 +13,11 @@ hold ``model`` too."""
 
 
 def error_answer(
-    protocol: str, status: int, code: str, message: str, request_id: str = ""
+    protocol: str, status: int, code: str, message: str, request_id: str = "", kind: str = ""
 ) -> tuple[str, bytes]:
-    """Content type and body."""
+    """Content type and body. ``kind``: OpenAI's word for it."""
     if protocol == "openai":
-        return "application/json", openai.error_body(status, code, message)
+        return "application/json", openai.error_body(status, code, message, kind)
     if protocol == "anthropic":
         return "application/json", anthropic.error_body(status, code, message, request_id)
     if protocol == "open-inference":

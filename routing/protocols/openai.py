@@ -5,6 +5,7 @@ generate. Without ``max_tokens`` nobody knows, so there is no estimate (0) rathe
 """
 
 import re
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ _GENERATES = (b"/completions", b"/responses", b"/messages")
 _LONGEST_COUNT = 48
 """Bytes of ``"completion_tokens": 123456789``, and some blanks."""
 _COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
+_COUNTS = re.compile(rb'"(prompt|input|completion|output|total)_tokens"\s*+:\s*+([0-9]{1,9})')
 
 
 class _Body(msgspec.Struct):
@@ -95,8 +97,9 @@ def model_object(name: str) -> bytes:
     return msgspec.json.encode(_Id(name))
 
 
-def error_body(status: int, code: str, message: str) -> bytes:
-    kind = "invalid_request_error" if status < 500 else "server_error"
+def error_body(status: int, code: str, message: str, kind: str = "") -> bytes:
+    """``kind``: as OpenAI's API calls it, where it has a word of its own."""
+    kind = kind or ("invalid_request_error" if status < 500 else "server_error")
     return msgspec.json.encode({"error": {"message": message, "type": kind, "code": code, "param": None}})
 
 
@@ -106,6 +109,27 @@ def completion_tokens(body: bytes) -> int:
     return int(said[-1]) if said else 0
 
 
+def tokens_used(body: bytes) -> int:
+    """Prompt and output tokens together, likewise."""
+    said = _counts(body)
+    return said.prompt + said.output or said.total
+
+
+class _Counts(NamedTuple):
+    """0: not said."""
+
+    prompt: int
+    output: int
+    total: int
+
+
+def _counts(text: bytes) -> _Counts:
+    """What is said last of each."""
+    said = {name: int(count) for name, count in _COUNTS.findall(text)}
+    prompt = said.get(b"prompt") or said.get(b"input", 0)
+    return _Counts(prompt, said.get(b"completion") or said.get(b"output", 0), said.get(b"total", 0))
+
+
 class EventTokens:
     """Counts output tokens of a server-sent event stream: one ``data:`` line is about one token.
 
@@ -113,7 +137,7 @@ class EventTokens:
     ``message_delta`` counts what ``message_start`` began.
     """
 
-    __slots__ = ("_closing", "_counted", "_cut", "_last", "_said", "_tail", "_whole")
+    __slots__ = ("_closing", "_counted", "_cut", "_last", "_prompt", "_said", "_tail", "_whole")
 
     def __init__(self, closing: int = 1) -> None:
         """``closing``: how many lines at the end are no tokens (``[DONE]``)."""
@@ -125,6 +149,7 @@ class EventTokens:
         """Whether a count may go on in the next piece."""
         self._counted = 0
         self._said = 0
+        self._prompt = 0
         self._whole = True
         """Whether the last piece ended with an event, so that nothing goes on in the next one."""
 
@@ -152,12 +177,18 @@ class EventTokens:
 
     def _read_usage(self, piece: bytes) -> None:
         text = self._last[-_LONGEST_COUNT:] + piece
-        self._said = completion_tokens(text) or self._said
+        said = _counts(text)
+        self._said = said.output or self._said
+        self._prompt = said.prompt or self._prompt
         self._cut = text.find(b"tokens", -_LONGEST_COUNT) >= 0
 
     def total(self) -> int:
         """What the stream itself said, else what was counted."""
         return self._said or max(0, self._counted - self._closing)
+
+    def prompt(self) -> int:
+        """Of the prompt, as the stream itself said; 0: it did not."""
+        return self._prompt
 
 
 class TailTokens:
@@ -177,3 +208,6 @@ class TailTokens:
 
     def total(self) -> int:
         return completion_tokens(self._tail)
+
+    def prompt(self) -> int:
+        return tokens_used(self._tail) - self.total()

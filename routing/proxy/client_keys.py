@@ -9,6 +9,8 @@ lookup compares bytes only of keys whose randomised hash (SipHash, keyed anew in
 from routing.contract.client_keys import ALL_FLEETS, key_hash, salt_bytes
 from routing.contract.priority import DEFAULT_RANK, rank_of
 from routing.contract.table import Manifest
+from routing.key_use import KeyUse
+from routing.key_uses import KeyUses
 
 _LONGEST = 128
 """Bytes of a key. A longer one was never given out, and is not worth hashing."""
@@ -17,13 +19,17 @@ _LONGEST = 128
 class Grant:
     """What a key in force opens, and how its requests are treated."""
 
-    __slots__ = ("fleets", "priority")
+    __slots__ = ("fleets", "priority", "use")
 
-    def __init__(self, fleets: frozenset[str], priority: int = DEFAULT_RANK) -> None:
+    def __init__(
+        self, fleets: frozenset[str], priority: int = DEFAULT_RANK, use: KeyUse | None = None
+    ) -> None:
         self.fleets = fleets
         """Names; see :meth:`opens`."""
         self.priority = priority
         """As :meth:`routing.proxy.state.ExchangeState.priority`."""
+        self.use = use
+        """``None``: no counts are kept of it, and it has no limits."""
 
     def opens(self, fleet: str) -> bool:
         """Whether the key may be used for the fleet."""
@@ -33,12 +39,14 @@ class Grant:
 class ClientKeys:
     """The keys of one manifest. Replaced, never changed, when another one is taken."""
 
-    __slots__ = ("_fleets", "_limits", "_salt", "_seen")
+    __slots__ = ("_fleets", "_limits", "_salt", "_seen", "_uses")
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, uses: KeyUses) -> None:
         """``manifest`` has been checked (:func:`routing.table.check_manifest`)."""
         self._fleets = manifest.key_hashes
         self._limits = manifest.key_limits
+        self._uses = uses
+        uses.follow(self._fleets, self._limits)
         self._salt = salt_bytes(manifest.key_salt) if self._fleets else b""
         self._seen: dict[bytes, Grant] = {}
         """Keys in force that somebody has presented: never more than there are."""
@@ -54,7 +62,11 @@ class ClientKeys:
             digest = key_hash(self._salt, key)
             fleets = self._fleets.get(digest)
             if fleets is not None:
-                limits = self._limits.get(digest)
-                rank = DEFAULT_RANK if limits is None else rank_of(limits.priority)
-                self._seen[key] = grant = Grant(frozenset(fleets), rank)
+                self._seen[key] = grant = self._grant(digest, frozenset(fleets))
         return grant
+
+    def _grant(self, digest: str, fleets: frozenset[str]) -> Grant:
+        limits = self._limits.get(digest)
+        if limits is None:
+            return Grant(fleets)
+        return Grant(fleets, rank_of(limits.priority), self._uses.of(digest, limits))

@@ -23,14 +23,27 @@ _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
 
 class Failure:
     """What to tell the client when no attempt is left. With ``is_error`` it counts as an error of the fleet,
-    with ``is_answer`` as an answer. ``closes``: the connection serves no further request."""
+    with ``is_answer`` as an answer. ``closes``: the connection serves no further request. ``fields``: further
+    ones of the head, each preceded by CRLF. ``kind``: OpenAI's word for it, where it has one."""
 
-    __slots__ = ("closes", "code", "is_answer", "is_error", "message", "retry_after_s", "status")
+    __slots__ = (
+        "closes",
+        "code",
+        "fields",
+        "is_answer",
+        "is_error",
+        "kind",
+        "message",
+        "retry_after_s",
+        "status",
+    )
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: float = 0.0) -> None:
         self.is_error = status >= 500
         self.is_answer = True
         self.closes = False
+        self.fields = b""
+        self.kind = ""
         self.status = status
         self.code = code
         self.message = message
@@ -40,6 +53,8 @@ class Failure:
 def close_books(exchange: ExchangeState, *, answered: bool, failed: bool = False, now: float = 0.0) -> None:
     """The fleet's side of an end. ``failed``: with an error that was not the client's."""
     search.end(exchange)
+    if exchange.use is not None:
+        _end_use(exchange)
     pool = exchange.pool
     if pool is None:
         return
@@ -52,18 +67,30 @@ def close_books(exchange: ExchangeState, *, answered: bool, failed: bool = False
         counters.errors += 1
 
 
+def _end_use(exchange: ExchangeState) -> None:
+    answer, pool = exchange.answer, exchange.pool
+    if answer is None or pool is None:
+        exchange.end_use(0)
+        return
+    output, prompt = answer.tokens(), answer.prompt_tokens()
+    exchange.end_use(output + prompt, prompt_unsaid=not prompt and output > 0 and pool.protocol == "openai")
+
+
 def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
     exchange.answers_itself(failure.code)
     client, head = exchange.client, exchange.head
-    protocol = _spoken(exchange)
+    protocol = spoken(exchange)
     keep = head.keep_alive and not failure.closes and client.may_go_on(True)
     request_id = exchange.request_id.decode("latin-1")
-    content_type, body = error_answer(protocol, failure.status, failure.code, failure.message, request_id)
-    fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b%b" % (
+    content_type, body = error_answer(
+        protocol, failure.status, failure.code, failure.message, request_id, failure.kind
+    )
+    fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b%b%b" % (
         exchange.proxy.via_name,
         exchange.request_id,
         exchange.retried,
+        failure.fields,
     )
     if protocol == "anthropic":
         fields += b"\r\nrequest-id: " + exchange.request_id
@@ -86,7 +113,7 @@ def answer_error(exchange: ExchangeState, failure: Failure) -> None:
     client.finish(now, keep)
 
 
-def _spoken(exchange: ExchangeState) -> str:
+def spoken(exchange: ExchangeState) -> str:
     """The protocol that the caller is answered in: the fleet's, where it is known. Of the two that servers of
     the OpenAI API speak, the path tells."""
     head, pool = exchange.head, exchange.pool
@@ -158,5 +185,7 @@ def answer_for_fleet(exchange: ExchangeState, plan: Plan) -> bool:
     fields = b"\r\nX-Request-Id: " + exchange.request_id
     head_only = head.method == b"HEAD"
     client.write(answer(status, "application/json", body, fields=fields, close=not keep, head_only=head_only))
+    if exchange.use is not None:
+        exchange.end_use(0)
     client.finish(monotonic(), keep)
     return True

@@ -1,19 +1,24 @@
 """An exchange where client keys are asked for. Where they are not, the plain one is made and knows no keys.
 
-The key is looked at when the request's head is there, before a byte of its body is searched; whether it opens
-the fleet, as soon as that is known, before anything is counted or dialled.
+The key is looked at when the request's head is there, before a byte of its body is searched, and its limits
+with it; whether it opens the fleet, as soon as that is known, before anything is counted or dialled. What the
+proxy answers by itself (the list of models) is no use of the key.
 """
 
 from __future__ import annotations
 
 from routing.http.request_head import RequestHead
+from routing.http.response_head import ResponseHead
 from routing.http.roles import Client
+from routing.key_use import KeyUse
 from routing.pool import Pool
-from routing.proxy import ends
+from routing.protocols import openai
+from routing.proxy import ends, over_limit
 from routing.proxy.client_keys import Grant
 from routing.proxy.destination import Unroutable
 from routing.proxy.exchange import Exchange
 from routing.proxy.host import Host
+from routing.proxy.plan import LOCAL
 
 _MOST_NAMES = 20
 _NOBODY = Grant(frozenset())
@@ -21,13 +26,16 @@ _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
 
 class GuardedExchange(Exchange):
-    """Answers 401 to a request without a known key, 403 where the key is for other fleets."""
+    """Answers 401 to a request without a known key, 403 where the key is for other fleets, 429 over the key's
+    limits."""
 
-    __slots__ = ("_grant",)
+    __slots__ = ("_grant", "_reserved", "use")
 
     def __init__(self, proxy: Host, client: Client, head: RequestHead) -> None:
         super().__init__(proxy, client, head)
         self._grant = _NOBODY
+        self.use = None
+        self._reserved = 0
 
     def begin(self, body: bytes, complete: bool) -> None:
         head, proxy = self.head, self.proxy
@@ -39,7 +47,42 @@ class GuardedExchange(Exchange):
             ends.refuse(self, self._refusal())
             return
         self._grant = grant
-        super().begin(body, complete)
+        if grant.use is None or self._is_let_in(grant.use):
+            super().begin(body, complete)
+
+    def _is_let_in(self, use: KeyUse) -> bool:
+        """Whether the key's limits allow the request; else it has been answered."""
+        head = self.head
+        if head.note is None:
+            head.note = self.proxy.plans.plan(head)
+        if head.note.kind == LOCAL:  # type: ignore[attr-defined]
+            return True
+        reserved = use.estimate(head.content_length)
+        excess = use.begin(reserved)
+        if excess is not None:
+            over_limit.refuse(self, excess)
+            return False
+        self.use = use
+        self._reserved = reserved
+        return True
+
+    def end_use(self, tokens: int, prompt_unsaid: bool = False) -> None:
+        use = self.use
+        assert use is not None
+        self.use = None
+        use.end(self._reserved, tokens, prompt_unsaid)
+
+    def end_use_answered(self, head: ResponseHead, body: bytes) -> None:
+        if body.find(b"_tokens") >= 0:
+            self.end_use(openai.tokens_used(body))
+            return
+        output = 0
+        assert self.pool is not None
+        if self.pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:
+            events = openai.EventTokens()
+            events.feed(body)
+            output = events.total()
+        self.end_use(output, prompt_unsaid=output > 0)
 
     def take(self, pool: Pool, now: float) -> None:
         if not self.may_use(pool.name):

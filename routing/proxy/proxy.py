@@ -24,6 +24,7 @@ from routing.http.trace_context import ALL, trace_parents
 from routing.http.upstream_pool import UpstreamPool
 from routing.http.verified import Verification
 from routing.http.write_batch import WriteBatch
+from routing.key_uses import KeyUses
 from routing.protocols.errors import error_answer
 from routing.proxy.client_keys import ClientKeys
 from routing.proxy.connection_limit import REFUSAL, ConnectionLimit
@@ -66,6 +67,7 @@ class Proxy:
         self.begin_traces(ALL)
         self.keepers = Keepers()
         """Which replica keeps what it made."""
+        self.key_uses = KeyUses(table.shared, table.host_share)
         self.keys: ClientKeys
         """In force at this moment."""
         self.exchange: Callable[[Client, RequestHead], Exchange]
@@ -134,7 +136,7 @@ class Proxy:
 
     def _follow_keys(self) -> None:
         """After each manifest. Requests that are being served go on as they were let in."""
-        self.keys = ClientKeys(self.table.manifest)
+        self.keys = ClientKeys(self.table.manifest, self.key_uses)
         guarded = self._keys_required or bool(self.keys)
         if self._access_log is None:
             self.exchange = partial(GuardedExchange if guarded else Exchange, self)

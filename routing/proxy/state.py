@@ -24,8 +24,10 @@ from typing import Protocol
 
 from routing.contract.priority import DEFAULT_RANK
 from routing.http.request_head import RequestHead
+from routing.http.response_head import ResponseHead
 from routing.http.roles import Client
 from routing.http.upstream import UpstreamConnection
+from routing.key_use import KeyUse
 from routing.one_replica import OneReplica
 from routing.pool import Attempt, Pool
 from routing.proxy.host import Host
@@ -66,6 +68,10 @@ class ExchangeState:
         "waiting",
         "work",
     )
+
+    use: KeyUse | None = None
+    """What keeps the books of the caller's key, until :meth:`end_use` has closed them. Where no keys are
+    asked for it is not even a field."""
 
     def __init__(self, proxy: Host, client: Client, head: RequestHead) -> None:
         # Of the request.
@@ -111,6 +117,13 @@ class ExchangeState:
     def named_by_key(self) -> Pool | None:
         """The one fleet that the caller's key opens, where it opens one alone."""
         return None
+
+    def end_use(self, tokens: int, prompt_unsaid: bool = False) -> None:
+        """The request has ended, with these tokens used; to be called where ``use`` is set, on every way out.
+        ``prompt_unsaid``: those of the prompt are not among them, for the answer did not say."""
+
+    def end_use_answered(self, head: ResponseHead, body: bytes) -> None:
+        """The same where the whole answer is at hand."""
 
     def priority(self) -> int:
         """Where the request stands among those that wait, by its place in

@@ -47,6 +47,10 @@ class StreamedAnswer:
         """Output tokens of the whole answer; 0 when not known."""
         return self._tokens.total() if self._tokens is not None else 0
 
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt, as the answer says; 0: it does not."""
+        return self._tokens.prompt() if self._tokens is not None else 0
+
     def framed(self, piece: bytes, complete: bool) -> bytes:
         """A piece as it goes to the client."""
         if not self.chunks:

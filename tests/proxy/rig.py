@@ -20,6 +20,7 @@ from routing.contract.policy import Policy, Timeouts
 from routing.contract.table import (
     AcceleratorSpec,
     FleetSnapshot,
+    KeyLimits,
     Manifest,
     Match,
     Protocol,
@@ -417,6 +418,9 @@ class Rig:
                 matches={fleet: listed for fleet, listed in matches.items() if listed},
                 default=chosen,
                 accelerators=list(devices) or old.accelerators,
+                key_hashes=old.key_hashes,
+                key_limits=old.key_limits,
+                key_salt=old.key_salt,
             )
         )
         self.table.apply_snapshot(
@@ -445,10 +449,18 @@ class Rig:
             )
         )
 
-    def keys(self, salt: str, hashes: dict[str, list[str]]) -> None:
-        """Client keys in force from now on: hash → fleets."""
+    def keys(
+        self, salt: str, hashes: dict[str, list[str]], limits: dict[str, KeyLimits] | None = None
+    ) -> None:
+        """Client keys in force from now on: hash → fleets, and what each may use."""
         self._version += 1
-        manifest = replace(self.table.manifest, version=self._version, key_salt=salt, key_hashes=hashes)
+        manifest = replace(
+            self.table.manifest,
+            version=self._version,
+            key_salt=salt,
+            key_hashes=hashes,
+            key_limits=limits or {},
+        )
         self.table.apply_manifest(manifest)
 
     async def client(self) -> Client:
@@ -480,6 +492,7 @@ class Rig:
         for device in self.table.memory.devices.values():
             assert device.leased == 0, device
         assert self.proxy.searched_bytes == 0
+        assert self.proxy.key_uses.in_flight() == 0
 
 
 def _tasks_of_the_proxy() -> list[asyncio.Task[object]]:

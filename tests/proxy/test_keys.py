@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.priority import PRIORITIES
 from routing.contract.table import KeyLimits, Manifest
+from routing.key_uses import KeyUses
+from routing.policies.host_share import HostShare
 from routing.proxy import ProxySettings
 from routing.proxy.client_keys import ClientKeys
 from routing.table import Table, TableRefused
@@ -16,6 +18,7 @@ from tests.proxy.rig import Answer, Client, Replica, Rig, StartRig, until
 
 KEY, OTHER = new_key().encode(), new_key().encode()
 SALT = new_salt()
+NO_USES = KeyUses(None, HostShare())
 CHAT = b'{"model": "f", "messages": []}'
 
 
@@ -342,7 +345,7 @@ async def test_what_is_in_flight_goes_on(start_rig: StartRig) -> None:
 
 def test_a_keyed_hash_decides_and_unknown_keys_are_not_kept() -> None:
     digest = key_hash(salt_bytes(SALT), KEY)
-    keys = ClientKeys(Manifest(epoch=1, version=1, key_salt=SALT, key_hashes={digest: ["a"]}))
+    keys = ClientKeys(Manifest(epoch=1, version=1, key_salt=SALT, key_hashes={digest: ["a"]}), NO_USES)
     grant = keys.grant(KEY)
     assert grant is not None
     assert grant.opens("a")
@@ -352,8 +355,8 @@ def test_a_keyed_hash_decides_and_unknown_keys_are_not_kept() -> None:
         assert keys.grant(new_key().encode()) is None
     assert set(keys._seen) == {KEY}
     elsewhere = Manifest(epoch=1, version=1, key_salt=new_salt(), key_hashes={digest: ["a"]})
-    assert ClientKeys(elsewhere).grant(KEY) is None
-    assert not ClientKeys(Manifest(epoch=1, version=1))
+    assert ClientKeys(elsewhere, NO_USES).grant(KEY) is None
+    assert not ClientKeys(Manifest(epoch=1, version=1), NO_USES)
 
 
 def test_a_key_without_limits_is_of_the_middle_class() -> None:
@@ -366,7 +369,7 @@ def test_a_key_without_limits_is_of_the_middle_class() -> None:
 
 
 def priority_of(manifest: Manifest) -> int:
-    grant = ClientKeys(manifest).grant(KEY)
+    grant = ClientKeys(manifest, NO_USES).grant(KEY)
     assert grant is not None
     return grant.priority
 

@@ -1,0 +1,234 @@
+"""What one client key uses, and the limits that hold for it over all workers of the host.
+
+Theory. Three limits, each of which may be missing. *Concurrency* is a count that each worker shows the others
+(:mod:`routing.shared_limits`). *Requests per minute* are a window (:mod:`routing.shared_window`). Both are
+exact. *Tokens per minute* are a window too, but what a request takes is known when it has been answered. So a
+request is let in while something is left of the minute, and until it ends an estimate of its prompt is
+reserved, so that a burst does not slip through while nobody has been answered yet. What is used may therefore
+pass the limit, by what the requests that were let in last turn out to take.
+
+What a worker has counted for itself is kept here; cells only show it to the others. So limits may come,
+change and go while requests are in flight. Where several proxies share limits out, each holds to its part.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from routing.contract.table import KeyLimits
+from routing.contract.telemetry import KeyCounters
+from routing.policies.host_share import HostShare
+from routing.shared_counts import CELL_FIELDS, Cells
+from routing.shared_limits import fence, take
+from routing.shared_window import SharedWindow
+
+CONCURRENCY = "max_concurrency"
+REQUESTS = "requests_per_minute"
+TOKENS = "tokens_per_minute"
+"""As in :class:`routing.contract.table.KeyLimits`."""
+
+_SHOWN = CELL_FIELDS - 1
+"""Field of a cell, behind the window: requests in flight, or tokens reserved."""
+_MOST_ESTIMATED_BYTES = 65_536
+_BYTES_PER_TOKEN = 4
+_TRY_AGAIN_S = 1.0
+"""Told where it depends on requests that are in flight."""
+_LOOKS_AGAIN = 4
+
+Claim = Callable[[str], Cells]
+"""Gives cells for a key of the shared counts."""
+
+
+class Standing(NamedTuple):
+    """One limit of a key, at one moment."""
+
+    limit: str
+    allowed: int
+    """By this proxy."""
+    used: int
+    wait_s: float
+    """Until it allows one more request; 0: it does."""
+    resets_s: float
+    """Until nothing of it is used any more, if nothing more is used."""
+
+
+class Excess(NamedTuple):
+    """A request was refused."""
+
+    by: Standing
+    """The limit that allows one last."""
+    standings: list[Standing]
+    """All limits of the key."""
+
+
+class KeyUse:
+    """One key at one worker. Whoever was let in by :meth:`begin` owes exactly one :meth:`end`."""
+
+    __slots__ = (
+        "_claim",
+        "_clock",
+        "_in_flight",
+        "_limits",
+        "_requests",
+        "_reserved",
+        "_share",
+        "_tokens",
+        "counters",
+        "is_limited",
+        "places",
+        "reservations",
+    )
+
+    def __init__(
+        self, counters: KeyCounters, claim: Claim, share: HostShare, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self.counters = counters
+        self._claim = claim
+        self._share = share
+        self._clock = clock
+        self._limits = KeyLimits(id=counters.id)
+        self.is_limited = False
+        self._in_flight = 0
+        self._reserved = 0
+        self.places: Cells | None = None
+        """Shows requests in flight; has the window of requests."""
+        self.reservations: Cells | None = None
+        """Shows tokens reserved; has the window of tokens."""
+        self._requests: SharedWindow
+        self._tokens: SharedWindow
+
+    def hold_to(self, limits: KeyLimits) -> list[Cells]:
+        """From now on. What was used stays used. Returns cells that are not needed any more."""
+        self._limits = limits
+        left = []
+        needs_places = limits.max_concurrency is not None or limits.requests_per_minute is not None
+        if not needs_places and self.places is not None:
+            left.append(self.places)
+            self.places = None
+        if limits.tokens_per_minute is None and self.reservations is not None:
+            left.append(self.reservations)
+            self.reservations = None
+        if needs_places and self.places is None:
+            self.places = cells = self._claim("")
+            self._requests = SharedWindow(cells, self._clock)
+            cells.write(_SHOWN, self._in_flight)
+        if limits.tokens_per_minute is not None and self.reservations is None:
+            self.reservations = cells = self._claim(" tokens")
+            self._tokens = SharedWindow(cells, self._clock)
+            cells.write(_SHOWN, self._reserved)
+        self.is_limited = self.places is not None or self.reservations is not None
+        return left
+
+    def retire(self) -> list[Cells]:
+        """The key is gone; requests in flight end as they would. Returns the cells to be given back."""
+        return self.hold_to(KeyLimits(id=self._limits.id))
+
+    def cells_were_cleared(self, cells: Cells) -> None:
+        """What is shown is to be shown anew, in other cells; the minute begins anew."""
+        if cells is self.places:
+            self.places = None
+        elif cells is self.reservations:
+            self.reservations = None
+        self.hold_to(self._limits)
+
+    def estimate(self, body_bytes: int) -> int:
+        """Tokens to reserve for a request with such a body, as its head tells; 0: there is no limit."""
+        if self.reservations is None:
+            return 0
+        return max(1, min(body_bytes, _MOST_ESTIMATED_BYTES) // _BYTES_PER_TOKEN)
+
+    def begin(self, reserved: int) -> Excess | None:
+        """A request has come. ``None``: it is let in."""
+        counters = self.counters
+        counters.requests += 1
+        if self.is_limited and not self._take(reserved):
+            return self._excess()
+        counters.in_flight += 1
+        self._in_flight += 1
+        self._reserved += reserved
+        if self.places is not None:
+            self.places.write(_SHOWN, self._in_flight)
+        return None
+
+    def end(self, reserved: int, tokens: int, prompt_unsaid: bool = False) -> None:
+        """A request that was let in has ended, in whatever way. ``tokens``: what it has used.
+        ``prompt_unsaid``: but for its prompt, for which the estimate is taken."""
+        counters = self.counters
+        counters.in_flight -= 1
+        counters.tokens += tokens
+        self._in_flight -= 1
+        self._reserved -= reserved
+        if self.places is not None:
+            self.places.write(_SHOWN, self._in_flight)
+        if self.reservations is not None:
+            self._tokens.add(tokens + reserved if prompt_unsaid else tokens)
+            self.reservations.write(_SHOWN, self._reserved)
+
+    def _take(self, reserved: int) -> bool:
+        """All that the limits are about, or nothing."""
+        limits, share, places = self._limits, self._share, self.places
+        most = limits.max_concurrency
+        if most is not None and places is not None and not take(places, _SHOWN, 1, share.of(most)):
+            return False
+        most = limits.tokens_per_minute
+        fits = most is None or self._reserve(reserved, share.of(most))
+        most = limits.requests_per_minute
+        if fits and (most is None or self._requests.take(1, share.of(most))):
+            return True
+        if places is not None:
+            places.write(_SHOWN, self._in_flight)
+        if self.reservations is not None:
+            self.reservations.write(_SHOWN, self._reserved)
+        return False
+
+    def _reserve(self, tokens: int, limit: int) -> bool:
+        cells = self.reservations
+        assert cells is not None
+        for _ in range(max(1, _LOOKS_AGAIN - cells.worker)):
+            cells.write(_SHOWN, self._reserved + tokens)
+            fence()
+            if self._tokens_taken(cells) < limit:
+                return True
+            cells.write(_SHOWN, self._reserved)
+            if self._tokens_taken(cells) >= limit:
+                return False
+        return False
+
+    def _tokens_taken(self, cells: Cells) -> int:
+        """Used within the minute or reserved, but for what is being reserved now."""
+        return self._tokens.used() + self._reserved + int(cells.peers_sum(_SHOWN))
+
+    def _excess(self) -> Excess:
+        standings = self.standings()
+        by = max(standings, key=lambda standing: standing.wait_s)
+        counters = self.counters
+        counters.limited += 1
+        counters.limited_by[by.limit] = counters.limited_by.get(by.limit, 0) + 1
+        return Excess(by, standings)
+
+    def standings(self) -> list[Standing]:
+        """Of each limit of the key."""
+        limits, share = self._limits, self._share
+        found = []
+        if limits.requests_per_minute is not None:
+            allowed, window = share.of(limits.requests_per_minute), self._requests
+            used = window.used()
+            wait_s = window.seconds_until(used + 1 - allowed) if used >= allowed else 0.0
+            found.append(Standing(REQUESTS, allowed, used, wait_s, window.seconds_until(used)))
+        if limits.tokens_per_minute is not None and self.reservations is not None:
+            allowed, window = share.of(limits.tokens_per_minute), self._tokens
+            used = window.used()
+            taken = self._tokens_taken(self.reservations)
+            wait_s = _TRY_AGAIN_S if taken >= allowed else 0.0
+            if used >= allowed:
+                wait_s = window.seconds_until(used + 1 - allowed)
+            found.append(Standing(TOKENS, allowed, taken, wait_s, window.seconds_until(used)))
+        if limits.max_concurrency is not None and self.places is not None:
+            allowed = share.of(limits.max_concurrency)
+            used = self._in_flight + int(self.places.peers_sum(_SHOWN))
+            wait_s = _TRY_AGAIN_S if used >= allowed else 0.0
+            found.append(Standing(CONCURRENCY, allowed, used, wait_s, wait_s))
+        return found
+
+    def __repr__(self) -> str:
+        return f"<KeyUse {self.counters.id} {self._in_flight} in flight>"

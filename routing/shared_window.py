@@ -1,0 +1,149 @@
+"""How many of something all workers of a host have had within the last minute, and a limit on that.
+
+Theory. The minute is a ring of seconds: the present one and the 59 before it. Each worker writes what it has
+had into a ring of its own, in its cell, and sums the others'; a limit is kept as in
+:mod:`routing.shared_limits`: write the claim, fence, read what the others have, and take the claim back where
+that is too much. So of any set of claims that were granted the one written last has seen all the others, and
+the limit is never passed. What is had at one moment counts for more than 59 and no more than 60 seconds, and
+who spreads what it wants evenly over a minute gets all of the limit.
+
+A ring carries a stamp, the last second for which its owner has cleared the place; places of seconds after
+that hold what was a minute before and are passed over. The owner clears before it stamps and stamps before it
+counts, so a reader that sees an old stamp has read before the count was written, and is itself seen by the
+one who wrote it.
+
+Sums of whole rings are dear, so a worker keeps the peers' sum of the seconds that are over and adds only
+their present second. That is right because nothing is granted into a second that is over: whoever has written
+a claim looks at the clock once more, and begins anew where the second has ended meanwhile. A claim that is
+taken back may stand in such a sum a little while; before anything is refused all is read again.
+
+A worker that dies takes its ring with it: what it has had in that minute is forgotten, so that its host may
+grant that part once more.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+
+from routing.shared_counts import Cells
+from routing.shared_limits import fence
+
+SECONDS = 60
+STAMP = 60
+"""Word of a cell, behind those of the seconds. The last field, words 62 and 63, is the owner's."""
+
+_MOST = 0xFFFF_FFFF
+_LOOKS_AGAIN = 4
+
+
+class SharedWindow:
+    """One ring and its peers. Amounts are whole numbers; times are seconds of ``clock``."""
+
+    __slots__ = ("_clock", "_of_peers", "_over", "_own", "_peers", "_total", "_words", "_worker")
+
+    def __init__(self, cells: Cells, clock: Callable[[], float] = monotonic) -> None:
+        """``cells``: empty ones."""
+        self._clock = clock
+        self._words = cells.words
+        self._own, self._worker = 2 * cells.own, cells.worker
+        self._peers = tuple(2 * peer for peer in cells.peers)
+        self._total = 0
+        """Of the own ring, at its stamp."""
+        self._over, self._of_peers = -1, 0
+        """The second before which all was summed, and the peers' sum of that."""
+
+    def take(self, amount: int, limit: int) -> bool:
+        """Count so many more if all workers together then have had no more than ``limit``."""
+        words = self._words
+        # The higher number gives way sooner where two collide, so that not both give way for ever.
+        looks = max(1, _LOOKS_AGAIN - self._worker)
+        while looks:
+            second = self._turn_to(int(self._clock()))
+            at = self._own + second % SECONDS
+            words[at] += amount
+            self._total += amount
+            fence()
+            fits = self._sum(second) <= limit
+            if not fits:
+                self._over = -1
+                fits = self._sum(second) <= limit
+            if fits and int(self._clock()) <= second:
+                return True
+            words[at] -= amount
+            self._total -= amount
+            if not fits:
+                self._over = -1
+                if self._sum(second) + amount > limit:
+                    return False
+                looks -= 1
+        return False
+
+    def add(self, amount: int) -> None:
+        """Count so many more, whatever the limit."""
+        if amount > 0:
+            at = self._own + self._turn_to(int(self._clock())) % SECONDS
+            more = min(amount, _MOST - self._words[at])
+            self._words[at] += more
+            self._total += more
+
+    def used(self) -> int:
+        """What all workers have had in this minute. Of what was added, without a claim, just as a second
+        ended, a peer may hear a second later."""
+        return self._sum(self._turn_to(int(self._clock())))
+
+    def seconds_until(self, amount: int) -> float:
+        """How long until so many of those used no longer count; no less than until all of them do not."""
+        now = self._clock()
+        last = self._turn_to(int(now))
+        gone = 0
+        wait_s = 0.0
+        for second in range(last - SECONDS + 1, last + 1):
+            had = sum(self._had(ring, second) for ring in (self._own, *self._peers))
+            if had:
+                gone += had
+                wait_s = second + SECONDS - now
+                if gone >= amount:
+                    break
+        return wait_s
+
+    def _turn_to(self, second: int) -> int:
+        """Bring the own ring to this second, or leave it at a later one; the second that it is at."""
+        words, own = self._words, self._own
+        stamp = words[own + STAMP]
+        if second <= stamp:
+            return stamp
+        for passed in range(max(stamp + 1, second - SECONDS + 1), second + 1):
+            at = own + passed % SECONDS
+            self._total -= words[at]
+            words[at] = 0
+        words[own + STAMP] = second
+        return second
+
+    def _sum(self, second: int) -> int:
+        """Of all workers."""
+        words = self._words
+        if second != self._over:
+            self._of_peers = sum(self._had_before(peer, second) for peer in self._peers)
+            self._over = second
+        total = self._total + self._of_peers
+        at = second % SECONDS
+        for peer in self._peers:
+            if words[peer + STAMP] >= second:
+                total += words[peer + at]
+        return total
+
+    def _had_before(self, ring: int, second: int) -> int:
+        """What a worker has had in the minute up to this second, without what it has in it."""
+        stamp = self._words[ring + STAMP]
+        if stamp <= second - SECONDS:
+            return 0
+        # Read once: its owner may be writing.
+        had = self._words[ring : ring + SECONDS].tolist()
+        # Its owner has not come to these, so what stands in their places is of a minute before.
+        for passed in range(stamp + 1, second):
+            had[passed % SECONDS] = 0
+        had[second % SECONDS] = 0
+        return sum(had)
+
+    def _had(self, ring: int, second: int) -> int:
+        stamp = self._words[ring + STAMP]
+        return self._words[ring + second % SECONDS] if stamp - SECONDS < second <= stamp else 0

@@ -1,0 +1,184 @@
+"""What a client key uses, over several workers of a host, as keys and limits come and go."""
+
+import logging
+import os
+
+import pytest
+
+from routing.contract.table import KeyLimits
+from routing.key_uses import KeyUses
+from routing.policies.host_share import HostShare
+from routing.shared_counts import SharedCounts
+
+ALL = KeyLimits(id="web", requests_per_minute=10, max_concurrency=4, tokens_per_minute=1000)
+
+
+@pytest.fixture
+def block():
+    parent = SharedCounts.create(workers=2, replicas=8)
+    yield parent
+    parent.close()
+    os.close(parent.fd)
+
+
+@pytest.fixture
+def workers(block):
+    return [KeyUses(SharedCounts.attach(block.fd, worker), HostShare()) for worker in (0, 1)]
+
+
+def uses(workers, limits):
+    return [worker.of("a" * 64, limits) for worker in workers]
+
+
+def begun(use, tries=100, reserved=0):
+    """How many of so many requests are let in, and go on."""
+    return [use.begin(reserved) for _ in range(tries)].count(None)
+
+
+def used(use):
+    return {standing.limit: standing.used for standing in use.standings()}
+
+
+def test_concurrency_is_one_for_all_workers(workers):
+    first, second = uses(workers, KeyLimits(id="web", max_concurrency=3))
+    assert begun(first, tries=2) == 2
+    assert begun(second) == 1
+    first.end(0, 0)
+    assert begun(second) == 1
+    assert begun(first) == 0
+    assert second.counters.limited_by == {"max_concurrency": 99 + 99}
+    assert used(first) == used(second) == {"max_concurrency": 3}
+
+
+def test_requests_are_one_for_all_workers(workers):
+    first, second = uses(workers, KeyLimits(id="web", requests_per_minute=10))
+    assert begun(first, tries=4) == 4
+    for _ in range(4):
+        first.end(0, 0)
+    assert begun(second) == 6
+    assert begun(first) == 0
+
+
+def test_tokens_are_one_for_all_workers_and_reserved_ones_count(workers):
+    first, second = uses(workers, KeyLimits(id="web", tokens_per_minute=1000))
+    assert begun(first, tries=3, reserved=300) == 3
+    assert begun(second, reserved=300) == 1
+    assert begun(first, reserved=1) == 0
+    for _ in range(3):
+        first.end(300, 100)
+    assert used(second) == {"tokens_per_minute": 600}
+    second.end(300, 700)
+    assert used(first) == {"tokens_per_minute": 1000}
+    assert begun(first) == begun(second) == 0
+
+
+def test_what_is_not_let_in_takes_nothing_of_any_limit(workers):
+    first, second = uses(workers, ALL)
+    assert begun(first, tries=4, reserved=10) == 4
+    assert begun(second, reserved=10) == 0
+    first.end(10, 0)
+    assert used(second) == {"requests_per_minute": 4, "tokens_per_minute": 30, "max_concurrency": 3}
+    for _ in range(3):
+        first.end(10, 0)
+    for _ in range(6):
+        assert second.begin(10) is None
+        second.end(10, 0)
+    assert begun(first, reserved=10) == 0
+    assert used(second) == {"requests_per_minute": 10, "tokens_per_minute": 0, "max_concurrency": 0}
+    assert first.counters.limited_by == {"requests_per_minute": 100}
+
+
+def test_the_limit_that_lasts_longest_is_the_one_that_is_told(workers):
+    first, _ = uses(workers, ALL)
+    for _ in range(10):
+        assert first.begin(0) is None
+        first.end(0, 1)
+    assert begun(first, tries=4) == 0
+    assert first.begin(0).by.limit == "requests_per_minute"
+
+
+def test_cells_are_claimed_with_the_first_use_and_given_back_when_the_key_leaves(block, workers):
+    first, _ = uses(workers, ALL)
+    assert block.used() == 2
+    assert begun(first, tries=1, reserved=7) == 1
+    workers[0].follow([], {})
+    assert block.used() == 2
+    workers[1].follow(["a" * 64], {})
+    assert block.used() == 0
+    first.end(7, 5)
+    assert first.counters.tokens == 5
+    again = uses(workers, ALL)
+    assert begun(again[1]) == 4
+    assert workers[0].in_flight() == 0
+
+
+def test_a_key_without_limits_takes_no_cells_and_is_counted(block, workers):
+    first, _ = uses(workers, KeyLimits(id="web"))
+    assert begun(first) == 100
+    assert block.used() == 0
+    assert (first.counters.requests, first.counters.in_flight) == (100, 100)
+
+
+def test_limits_that_change_take_and_give_back_what_they_need(block, workers):
+    first, second = uses(workers, KeyLimits(id="web", requests_per_minute=50))
+    assert begun(first, tries=40) == 40
+    for changed, slots in [
+        (KeyLimits(id="web", requests_per_minute=50, max_concurrency=41), 1),
+        (ALL, 2),
+        (KeyLimits(id="web", tokens_per_minute=5), 1),
+        (KeyLimits(id="web"), 0),
+        (KeyLimits(id="web", max_concurrency=41), 1),
+    ]:
+        for worker in workers:
+            worker.follow(["a" * 64], {"a" * 64: changed})
+        assert block.used() == slots
+    # Those in flight have been counted all along.
+    assert begun(second) == 1
+
+
+def test_a_full_block_is_logged_once_a_worker_and_each_worker_counts_for_itself(block, workers, caplog):
+    held = [SharedCounts(block.fd, 0).claim(str(key)) for key in range(7)]
+    with caplog.at_level(logging.WARNING):
+        first, second = uses(workers, ALL)
+        other = workers[0].of("b" * 64, KeyLimits(id="b", max_concurrency=1))
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert "all 8 slots of the shared counts are taken" in caplog.text
+    assert begun(other) == 1
+    assert begun(first, tries=1, reserved=1000) == 1
+    # Requests in flight still found a place in the block; tokens did not.
+    assert begun(second) == 3
+    workers[0].follow([], {})
+    workers[1].follow([], {})
+    assert block.used() == len(held)
+
+
+def test_cells_cleared_by_mistake_are_claimed_again(block, workers):
+    first, second = uses(workers, ALL)
+    assert begun(first, tries=3, reserved=100) == 3
+    block.clear_worker(0)
+    assert used(second) == {"requests_per_minute": 0, "tokens_per_minute": 0, "max_concurrency": 0}
+    (found,) = workers[0].report()
+    assert found is first.counters
+    assert used(second) == {"requests_per_minute": 0, "tokens_per_minute": 300, "max_concurrency": 3}
+    assert begun(second) == 1
+
+
+def test_a_dead_workers_requests_are_not_in_flight_any_more(block, workers):
+    first, second = uses(workers, ALL)
+    assert begun(first) == 4
+    assert begun(second) == 0
+    block.clear_worker(0)
+    assert begun(second) == 4
+
+
+def test_counters_of_a_key_that_came_back_go_on(workers):
+    first, _ = uses(workers, ALL)
+    assert begun(first, tries=2) == 2
+    workers[0].follow([], {})
+    assert workers[0].report() == []
+    first.end(0, 3)
+    first.end(0, 4)
+    again, _ = uses([workers[0], workers[1]], ALL)
+    assert again is not first
+    (found,) = workers[0].report()
+    assert (found.requests, found.in_flight, found.tokens) == (2, 0, 7)
