@@ -332,7 +332,7 @@ class Cells:
 def own_cells() -> Cells:
     """Cells outside any block, of a worker that counts for itself."""
     memory = memoryview(bytearray(8 * CELL_FIELDS))
-    return Cells(memory.cast("d"), memory.cast("I"), 0, 0, 0, 1)
+    return Cells(memory.cast("d"), memory.cast("I"), 0, 0, 0, 1, ())
 
 
 def _anonymous_file() -> int:

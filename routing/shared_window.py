@@ -38,24 +38,26 @@ _LOOKS_AGAIN = 4
 class SharedWindow:
     """One ring and its peers. Amounts are whole numbers; times are seconds of ``clock``."""
 
-    __slots__ = ("_clock", "_of_peers", "_over", "_own", "_peers", "_total", "_words", "_worker")
+    __slots__ = ("_cells", "_clock", "_of_peers", "_over", "_own", "_peers", "_total", "_words")
 
     def __init__(self, cells: Cells, clock: Callable[[], float] = monotonic) -> None:
         """``cells``: empty ones."""
         self._clock = clock
+        self._cells = cells
         self._words = cells.words
-        self._own, self._worker = 2 * cells.own, cells.worker
-        self._peers = tuple(2 * peer for peer in cells.peers)
+        self._own = 2 * cells.own
         self._total = 0
         """Of the own ring, at its stamp."""
         self._over, self._of_peers = -1, 0
         """The second before which all was summed, and the peers' sum of that."""
+        self._peers = cells.peers
+        """Whose sum that is: others come and go."""
 
     def take(self, amount: int, limit: int) -> bool:
         """Count so many more if all workers together then have had no more than ``limit``."""
         words = self._words
         # The higher number gives way sooner where two collide, so that not both give way for ever.
-        looks = max(1, _LOOKS_AGAIN - self._worker)
+        looks = max(1, _LOOKS_AGAIN - self._cells.worker)
         while looks:
             second = self._turn_to(int(self._clock()))
             at = self._own + second % SECONDS
@@ -97,7 +99,7 @@ class SharedWindow:
         gone = 0
         wait_s = 0.0
         for second in range(last - SECONDS + 1, last + 1):
-            had = sum(self._had(ring, second) for ring in (self._own, *self._peers))
+            had = sum(self._had(2 * cell, second) for cell in (self._cells.own, *self._cells.peers))
             if had:
                 gone += had
                 wait_s = second + SECONDS - now
@@ -121,14 +123,16 @@ class SharedWindow:
     def _sum(self, second: int) -> int:
         """Of all workers."""
         words = self._words
-        if second != self._over:
-            self._of_peers = sum(self._had_before(peer, second) for peer in self._peers)
-            self._over = second
+        peers = self._cells.peers
+        if second != self._over or peers is not self._peers:
+            self._of_peers = sum(self._had_before(2 * peer, second) for peer in peers)
+            self._over, self._peers = second, peers
         total = self._total + self._of_peers
         at = second % SECONDS
-        for peer in self._peers:
-            if words[peer + STAMP] >= second:
-                total += words[peer + at]
+        for peer in peers:
+            ring = 2 * peer
+            if words[ring + STAMP] >= second:
+                total += words[ring + at]
         return total
 
     def _had_before(self, ring: int, second: int) -> int:
