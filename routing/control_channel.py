@@ -59,9 +59,10 @@ class NewCertificate(msgspec.Struct, frozen=True, tag="new_certificate", kw_only
 
 
 class Overrides(msgspec.Struct, frozen=True, tag="overrides", kw_only=True):
-    """Parent → worker: replicas an operator drained at this proxy, as (fleet, replica) names. All of them."""
+    """Parent → worker: replicas an operator drained at this proxy. All of them."""
 
-    drained: list[tuple[str, str]]
+    drained: list[tuple[str, str, float]]
+    """Fleet, replica, and when that ends: monotonic seconds, the same in all processes of a host."""
 
 
 class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=True):

@@ -133,4 +133,5 @@ class Reporter:
             short_of=self._shortage.of,
             fleets=self._feed.reports(),
             accelerators=self._feed.table.memory.counters(),
+            drained_by_hand=self._feed.drained_by_hand(now),
         )

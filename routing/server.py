@@ -137,7 +137,7 @@ class Server:
             trace_sample_percent=self.options.trace_sample_percent,
         )
         known = self.table.message()
-        peers, overrides = Peers(numbers=sorted(self._numbers.taken)), Overrides(drained=self.drains.keys())
+        peers, overrides = Peers(numbers=sorted(self._numbers.taken)), self._overrides()
         messages: list[Message] = [start, peers, overrides, self._limits_shared]
         if known is not None:
             messages.append(known)
@@ -185,7 +185,10 @@ class Server:
         return None
 
     def tell_overrides(self) -> None:
-        self._tell(Overrides(drained=self.drains.keys()))
+        self._tell(self._overrides())
+
+    def _overrides(self) -> Overrides:
+        return Overrides(drained=[(fleet, replica, ends) for fleet, replica, ends in self.drains.all()])
 
     def restart(self) -> str | None:
         """Begin to replace the workers one after the other; why not, in words."""
@@ -369,8 +372,10 @@ class Server:
             now = time.monotonic()
             for process in (process for slot in self.slots for process in slot.processes):
                 process.check_pulse(now)
-            if self.drains.expire(now):
-                log.warning("an emergency drain has run out")
+            over = self.drains.expire(now)
+            for fleet, replica, _ in over:
+                log.warning("the drain by hand of replica %s of fleet %s has run out", replica, fleet)
+            if over:
                 self.tell_overrides()
 
     def _tell_peers(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
-from routing.contract.telemetry import Acknowledgement, FleetCounters
+from routing.contract.telemetry import Acknowledgement, DrainedByHand, FleetCounters
 from routing.table import Table, TableRefused
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,8 @@ class TableFeed:
         """Fleet name → why its newest table was not taken."""
         self._changed = changed
         self._taken: dict[str, FleetSnapshot] = {}
-        self._drained: frozenset[tuple[str, str]] = frozenset()
+        self._drained: dict[tuple[str, str], float] = {}
+        """Fleet and replica → when that ends, monotonic seconds."""
 
     @property
     def manifest_version(self) -> Version:
@@ -52,12 +53,19 @@ class TableFeed:
         if took_manifest or taken:
             self._changed(manifest if took_manifest else None, taken)
 
-    def drain_by_hand(self, drained: Iterable[tuple[str, str]]) -> None:
+    def drain_by_hand(self, drained: Iterable[tuple[str, str, float]]) -> None:
         """Take these (fleet, replica) out, and let all others be as the tables say."""
-        before, self._drained = self._drained, frozenset(drained)
-        for fleet in {name for name, _ in before ^ self._drained}:
+        before, self._drained = self._drained, {(fleet, replica): ends for fleet, replica, ends in drained}
+        for fleet in {name for name, _ in before.keys() ^ self._drained.keys()}:
             if fleet in self._taken:
                 self.table.fleets[fleet].replace(self._overlaid(self._taken[fleet]))
+
+    def drained_by_hand(self, now: float) -> list[DrainedByHand]:
+        """What is taken out so, for the report."""
+        return [
+            DrainedByHand(fleet=fleet, replica=replica, expires_in_s=max(0.0, ends - now))
+            for (fleet, replica), ends in self._drained.items()
+        ]
 
     def refuse_manifest(self, why: str) -> None:
         if why != self.refused_manifest:

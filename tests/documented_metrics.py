@@ -57,7 +57,9 @@ def of_proxy() -> list[Row]:
     table = FleetSnapshot(epoch=1, version=1, revision=1, name="echo", protocol="generic", replicas=[spec])
     device = AcceleratorSpec(name="n1/gpu0", memory_bytes=1)
     certificate = CertificateView(1.8e9, "00", "", "")
-    return of_text(render([view], Totals(), False, [table], [], certificate, [device]).decode())
+    return of_text(
+        render([view], Totals(), False, [table], {("echo", "a"): 60.0}, certificate, [device]).decode()
+    )
 
 
 def of_role(role: str) -> list[Row]:

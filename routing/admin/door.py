@@ -5,6 +5,7 @@ It works with the control plane gone, and says nothing that a request of a clien
 
 import asyncio
 import json
+import logging
 import re
 import socket
 import time
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 
 from routing.admin.accelerators import accelerator_rows, accelerator_views
 from routing.admin.certificate_view import CertificateView, status_of
-from routing.admin.emergency_drain import EmergencyDrains
+from routing.admin.emergency_drain import EmergencyDrains, lasts_s
 from routing.admin.http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
 from routing.admin.metrics import WorkerView, render
 from routing.admin.report_sums import Totals
@@ -24,7 +25,10 @@ from routing.parent.certificate_files import CertificateFiles
 from routing.parent.kept_table import KeptTable
 from routing.parent.listeners import BACKLOG
 from routing.parent.rolling_restart import RollingRestart
+from routing.parent.worker_process import Answer
 from routing.parent.worker_slot import WorkerSlot
+
+log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 64
 """One more takes the place of the oldest, so that the parent never runs out of descriptors."""
@@ -97,7 +101,7 @@ class AdminDoor:
 
     async def _answer(self, request: AdminRequest) -> AdminResponse:
         if request.method == "POST":
-            return self._post(request)
+            return await self._post(request)
         if request.method != "GET":
             return text(405, "use GET or POST")
         match request.path:
@@ -118,7 +122,7 @@ class AdminDoor:
             " /fleets/{fleet}/replicas/{replica}/drain",
         )
 
-    def _post(self, request: AdminRequest) -> AdminResponse:
+    async def _post(self, request: AdminRequest) -> AdminResponse:
         found = _DRAIN.fullmatch(request.path)
         proxy, path = self._proxy, request.path
         if found is None and path not in ("/restart", "/upgrade"):
@@ -127,27 +131,50 @@ class AdminDoor:
         if not request.peer_is_loopback:
             return text(403, "what changes anything is taken from this machine only")
         if found is not None:
-            return self._drain(found)
+            return await self._drain(found, request.query)
         refusal = proxy.restart() if path == "/restart" else proxy.begin_upgrade()
         if refusal is not None:
             return text(409, refusal)
         return _json(202, {"rolling_restart": proxy.rolling.status(), "upgrade": proxy.upgrade.status()})
 
-    def _drain(self, found: re.Match[str]) -> AdminResponse:
+    async def _drain(self, found: re.Match[str], query: str) -> AdminResponse:
         fleet, replica = unquote(found[1]), unquote(found[2])
         unknown = self._unknown(fleet, replica)
         if unknown is not None:
             return text(404, unknown)
         answer: dict[str, Any] = {"fleet": fleet, "replica": replica}
         if found[3] == "drain":
-            now = time.monotonic()
-            drained = self._proxy.drains.drain(fleet, replica, now)
-            answer |= {"drained": True, "expires_in_s": round(drained.expires_at - now)}
+            try:
+                for_s = lasts_s(query)
+            except ValueError as error:
+                return text(400, str(error))
+            self._proxy.drains.drain(fleet, replica, time.monotonic(), for_s)
+            log.warning("replica %s of fleet %s is drained by hand for %.0f s", replica, fleet, for_s)
+            answer |= {"drained": True, "expires_in_s": round(for_s)}
+        elif query:
+            return text(400, "undrain takes no query: it ends the drain now")
         else:
-            self._proxy.drains.undrain(fleet, replica)
+            if self._proxy.drains.undrain(fleet, replica):
+                log.warning("replica %s of fleet %s is no longer drained by hand", replica, fleet)
             answer |= {"drained": False}
         self._proxy.tell_overrides()
-        return _json(200, answer)
+        return _json(200, answer | await self._left(fleet))
+
+    async def _left(self, fleet: str) -> dict[str, Any]:
+        """Which replicas requests of this fleet go to now; workers hear of an override before they say so."""
+        answers = [answer for answer in await self._explain() if answer is not None]
+        if not answers:
+            return {"asked_now": None}
+        states = [state for answer in answers for state in answer.get(fleet, ())]
+        asked = sorted({state.name for state in states if state.asked})
+        if asked:
+            return {"asked_now": asked}
+        reasons = {state.name: "; ".join(state.reasons) for state in states}
+        why = ". ".join(f"{name}: {words}" for name, words in sorted(reasons.items()))
+        warning = (
+            f"no replica of fleet {fleet} is asked at this proxy now, so its requests wait or fail. {why}"
+        )
+        return {"asked_now": [], "warning": warning}
 
     def _unknown(self, fleet: str, replica: str) -> str | None:
         known = self._proxy.table.snapshots
@@ -161,7 +188,8 @@ class AdminDoor:
     def _metrics(self) -> bytes:
         proxy = self._proxy
         snapshots = [snapshot for _, snapshot in sorted(proxy.table.snapshots.items())]
-        drained, certificate = proxy.drains.keys(), self._certificate()
+        now, certificate = time.monotonic(), self._certificate()
+        drained = {(one.fleet, one.replica): one.expires_at - now for one in proxy.drains.all()}
         rolling = proxy.rolling
         return render(
             proxy.workers(),
@@ -188,9 +216,13 @@ class AdminDoor:
         alarm = files.alarm(time.time())
         return CertificateView(in_force.expires_at, in_force.fingerprint, alarm, files.refused)
 
+    async def _explain(self) -> list[Answer | None]:
+        """Of each worker; ``None``: it is gone or too slow."""
+        return await asyncio.gather(*(slot.present.explain() for slot in self._proxy.slots))
+
     async def _status(self) -> dict[str, Any]:
         proxy, now = self._proxy, time.monotonic()
-        answers = await asyncio.gather(*(slot.present.explain() for slot in proxy.slots))
+        answers = await self._explain()
         drains = proxy.drains.all()
         manifest = proxy.table.manifest
         certificate = self._certificate()

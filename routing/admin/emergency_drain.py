@@ -1,13 +1,16 @@
 """Replicas that an operator took out at this proxy, because the control plane could not be asked.
 
-Kept by the parent, sent to every worker, and forgotten after an hour: an emergency drain must not
+Kept by the parent, sent to every worker, and forgotten after a while: an emergency drain must not
 outlive the emergency and contradict the control plane for ever.
 """
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 LASTS_S = 3600.0
+LEAST_S, MOST_S = 1, 86_400
+_SECONDS = re.compile(r"for_s=([0-9]{1,9})\Z")
 
 
 class Drained(NamedTuple):
@@ -25,10 +28,10 @@ class EmergencyDrains:
     def __init__(self) -> None:
         self._expiry: dict[tuple[str, str], float] = {}
 
-    def drain(self, fleet: str, replica: str, now: float) -> Drained:
-        """Start or prolong one."""
-        self._expiry[fleet, replica] = now + LASTS_S
-        return Drained(fleet, replica, now + LASTS_S)
+    def drain(self, fleet: str, replica: str, now: float, lasts_s: float = LASTS_S) -> Drained:
+        """Start one, or let it end so long after now, sooner or later than it would have."""
+        self._expiry[fleet, replica] = now + lasts_s
+        return Drained(fleet, replica, now + lasts_s)
 
     def inherit(self, drained: Iterable[tuple[str, str, float]], now: float) -> None:
         """These are all: fleet, replica, and for how many seconds still."""
@@ -38,15 +41,24 @@ class EmergencyDrains:
         """End one; whether there was one."""
         return self._expiry.pop((fleet, replica), None) is not None
 
-    def expire(self, now: float) -> bool:
-        """Forget what has run out; whether something had."""
-        over = [key for key, expiry in self._expiry.items() if expiry <= now]
-        for key in over:
-            del self._expiry[key]
-        return bool(over)
+    def expire(self, now: float) -> list[Drained]:
+        """Forget what has run out; what that was."""
+        over = [drained for drained in self.all() if drained.expires_at <= now]
+        for fleet, replica, _ in over:
+            del self._expiry[fleet, replica]
+        return over
 
     def all(self) -> list[Drained]:
         return [Drained(fleet, replica, expiry) for (fleet, replica), expiry in sorted(self._expiry.items())]
 
-    def keys(self) -> list[tuple[str, str]]:
-        return sorted(self._expiry)
+
+def lasts_s(query: str) -> float:
+    """How long a drain is to last, by the request's query. Raises ValueError in words."""
+    if not query:
+        return LASTS_S
+    found = _SECONDS.match(query)
+    if found is None or not LEAST_S <= int(found[1]) <= MOST_S:
+        raise ValueError(
+            f"say how long as ?for_s=600: whole seconds from {LEAST_S} to {MOST_S}; without it, {LASTS_S:.0f}"
+        )
+    return float(found[1])

@@ -24,6 +24,8 @@ MAX_HEAD_BYTES = 16 * 1024
 class AdminRequest(NamedTuple):
     method: str
     path: str
+    query: str
+    """As it was sent, without the question mark."""
     headers: dict[str, str]
     """Lower-case names; of a repeated field the last."""
     peer_is_loopback: bool
@@ -92,7 +94,8 @@ def _parse(head: bytes, peer_is_loopback: bool) -> AdminRequest | None:
         if not colon or not name or name != name.strip():
             return None
         headers[name.lower()] = value.strip()
-    return AdminRequest(parts[0], urlsplit(parts[1]).path, headers, peer_is_loopback)
+    target = urlsplit(parts[1])
+    return AdminRequest(parts[0], target.path, target.query, headers, peer_is_loopback)
 
 
 def _is_loopback(writer: asyncio.StreamWriter) -> bool:

@@ -5,7 +5,7 @@ bounded: histograms carry the fleet only; counters and gauges carry at most flee
 """
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from routing import descriptors
@@ -61,7 +61,7 @@ def render(
     totals: Totals,
     draining: bool,
     snapshots: Collection[FleetSnapshot],
-    drained: Collection[Named],
+    drained: Mapping[Named, float],
     certificate: CertificateView | None = None,
     accelerators: Iterable[AcceleratorSpec] = (),
     restarts: RestartView = NO_RESTARTS,
@@ -82,6 +82,9 @@ def render(
     _fleet_families(out, fleets)
     queue_families(out, snapshots, fleets)
     replica_states(out, snapshots, drained, fleets)
+    left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
+    help_text = "Until the drain by hand ends that holds at this proxy alone; only while there is one."
+    out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)
     accelerator_families(out, accelerator_views(accelerators, totals, reports))
     _version_families(out, reports)
     return out.encode()

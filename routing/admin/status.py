@@ -56,8 +56,9 @@ def replica_rows(
     for spec in snapshot.replicas:
         seen = _states(fleet, spec.name, answers)
         reasons = [reason for state in seen for reason in state.reasons]
-        if spec.name in expiry:
-            reasons.append(f"drained at this proxy by hand, for another {expiry[spec.name] - now:.0f} s")
+        left_s = expiry[spec.name] - now if spec.name in expiry else None
+        if left_s is not None:
+            reasons.append(f"drained at this proxy by hand, for another {left_s:.0f} s")
         rows.append(
             {
                 "replica": spec.name,
@@ -69,6 +70,7 @@ def replica_rows(
                 "eligible": bool(seen) and all(state.eligible for state in seen),
                 "eligible_in_workers": sum(state.eligible for state in seen),
                 "asked_in_workers": sum(state.asked for state in seen),
+                "drained_by_hand_for_s": None if left_s is None else round(left_s),
                 "reasons": list(dict.fromkeys(reasons)),
                 "in_flight": sum(state.in_flight for state in seen),
             }

@@ -256,6 +256,10 @@ def test_the_emergency_drain_works_with_redis_gone(
     publish(publisher, 2, replicas)
     until(lambda: publisher.applied("1:2", workers=2), "a newer table is in use")
     assert {running.get() for _ in range(6)} == {(200, "b")}
+    until(lambda: all(r["drained_by_hand"] for r in publisher.reported()), "reports say so")
+    for [told] in (report["drained_by_hand"] for report in publisher.reported()):
+        assert (told["fleet"], told["replica"]) == ("echo", "a")
+        assert 3500 < told["expires_in_s"] <= 3600
 
     assert running.admin("/fleets/echo/replicas/a/undrain", "POST")[0] == 200
     until(lambda: running.replicas("echo")["a"]["eligible_in_workers"] == 2, "it is back")

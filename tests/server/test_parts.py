@@ -187,9 +187,11 @@ def test_a_damaged_file_costs_that_file_only(tmp_path: Path, caplog: pytest.LogC
 def test_an_emergency_drain_runs_out() -> None:
     drains = EmergencyDrains()
     drains.drain("echo", "r1", 100.0)
-    assert drains.keys() == [("echo", "r1")]
+    drains.drain("echo", "r2", 100.0, 60.0)
+    assert drains.all() == [("echo", "r1", 100.0 + LASTS_S), ("echo", "r2", 160.0)]
+    assert drains.expire(160.0) == [("echo", "r2", 160.0)]
     assert not drains.expire(100.0 + LASTS_S - 1)
-    assert drains.expire(100.0 + LASTS_S)
+    assert drains.expire(100.0 + LASTS_S) == [("echo", "r1", 100.0 + LASTS_S)]
     assert drains.all() == []
     assert not drains.undrain("echo", "r1")
 
@@ -202,8 +204,10 @@ def test_an_emergency_drain_lies_over_every_table_and_is_never_kept() -> None:
         return [replica.spec.admin_state for replica in feed.table.fleets["echo"].replicas]
 
     feed.take(MANIFEST, [table()])
-    feed.drain_by_hand([("echo", "r1"), ("gone", "r1")])
+    feed.drain_by_hand([("echo", "r1", 50.0), ("gone", "r1", 60.0)])
     assert states() == ["draining", "active"]
+    told = [(one.fleet, one.replica, one.expires_in_s) for one in feed.drained_by_hand(52.0)]
+    assert told == [("echo", "r1", 0.0), ("gone", "r1", 8.0)]
     live = feed.table.fleets["echo"].replicas[0]
     feed.take(None, [table(version=2)])
     assert states() == ["draining", "active"]
