@@ -220,6 +220,7 @@ def _queue(policy: Queue, numbers: QueueNumbers, cold: bool) -> QueueLive:
         oldest_wait_s=numbers.oldest_wait_s,
         timeout_s=timeout_s,
         state=wording.queue_state(numbers, timeout_s),
+        holds=policy.cold == "hold",
         queued_per_s=numbers.queued_per_s,
         full_per_s=numbers.full_per_s,
         late_per_s=numbers.late_per_s,

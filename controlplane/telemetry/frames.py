@@ -70,6 +70,8 @@ class QueueLive(msgspec.Struct, kw_only=True):
     state: str = ""
     """``full`` (requests were refused in the last WINDOW_S), ``late`` (the first has waited for half of its
     time or more, or some waited in vain), ``waiting``, or empty: nobody waits."""
+    holds: bool = False
+    """Whether requests wait, instead of being refused, while every replica is still loading."""
     queued_per_s: float = 0.0
     """Requests that had to wait, over the last WINDOW_S, as what follows."""
     full_per_s: float = 0.0

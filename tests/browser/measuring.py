@@ -155,7 +155,7 @@ class Measuring:
         states: dict[str, int] = {}
         for replica in replicas:
             states[replica.state] = states.get(replica.state, 0) + 1
-        point = self._point(at, sum(replica.in_flight for replica in replicas))
+        point = self._point(at, sum(replica.in_flight for replica in replicas) + self.queue.waiting)
         summary = frames.FleetSummary(
             name=snapshot.name,
             protocol=snapshot.protocol,

@@ -41,6 +41,43 @@ def test_numbers_and_charts_move(open_page: Open, new_fleet: Callable[..., str])
     expect(row(page, "a")).to_contain_text("127.0.0.1:9000")
 
 
+def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    panel = page.get_by_role("region", name=re.compile("^Policy"))
+    limit, size = panel.get_by_label("Max concurrency"), panel.get_by_label("Queue size")
+    expect(size).to_have_value("256")
+    limit.fill("8")
+    size.fill("64")
+    panel.get_by_label("While all load").select_option("hold")
+    panel.get_by_label("Wait for loading").fill("90")
+    expect(panel).to_contain_text(
+        '--json \'{"max_concurrency":8,"queue":{"cold":"hold","size":64,"cold_timeout_s":90}}\''
+    )
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("revision 2")
+    path = f"/fleets/{name}/policy"
+    queue = {"size": 64, "cold": "hold", "cold_timeout_s": 90.0}
+    assert site.api("GET", path)["set"] == {"max_concurrency": 8, "queue": queue}
+
+    limit.fill("many")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.locator(".problem")).to_contain_text(
+        'max_concurrency: must be a whole number, not the text "many"'
+    )
+    limit.fill("8")
+    expect(panel.get_by_role("button", name="Apply")).to_be_disabled()
+    limit.fill("")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("revision 3")
+    assert site.api("GET", path)["set"] == {"queue": queue}
+    panel.get_by_role("button", name="back to revision 2").click()
+    expect(limit).to_have_value("8")
+    assert site.api("GET", path)["set"] == {"max_concurrency": 8, "queue": queue}
+
+
 def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(
     open_page: Open, new_fleet: Callable[..., str], measuring: Measuring, site: Site, proxy: Proxy
 ) -> None:

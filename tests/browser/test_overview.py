@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 from playwright.sync_api import Page, expect
 
+from controlplane.telemetry.frames import ColdLive, QueueLive
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
 from tests.server.rig import until
@@ -50,6 +52,41 @@ def test_replicas_of_weight_0_take_no_requests_and_are_named(
     expect(page.locator(".banner")).to_contain_text("answered with 503. 3 of weight 0.")
     expect(fleet.locator(".banner.bad")).to_contain_text("No replica has a weight")
     expect(fleet.locator(".banner")).to_contain_text("a, b, c have weight 0")
+
+
+def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    """In words and by a mark, on both pages: a queue in use, a slow one, a full one, a fleet that loads."""
+    name = new_fleet()
+    measuring.queue = QueueLive(waiting=12, size=256, oldest_wait_s=1.84, timeout_s=10.0, state="waiting")
+    overview = open_page("/")
+    fleet = overview.context.new_page()
+    fleet.goto(f"/fleets/{name}")
+    row, queue = overview.locator(f"tr[data-fleet='{name}']"), fleet.get_by_role("region", name="Queue")
+    expect(row.locator("[data-cell='in-flight']")).to_contain_text("9/48")
+    expect(row.locator("[data-queue='waiting']")).to_contain_text("12 of 256 wait, 1.8 s")
+    expect(queue).to_contain_text("12 of 256 wait, the first for 1.8 s")
+    expect(overview.locator(".banner")).to_contain_text("All is well")
+
+    measuring.queue = structs.replace(measuring.queue, oldest_wait_s=5.4, state="late", queued_per_s=3.2)
+    expect(row.locator("[data-queue='late'] .shape.is-late")).to_be_visible()
+    expect(overview.locator(".banner.warn")).to_contain_text(f"Requests to {name} wait long")
+    expect(fleet.locator(".banner.warn")).to_contain_text("after 10.0 s it is answered 503.")
+    expect(queue).to_contain_text("3.2 /s had to wait")
+
+    measuring.queue = structs.replace(measuring.queue, waiting=256, state="full", full_per_s=14.2)
+    expect(row.locator("[data-queue='full'] .shape.is-full")).to_be_visible()
+    expect(row).to_contain_text("256 of 256 wait, 5.4 s · 14.2 /s refused")
+    expect(overview.locator(".banner.bad")).to_contain_text("14.2 /s are answered 503: its queue is full")
+    expect(fleet.locator(".banner.bad")).to_contain_text("Requests are refused")
+
+    measuring.queue, measuring.cold = QueueLive(size=256), ColdLive(loading=3, expected_in_s=38.0)
+    measuring.states = dict.fromkeys("abc", ("checking", "503 Loading model, for 1 min"))
+    expect(row).to_contain_text("loading: expected in about 40 s")
+    expect(overview.locator(".banner")).to_contain_text("answered 503, with the time to try again")
+    expect(fleet.locator(".banner")).to_contain_text("No replica is ready yet")
+    expect(row.locator("[data-queue]")).to_have_count(0)
 
 
 def test_clients_that_are_turned_away_are_seen(

@@ -82,6 +82,17 @@ export function age(seconds) {
   return seconds < 36 * 3600 ? `${(seconds / 3600).toFixed(0)} h` : `${(seconds / 86400).toFixed(0)} d`;
 }
 
+/** What is only expected, rounded up: "a few seconds", "about 40 s", "about 3 min". @param {number} seconds */
+export function about(seconds) {
+  if (seconds <= 5) return "a few seconds";
+  return seconds <= 55 ? `about ${Math.ceil(seconds / 5) * 5} s` : `about ${count(Math.ceil(seconds / 60))} min`;
+}
+
+/** @param {string} words */
+export function capital(words) {
+  return words[0].toUpperCase() + words.slice(1);
+}
+
 /** With a full stop, where it does not end already. @param {string} words */
 export function sentence(words) {
   return /[.?!]$/.test(words) ? words : `${words}.`;

@@ -1,8 +1,14 @@
 /**
  * What the server sends, as controlplane/telemetry/frames.py and dashboard/hello.py define it. Types only.
  *
+ * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
+ *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
+ *   p99_s: number | null}} QueueLive
+ *
+ * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
+ *
  * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   in_flight: number}} Point
+ *   in_flight: number, waiting?: number}} Point
  *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
@@ -11,7 +17,7 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
- *   capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
+ *   queue: QueueLive, cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number}} WorkerLive

@@ -5,7 +5,7 @@ import { clockTime, TimeChart } from "./time_chart.js";
 import { onThemeChange } from "./palette.js";
 
 /**
- * @typedef {{title: string, lines: (import("./time_chart.js").Line & {column: "rps" | "p50" | "p99" | "inFlight"})[],
+ * @typedef {{title: string, lines: (import("./time_chart.js").Line & {column: "rps" | "p50" | "p99" | "inFlight" | "waiting"})[],
  *   quantity: (value: any) => import("../format.js").Quantity, tick: (value: number) => string, floor: number}} ChartKind
  */
 

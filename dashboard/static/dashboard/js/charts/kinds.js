@@ -25,7 +25,10 @@ export const LATENCY = {
 /** @type {import("./chart_panel.js").ChartKind} */
 export const IN_FLIGHT = {
   title: "In flight",
-  lines: [{ label: "in flight", token: "--flow", column: "inFlight", fill: true }],
+  lines: [
+    { label: "all", token: "--flow", column: "inFlight", fill: true },
+    { label: "waiting", token: "--p99", column: "waiting" },
+  ],
   quantity: (value) => (value === null ? duration(null) : [count(value), ""]),
   tick: (value) => tick(value, ""),
   floor: 4,

@@ -21,6 +21,7 @@ import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
 import { PolicyPanel } from "./policy_panel.js";
 import { Removed, ReplicaTable } from "./replica_table.js";
+import { QueuePanel } from "./queue_panel.js";
 import { RevisionsPanel } from "./revisions.js";
 import { RowActions } from "./row_actions.js";
 import { verdict } from "./verdict.js";
@@ -51,6 +52,7 @@ function Fleet() {
   return html`
     ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
     <${OpenPanel} />
+    ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
     <div class="columns">
       ${[REQUESTS, LATENCY, IN_FLIGHT].map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>

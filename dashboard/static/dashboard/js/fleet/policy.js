@@ -1,5 +1,6 @@
 /** The policy as stored, the strategies there are, and the draft of a change to it. */
 import { api } from "../api.js";
+import { Admission } from "./admission.js";
 import { applied } from "./applied.js";
 
 /**
@@ -37,6 +38,7 @@ export class Policy {
     this.strategy = "";
     /** @type {Record<string, string>} */
     this.typed = {};
+    this.admission = new Admission();
     this.busy = false;
     /** @type {import("./applied.js").Outcome | null} */
     this.result = null;
@@ -104,10 +106,21 @@ export class Policy {
     this.#touched();
   }
 
+  /** @param {import("./admission.js").Name} name @param {string} value */
+  admit(name, value) {
+    this.admission.type(this.stored, name, value);
+    this.#touched();
+  }
+
   reset() {
+    this.#forget();
+    this.#touched();
+  }
+
+  #forget() {
     this.strategy = "";
     this.typed = {};
-    this.#touched();
+    this.admission.reset();
   }
 
   #touched() {
@@ -117,11 +130,20 @@ export class Policy {
   }
 
   dirty() {
+    return this.#strategyDirty() || this.admission.dirty;
+  }
+
+  #strategyDirty() {
     return Boolean(this.strategy) || Object.keys(this.typed).length > 0;
   }
 
-  /** The change as the API takes it; with nothing chosen, the present strategy. @returns {{strategy: string, parameters?: Record<string, unknown>}} */
+  /** The change as the API takes it; with nothing chosen, the present strategy. */
   body() {
+    return { ...((this.#strategyDirty() || !this.admission.dirty) && this.#strategyBody()), ...this.admission.body() };
+  }
+
+  /** @returns {{strategy: string, parameters?: Record<string, unknown>}} */
+  #strategyBody() {
     const strategy = this.shown();
     const name = strategy?.name ?? "";
     if (!strategy?.parameters.length) return { strategy: name };
@@ -148,8 +170,7 @@ export class Policy {
     try {
       const { data } = await request();
       this.previous = data.revision > previous ? previous : 0; // nothing changed: nothing to go back to
-      this.strategy = "";
-      this.typed = {};
+      this.#forget();
       const result = applied(data, `revision ${data.revision}`);
       await this.read();
       this.result = result;

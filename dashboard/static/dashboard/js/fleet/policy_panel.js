@@ -3,6 +3,7 @@ import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
+import { AdmissionFields } from "./admission_fields.js";
 import { ParameterField } from "./parameter_field.js";
 
 /** @param {{policy: import("./policy.js").Policy}} props */
@@ -28,6 +29,7 @@ export function PolicyPanel({ policy }) {
           <p class="help" id="strategy-help">${policy.shown()?.sentence}</p></div>
         ${policy.shown()?.parameters.map((one) => html`<${ParameterField} key=${`${policy.shown()?.name}.${one.name}`} parameter=${one} policy=${policy} />`)}
       </div>
+      <${AdmissionFields} policy=${policy} />
       <div class="row">
         <span class="result" role="status">${outcome(policy)}</span>
         ${policy.dirty() && html`<button type="button" disabled=${policy.busy} onClick=${() => policy.reset()}>Discard</button>`}
@@ -51,9 +53,8 @@ function outcome(policy) {
 
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
 function Surroundings({ policy }) {
-  const { max_concurrency: limit, slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
   return html`<dl class="fields">
-    <${Fact} name="Concurrency per replica">${limit ?? "not limited"}</${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>

@@ -1,6 +1,7 @@
 /** Is anything wrong with this fleet, with which replica, and what to do. */
-import { percent, plural, text } from "../format.js";
+import { capital, duration, percent, plural, rate, sentence, text } from "../format.js";
 import { html } from "../html.js";
+import { coldWords, waitWords } from "../parts/queue_words.js";
 
 const ERRORS_THAT_MATTER_PERCENT = 1;
 const OUT = ["down", "ejected", "unready"];
@@ -10,12 +11,14 @@ export function verdict({ summary, replicas, workers, workers_current: current }
   const hit = replicas.filter((replica) => OUT.includes(replica.state));
   const weightless = replicas.filter((replica) => replica.eligible && !replica.weight);
   const rest = html`${weightless.length > 0 && ofWeightZero(weightless)}${takes(summary.taking)} the requests.`;
+  if (summary.cold) return loading(summary.cold, summary.queue, replicas);
   if (!summary.eligible) {
     return { level: "bad", title: "No replica is eligible", text: html`Requests are answered with 503. ${reasons(replicas)}` };
   }
   if (!summary.taking) {
     return { level: "bad", title: "No replica has a weight", text: html`Requests are answered with 503. ${ofWeightZero(weightless)}Give one a weight above 0.` };
   }
+  if (summary.queue.state === "full") return full(summary);
   if (summary.error_percent >= ERRORS_THAT_MATTER_PERCENT) {
     const failing = replicas.filter((replica) => replica.errors_per_s > 0);
     return {
@@ -25,6 +28,7 @@ export function verdict({ summary, replicas, workers, workers_current: current }
         ${" "}${hit.length > 0 ? reasons(hit) : "Drain a failing replica to take it out."}`,
     };
   }
+  if (summary.queue.state === "late") return late(summary, hit);
   if (hit.length) return { level: "warn", title: `${plural(hit.length, "replica")} out`, text: html`${reasons(hit)} ${rest}` };
   if (current < workers) {
     return { level: "notice", title: "A change is on its way", text: `${current} of ${plural(workers, "worker")} route from the newest table.` };
@@ -32,6 +36,28 @@ export function verdict({ summary, replicas, workers, workers_current: current }
   const waiting = replicas.filter((replica) => !replica.eligible);
   if (waiting.length || weightless.length) return { level: "calm", title: "Nothing is wrong", text: html`${reasons(waiting)} ${rest}` };
   return { level: "calm", title: "All is well", text: `${takes(summary.replicas)} requests, through ${plural(workers, "proxy worker")}.` };
+}
+
+/** @param {import("../frames.js").ColdLive} cold @param {import("../frames.js").QueueLive} queue @param {import("../frames.js").ReplicaLive[]} replicas @returns {import("../parts/banner.js").Verdict} */
+function loading(cold, queue, replicas) {
+  const meanwhile = queue.holds ? `Requests wait for it, up to ${text(duration(queue.timeout_s))}.` : "Until then requests are answered 503, with the time to try again.";
+  return { level: "warn", title: "No replica is ready yet", text: html`${sentence(capital(coldWords(cold)))} ${meanwhile} ${reasons(replicas.filter((one) => one.state !== "ready"))}` };
+}
+
+/** @param {import("../frames.js").FleetSummary} summary @returns {import("../parts/banner.js").Verdict} */
+function full({ queue, error_percent: errors }) {
+  const last = queue.size ? `The queue is full: ${waitWords(queue)}.` : "No replica has a place, and the queue's size is 0: none may wait.";
+  return {
+    level: "bad",
+    title: "Requests are refused",
+    text: html`<b>${text(rate(queue.full_per_s))}</b> are answered 503. ${last} More replicas, or a higher max concurrency, take more${queue.size > 0 && "; a longer queue only makes them wait"}.${errors >= ERRORS_THAT_MATTER_PERCENT && ` ${text(percent(errors))} are answered with an error.`}`,
+  };
+}
+
+/** @param {import("../frames.js").FleetSummary} summary @param {import("../frames.js").ReplicaLive[]} out @returns {import("../parts/banner.js").Verdict} */
+function late({ queue }, out) {
+  const vain = queue.late_per_s > 0 && html` <b>${text(rate(queue.late_per_s))}</b> have waited in vain and were answered 503.`;
+  return { level: "warn", title: "Requests wait long", text: html`${capital(waitWords(queue))}; after ${text(duration(queue.timeout_s))} it is answered 503.${vain} ${reasons(out)}` };
 }
 
 /** "1 replica takes", "3 replicas take". @param {number} number */

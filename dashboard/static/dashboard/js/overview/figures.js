@@ -9,6 +9,7 @@ const NO_BREAK = "\u00a0";
 /** @param {{model: import("./model.js").OverviewModel, frame: import("../frames.js").OverviewFrame}} props */
 export function Figures({ model: { series }, frame }) {
   const { total } = frame;
+  const waiting = total.waiting ?? 0;
   const all = together(frame.fleets);
   const capacity = sumOrNull(frame.fleets.map((fleet) => fleet.capacity));
   return html`<section class="kpis data" aria-label="All fleets">
@@ -16,8 +17,8 @@ export function Figures({ model: { series }, frame }) {
     <${Figure} title="p50" quantity=${duration(total.p50_s)} sub="all fleets, last 10 s" />
     <${Figure} title="p99" quantity=${duration(total.p99_s)} sub=${`worst ${text(duration(series.peak("p99")))} in 15 min`} />
     <${Figure} title="Errors" quantity=${percent(frame.error_percent)} sub=${`${text(rate(total.errors_per_s))} in the last second`} />
-    <${Figure} title="In flight" quantity=${[count(total.in_flight), capacity ? `of ${count(capacity)}` : ""]}
-      sub=${`peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
+    <${Figure} title="In flight" quantity=${[count(total.in_flight - waiting), capacity ? `of ${count(capacity)}` : ""]}
+      sub=${waiting ? `${count(waiting)} more wait` : `peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
     <${Figure} title="Replicas" quantity=${[count(all.taking), `of ${count(frame.replicas)} take requests`]}
       sub=${exceptions(all) || "all ready"} />
   </section>`;

@@ -3,9 +3,11 @@ import { duration, percent, rate } from "../format.js";
 import { html } from "../html.js";
 import { Meter } from "../parts/meter.js";
 import { Quantity } from "../parts/quantity.js";
+import { QueueLine } from "../parts/queue_line.js";
 import { Rows } from "../parts/rows.js";
 import { matches } from "../parts/search.js";
 import { Spark } from "../parts/spark.js";
+import { coldWords } from "../parts/queue_words.js";
 import { exceptions, Shape, STATES } from "../parts/state.js";
 
 const ROW_PX = 51;
@@ -52,19 +54,19 @@ function FleetRow({ fleet, model }) {
     <td class="num" data-label="p99"><${Quantity} of=${duration(fleet.p99_s)} /></td>
     <td class="sparkline"><${Spark} values=${model.slow.of(fleet.name)} tone="slow" /></td>
     <td class=${`num${fleet.error_percent >= 1 ? " is-down" : ""}`} data-label="Errors"><${Quantity} of=${percent(fleet.error_percent)} /></td>
-    <td class="half" data-label="In flight"><${Meter} value=${fleet.in_flight} capacity=${fleet.capacity} /></td>
+    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${fleet.in_flight - fleet.queue.waiting} capacity=${fleet.capacity} /><${QueueLine} queue=${fleet.queue} /></td>
     <td class="half" data-label="Replicas"><${Replicas} fleet=${fleet} /></td>
   </tr>`;
 }
 
 /** @param {{fleet: FleetSummary}} props */
 function Replicas({ fleet }) {
-  const { states, replicas, taking } = fleet;
+  const { states, replicas, taking, cold } = fleet;
   const present = STATES.filter((state) => states[state]);
   const shapes =
     replicas <= MOST_DOTS
       ? present.map((state) => Array.from({ length: states[state] }, () => html`<${Shape} state=${state} />`))
       : present.map((state) => html`<span class="count"><${Shape} state=${state} />${states[state]}</span>`);
   return html`<span class="dots" aria-hidden="true">${shapes}</span> ${taking} <span class="unit">of ${replicas}</span>
-    ${taking < replicas && html`<span class="sub">${exceptions(fleet)}</span>`}`;
+    ${taking < replicas && html`<span class="sub">${cold ? coldWords(cold) : exceptions(fleet)}</span>`}`;
 }

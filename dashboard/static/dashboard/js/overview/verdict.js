@@ -1,6 +1,7 @@
 /** Is anything wrong, where, since when, what to do: one sentence out of one frame. */
-import { age, moment, percent, plural, rate, text } from "../format.js";
+import { age, capital, duration, moment, percent, plural, rate, sentence, text } from "../format.js";
 import { html } from "../html.js";
+import { coldWords, waitWords } from "../parts/queue_words.js";
 import { exceptions } from "../parts/state.js";
 
 const ERRORS_THAT_MATTER_PERCENT = 1;
@@ -16,7 +17,7 @@ const OUT = ["down", "ejected", "unready"];
 /** @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @param {boolean} keyed requests need a client key @returns {Verdict} */
 export function verdict(frame, events, keyed) {
   return (
-    noWorker(frame) ?? unreachable(frame, events) ?? failing(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
+    noWorker(frame) ?? unreachable(frame, events) ?? full(frame) ?? failing(frame) ?? loading(frame) ?? late(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
   );
 }
 
@@ -32,7 +33,7 @@ function noWorker({ workers }) {
 
 /** A fleet whose requests nothing takes. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {Verdict | null} */
 function unreachable({ fleets }, events) {
-  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking);
+  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking && !fleet.cold);
   if (!dark.length) return null;
   const [fleet] = dark;
   const more = dark.length > 1 ? ` So do ${dark.slice(1).map((one) => one.name).join(", ")}.` : "";
@@ -45,9 +46,55 @@ function unreachable({ fleets }, events) {
   };
 }
 
+/** A fleet that refuses requests for want of room. @param {OverviewFrame} frame @returns {Verdict | null} */
+function full({ fleets }) {
+  const hit = fleets.filter((fleet) => fleet.queue.state === "full");
+  if (!hit.length) return null;
+  const worst = hit.reduce((a, b) => (b.queue.full_per_s > a.queue.full_per_s ? b : a));
+  const more = hit.filter((fleet) => fleet !== worst).map((fleet) => fleet.name).join(", ");
+  return {
+    level: "bad",
+    title: `Requests to ${worst.name} are refused`,
+    text: html`<b>${text(rate(worst.queue.full_per_s))}</b> are answered 503: its queue is full, ${waitWords(worst.queue)}.${more && ` So is that of ${more}.`}`,
+    href: page(worst),
+    action: `Open ${worst.name}`,
+  };
+}
+
+/** A fleet of which every replica is still loading. @param {OverviewFrame} frame @returns {Verdict | null} */
+function loading({ fleets }) {
+  const cold = fleets.filter((fleet) => fleet.cold);
+  if (!cold.length) return null;
+  const [fleet] = cold;
+  const more = cold.slice(1).map((one) => one.name).join(", ");
+  const meanwhile = fleet.queue.holds ? "Its requests wait for the first replica" : "Until then its requests are answered 503, with the time to try again";
+  return {
+    level: "warn",
+    title: `${fleet.name} is not ready yet`,
+    text: `${sentence(capital(coldWords(/** @type {import("../frames.js").ColdLive} */ (fleet.cold))))} ${meanwhile}.${more && ` Also: ${more}.`}`,
+    href: page(fleet),
+    action: `Open ${fleet.name}`,
+  };
+}
+
+/** A fleet whose requests wait for half of their time or more. @param {OverviewFrame} frame @returns {Verdict | null} */
+function late({ fleets }) {
+  const hit = fleets.filter((fleet) => fleet.queue.state === "late");
+  if (!hit.length) return null;
+  const [fleet] = hit;
+  const more = hit.slice(1).map((one) => one.name).join(", ");
+  return {
+    level: "warn",
+    title: `Requests to ${fleet.name} wait long`,
+    text: `${capital(waitWords(fleet.queue))}; after ${text(duration(fleet.queue.timeout_s))} they are answered 503.${more && ` Also: ${more}.`}`,
+    href: page(fleet),
+    action: `Open ${fleet.name}`,
+  };
+}
+
 /** @param {OverviewFrame} frame @returns {Verdict | null} */
 function failing({ fleets }) {
-  const failing = fleets.filter((fleet) => fleet.error_percent >= ERRORS_THAT_MATTER_PERCENT);
+  const failing = fleets.filter((fleet) => !fleet.cold && fleet.error_percent >= ERRORS_THAT_MATTER_PERCENT);
   if (!failing.length) return null;
   const worst = failing.reduce((a, b) => (b.error_percent > a.error_percent ? b : a));
   return {

@@ -1,0 +1,43 @@
+/** The fields of the policy panel that say how many requests a replica works on, and how many wait. */
+import { html } from "../html.js";
+import { MAY_CHANGE } from "../may_change.js";
+
+/** @typedef {import("./policy.js").Policy} Policy */
+/** @typedef {import("./admission.js").Name} Name */
+
+/** @param {{policy: Policy}} props */
+export function AdmissionFields({ policy }) {
+  return html`<div class="fields" role="group" aria-label="Concurrency and queue">
+    <${NumberField} policy=${policy} name="max_concurrency" label="Max concurrency" placeholder="no limit" help="Requests that each replica works on at once; more wait. Empty: no limit." />
+    <${NumberField} policy=${policy} name="size" label="Queue size" help="Requests that may wait at each proxy; one more is answered 503. 0: none waits; default 256." />
+    <${NumberField} policy=${policy} name="timeout_s" label="Queue timeout" unit="s" help="How long a request may wait, then it is answered 503. Default 10 s." />
+    <${Field} policy=${policy} name="cold" label="While all load" help="What requests get while every replica is still loading.">
+      <select ...${common(policy, "cold")} value=${policy.admission.value(policy.stored, "cold")} onChange=${typed(policy, "cold")}>
+        ${[["refuse", "503 at once"], ["hold", "wait"]].map(([value, words]) => html`<option value=${value} selected=${value === policy.admission.value(policy.stored, "cold")}>${words}</option>`)}
+      </select><//>
+    ${policy.admission.value(policy.stored, "cold") === "hold" && html`<${NumberField} policy=${policy} name="cold_timeout_s" label="Wait for loading" unit="s" help="How long a request may wait for the first replica. Default 300 s." />`}
+  </div>`;
+}
+
+/** @param {{policy: Policy, name: Name, label: string, help: string, unit?: string, placeholder?: string}} props */
+function NumberField({ policy, name, label, help, unit = "", placeholder = "" }) {
+  return html`<${Field} policy=${policy} name=${name} label=${label} help=${help}>
+    <span class="nowrap"><input ...${common(policy, name)} type="text" inputmode="decimal" placeholder=${placeholder} autocomplete="off"
+      value=${policy.admission.value(policy.stored, name)} onInput=${typed(policy, name)} />${unit && html`<span class="unit"> ${unit}</span>`}</span><//>`;
+}
+
+/** @param {{policy: Policy, name: Name, label: string, help: string, children?: any}} props */
+function Field({ name, label, help, children }) {
+  return html`<div class="parameter"><div class="field"><label for=${`admission-${name}`}>${label}</label>${children}</div>
+    <p class="help" id=${`admission-${name}-help`}>${help}</p></div>`;
+}
+
+/** @param {Policy} policy @param {Name} name */
+function common(policy, name) {
+  return { id: `admission-${name}`, disabled: policy.busy || !MAY_CHANGE, "aria-describedby": `admission-${name}-help` };
+}
+
+/** @param {Policy} policy @param {Name} name */
+function typed(policy, name) {
+  return (/** @type {any} */ event) => policy.admit(name, event.target.value);
+}

@@ -1,0 +1,23 @@
+/** What waits for a place at a replica of this fleet, and what was refused for want of one. */
+import { html } from "../html.js";
+import { pastWords, refusedWords, waitWords } from "../parts/queue_words.js";
+import { State } from "../parts/state.js";
+
+/** @type {Record<string, [state: string, word: string]>} */
+const SHOWN = { "": ["ready", "has room"], waiting: ["waiting", "in use"], late: ["late", "slow"], full: ["full", "full"] };
+
+/** Not there on a fleet whose replicas take as many as come. @param {{summary: import("../frames.js").FleetSummary}} props */
+export function QueuePanel({ summary: { queue, capacity } }) {
+  const [state, word] = SHOWN[queue.state] ?? ["waiting", queue.state];
+  const past = pastWords(queue);
+  const refused = refusedWords(queue);
+  if (capacity === null && !queue.state && !past && !refused) return "";
+  return html`<section class="panel queue data" aria-labelledby="queue-title" data-queue=${queue.state || "room"}>
+    <h2 id="queue-title">Queue</h2>
+    <${State} state=${state} word=${word} />
+    <span>${waitWords(queue)}</span>
+    ${past && html`<span class="muted">${past}</span>`}
+    ${refused && html`<span class="is-down">${refused}</span>`}
+    ${(past || refused) && html`<span class="muted">last 10 s</span>`}
+  </section>`;
+}
