@@ -71,7 +71,7 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     if options.examples:
         found += [example(replica, options, data) for replica in TINY_LLM + DIGITS]
     found += control_plane(options, data)
-    found.append(Program("proxy", proxy_command(options, data), Group.FRONT, stop_s=4))
+    found.append(Program("proxy", proxy_command(options, data), Group.FRONT, stop_s=6))
     if options.client:
         client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
         client += ["--wait-for", f"http://127.0.0.1:{options.admin_port}/status"]
@@ -109,7 +109,7 @@ def proxy_command(options: UpOptions, data: Path) -> list[str]:
         *(PYTHON, "-u", "-m", "routing", "--redis", "env:SWITCHYARD_REDIS_URL"),
         *("--listen", f"127.0.0.1:{options.proxy_port}", "--admin", f"127.0.0.1:{options.admin_port}"),
         *("--workers", str(options.workers), "--state-dir", str(data / "proxy")),
-        *("--drain-seconds", "3", "--min-drain-seconds", "0"),
+        *("--drain-seconds", "5", "--min-drain-seconds", "0"),
     ]
 
 

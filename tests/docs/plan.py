@@ -19,6 +19,9 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/proxy.md", "curl http://127.0.0.1:8091"): (
         "asks the proxy before it; tests/server/test_memory_leases.py asks one"
     ),
+    ("docs/proxy.md", "curl -X POST http://127.0.0.1:8081/upgrade"): (
+        "is refused while the rolling restart before it is under way; tests/server/test_upgrade.py does it"
+    ),
     ("docs/proxy.md", "curl --cacert"): "asks the proxy before it; tests/server/test_tls.py asks one",
     ("docs/servers/llama-cpp.md", "llama-server"): f"{NOT_HERE}; tests/servers runs llama.cpp from a package",
     ("docs/servers/mlserver.md", "pip install"): "the tests have MLServer from a lock of their own",
