@@ -190,7 +190,8 @@ class Pool:
                 return attempt
         size = len(candidates)
         if size > 1:
-            replica = self._pick(candidates, work, now, self._rng)
+            pick = self._pick
+            replica = pick(candidates, work, now, self._rng)
         elif size:
             replica = candidates[0]
         else:

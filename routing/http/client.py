@@ -113,7 +113,8 @@ class ClientConnection(ClientLife):
                         head = None
         if head is not None:
             self._ready = None
-            self.exchange = exchange = self._host.exchange(self, head)
+            make = self._host.exchange
+            self.exchange = exchange = make(self, head)
             self.deadline = 0.0
             exchange.begin(data[stop:], True)
         elif self.exchange is not None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain, repeat
 from random import Random
+from struct import Struct
 
 TRACEPARENT = re.compile(
     rb"(?:00(?=.{53}\Z)|(?!00|ff)[0-9a-f]{2})"
@@ -20,7 +21,8 @@ TRACEPARENT = re.compile(
 _BEGIN = b"\r\ntraceparent: 00-"
 ALL = 100.0
 _DRAWN = 512
-_PARTS = re.compile(rb"(.{32})(.{16})")
+_PARTS = Struct("32s16s")
+"""The id and the parent's, in hexadecimal digits."""
 
 
 def trace_parents(sampled_percent: float) -> Iterator[bytes]:
@@ -34,7 +36,7 @@ def trace_parents(sampled_percent: float) -> Iterator[bytes]:
 
 
 def _drawn(sampled_percent: float) -> Iterator[bytes]:
-    parts = _PARTS.findall(os.urandom(24 * _DRAWN).hex().encode())
+    parts = _PARTS.iter_unpack(os.urandom(24 * _DRAWN).hex().encode())
     ids, parents = zip(*parts, strict=True)
     flags = _flags(sampled_percent)
     return map(b"".join, zip(repeat(_BEGIN), ids, repeat(b"-"), parents, flags, strict=False))

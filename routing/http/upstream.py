@@ -117,7 +117,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._answers_head = answers_head
         self.request_open = request_open
         self._ready = None if answers_head or request_open else self._known_head
-        self._write(request)
+        write = self._write
+        write(request)
 
     def send_more(self, piece: bytes, complete: bool) -> None:
         """More of the request's body, framed."""

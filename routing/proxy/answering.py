@@ -20,7 +20,8 @@ from routing.proxy.state import ExchangeState
 from routing.proxy.streamed import StreamedAnswer
 
 _SUCCESS = Outcome.SUCCESS
-_ENDINGS = (b"\r\nConnection: close\r\n\r\n", b"\r\n\r\n")
+_CLOSES = b"\r\nConnection: close\r\n\r\n"
+_KEEPS = b"\r\n\r\n"
 
 
 class Answering(ExchangeState, ABC):
@@ -50,7 +51,7 @@ class Answering(ExchangeState, ABC):
             keep = self.head.keep_alive and not self.proxy.draining
         else:
             keep = self.head.keep_alive and client.may_go_on(True)
-        ending = _ENDINGS[keep]
+        ending = _KEEPS if keep else _CLOSES
         outcome = _SUCCESS
         if head.unusual:
             outcome = outcome_of(head)
@@ -60,9 +61,8 @@ class Answering(ExchangeState, ABC):
         link: Link = attempt.replica.http  # type: ignore[assignment]
         # First, for a client that does not take the answer pauses whatever is still here.
         self.upstream = None
-        client.write(
-            b"".join((head.block, link.response_fields, self.request_id, self.retried, ending, body))
-        )
+        write = client.write
+        write(b"".join((head.block, link.response_fields, self.request_id, self.retried, ending, body)))
         self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
         tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0

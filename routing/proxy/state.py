@@ -80,8 +80,9 @@ class ExchangeState:
         self.head = head
         self.started = self.moved_at = monotonic()
         """``moved_at``: when the present attempt last made progress."""
-        self.request_id = head.request_id or proxy.request_id()
-        self.trace = proxy.trace_parent() if head.trace is None else b""
+        new_id, begin_trace = proxy.request_id, proxy.trace_parent
+        self.request_id = head.request_id or new_id()
+        self.trace = begin_trace() if head.trace is None else b""
         """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
         self.body_bytes = b""
         """The whole body, kept until a response begins; empty while ``upload`` is set."""
