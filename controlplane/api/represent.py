@@ -14,6 +14,7 @@ from controlplane.services import device_memory, settings_values
 from controlplane.services.changes import Change
 from controlplane.services.hardware import HardwareChange
 from controlplane.snapshots import current_state
+from controlplane.telemetry import by_hand
 from controlplane.telemetry.frames import ReplicaLive
 from routing.contract.table import Version
 
@@ -135,6 +136,10 @@ def _replica(
         "ejected": live.ejected if live else None,
         "eligible": eligible,
         "why": why,
+        "drained_by_hand": [
+            {"proxy": place.proxy, "expires_in_s": round(place.expires_in_s)}
+            for place in (live.drained_by_hand if live else [])
+        ],
         "in_flight": live.in_flight if live else None,
         "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
         "created_at": row.created_at,
@@ -154,7 +159,10 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
         reasons.append(f"health is {state}: {reason}")
     if live is not None and live.ejected:
         reasons.append(f"ejected: {live.why}" if live.state == "ejected" else "ejected by live traffic")
-    eligible = not reasons
+    drained = by_hand.words(live.drained_by_hand, live.drained_everywhere) if live is not None else ""
+    if drained:
+        reasons.append(drained)
+    eligible = not reasons or (reasons == [drained] and live is not None and not live.drained_everywhere)
     if row.effective_weight == 0:
         reasons.append("weight 0 receives nothing new")
     if live is not None and live.memory_short:

@@ -191,6 +191,11 @@ class Health(Row):
     )
 
 
+class DrainedAt(Row):
+    proxy = serializers.CharField()
+    expires_in_s = serializers.IntegerField()
+
+
 class Replica(Row):
     name = serializers.CharField()
     uid = serializers.CharField()
@@ -213,6 +218,9 @@ class Replica(Row):
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports at the moment.")
     eligible = serializers.BooleanField(help_text="Whether admin state, health and ejection all allow it.")
     why = serializers.CharField(help_text="Which of them does not, in plain words.")
+    drained_by_hand = DrainedAt(
+        many=True, help_text="Proxies at which somebody took it out, over the proxy's admin listener."
+    )
     in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports at the moment.")
     safe_to_stop = serializers.BooleanField(
         allow_null=True,

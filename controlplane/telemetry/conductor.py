@@ -20,6 +20,7 @@ from controlplane.observability.process import this_process
 from controlplane.probes import last
 from controlplane.telemetry import (
     answering,
+    by_hand,
     ejections,
     events,
     frame_builder,
@@ -31,6 +32,7 @@ from controlplane.telemetry import (
     rows,
     shortages,
 )
+from controlplane.telemetry.by_hand import ByHandState
 from controlplane.telemetry.ejections import EjectionState
 from controlplane.telemetry.full_queues import FullQueueState
 from controlplane.telemetry.inbox import Inbox
@@ -75,6 +77,7 @@ class Conductor:
         self._shortages = ShortageState()
         self._full_queues: FullQueueState | None = None
         self._limits: LimitState | None = None
+        self._by_hand: ByHandState | None = None
         self._answered_ms: dict[str, int] = {}
 
     def beat(self) -> Messages:
@@ -120,6 +123,7 @@ class Conductor:
             self._shortages = ShortageState()
             self._full_queues = None
             self._limits = None
+            self._by_hand = None
             self._outbox = OutboxState()
             self._sequence = outbox.last_sequence(self._client)
         elif self.leads and not leads:
@@ -158,7 +162,19 @@ class Conductor:
             for full in full_queues.news(self._full_queues, merged, self._clock()):
                 events.record_full_queue(full)
                 full_queues.confirm(self._full_queues, full, self._clock())
+            self._tell_drained_by_hand(received, merged)
             self._tell_limits(received, merged)
+
+    def _tell_drained_by_hand(self, received: Inbox, merged: Merged) -> None:
+        now = self._clock()
+        if self._by_hand is None:
+            self._by_hand = by_hand.load(self._client, now, received.now_ms)
+        known = bool(self._by_hand.told)
+        for item in by_hand.news(self._by_hand, merged, now):
+            events.record_by_hand(item)
+            by_hand.confirm(self._by_hand, item, now)
+        if known or self._by_hand.told:
+            by_hand.store(self._client, self._by_hand, now, received.now_ms)
 
     def _tell_limits(self, received: Inbox, merged: Merged) -> None:
         now = self._clock()

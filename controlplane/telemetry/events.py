@@ -4,6 +4,7 @@ from django.db.models import Max
 
 from controlplane.models import Event, Fleet, Replica
 from controlplane.services.writing import writing
+from controlplane.telemetry.by_hand import ByHandNews
 from controlplane.telemetry.ejections import EjectionState, News
 from controlplane.telemetry.full_queues import FullQueueNews
 
@@ -39,6 +40,17 @@ def record(item: News) -> None:
     state = EJECTED if item.ejected else BACK
     with writing(ACTOR) as write:
         write.event(Event.Kind.EJECTION, item.text, fleet=replica.fleet, replica=replica, state=state)
+
+
+def record_by_hand(item: ByHandNews) -> None:
+    """Write one event. A replica deleted meanwhile has no more events. Raises django.db.Error."""
+    _, fleet, name = item.override
+    replica = Replica.objects.select_related("fleet").filter(fleet__name=fleet, name=name).first()
+    if replica is None:
+        return
+    with writing(ACTOR) as write:
+        state = "draining" if item.began else "active"
+        write.event(Event.Kind.ADMIN, item.text, fleet=replica.fleet, replica=replica, state=state)
 
 
 def record_full_queue(item: FullQueueNews) -> None:

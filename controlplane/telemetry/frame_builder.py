@@ -11,6 +11,7 @@ from controlplane.telemetry.frames import (
     ClientKeyLive,
     ClientKeysFrame,
     ColdLive,
+    DrainedAt,
     FleetFrame,
     FleetSummary,
     OverviewFrame,
@@ -158,9 +159,16 @@ def _replica(
         p99_s=numbers.p99_s,
         errors_per_s=numbers.errors_per_s,
         seconds_per_work=numbers.seconds_per_work,
+        drained_by_hand=_drained_at(numbers),
+        drained_everywhere=numbers.drained_everywhere,
         memory_short=short,
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )
+
+
+def _drained_at(numbers: ReplicaNumbers) -> list[DrainedAt]:
+    places = sorted(numbers.drained_at.items())
+    return [DrainedAt(proxy=proxy, expires_in_s=left_s) for proxy, left_s in places]
 
 
 def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) -> FleetSummary:

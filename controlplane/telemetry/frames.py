@@ -85,6 +85,13 @@ class QueueLive(msgspec.Struct, kw_only=True):
     p99_s: float | None = None
 
 
+class DrainedAt(msgspec.Struct, kw_only=True):
+    """A replica that somebody took out at one proxy, over its admin listener."""
+
+    proxy: str
+    expires_in_s: float
+
+
 class ReplicaLive(msgspec.Struct, kw_only=True):
     name: str
     eligible: bool
@@ -104,6 +111,10 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     p99_s: float | None
     errors_per_s: float
     seconds_per_work: float | None
+    drained_by_hand: list[DrainedAt] = []
+    """At which proxies somebody took it out there, and for how long still."""
+    drained_everywhere: bool = False
+    """Whether these are all that route for the fleet."""
     memory_short: str = ""
     """What its accelerators lack for requests at this moment, in words; empty: nothing."""
     expected_in_s: float | None = None

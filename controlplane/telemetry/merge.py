@@ -56,6 +56,10 @@ class ReplicaNumbers:
     """Of the worker that saw most; others of its host merely follow it."""
     ejections: dict[tuple[str, int], int] = field(default_factory=dict)
     """(worker, incarnation) → ejections since it started."""
+    drained_at: dict[str, float] = field(default_factory=dict)
+    """Proxies at which somebody took it out by hand → seconds until that ends."""
+    drained_everywhere: bool = False
+    """Whether these are all that route for the fleet."""
 
     @property
     def seconds_per_work(self) -> float | None:
@@ -165,14 +169,31 @@ def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
         for counters in report.fleets:
             fleet = merged.fleets.setdefault(counters.name, FleetNumbers(counters.name))
             _add_fleet(fleet, report, counters, held)
+        if report.drained_by_hand:
+            _note_drained(merged, report)
         key_traffic.add(merged.keys, report, held)
         for device in report.accelerators:
             numbers = merged.accelerators.setdefault(device.name, AcceleratorNumbers())
             numbers.leased_bytes += device.leased_bytes
+    for fleet in merged.fleets.values():
+        for replica in fleet.replicas.values():
+            replica.drained_everywhere = bool(replica.drained_at) and (
+                replica.drained_at.keys() >= fleet.queue.proxies
+            )
     key_traffic.read(state.keys, merged.keys, now)
     _read_windows(state, merged, answers, now)
     state.merged_at = now
     return merged
+
+
+def _note_drained(merged: Merged, report: WorkerReport) -> None:
+    proxy = report.worker.rpartition("/")[0]
+    for one in report.drained_by_hand:
+        fleet = merged.fleets.get(one.fleet)
+        for replica in fleet.replicas.values() if fleet is not None else ():
+            if replica.name == one.replica:
+                left_s = max(replica.drained_at.get(proxy, 0.0), one.expires_in_s)
+                replica.drained_at[proxy] = left_s
 
 
 def _take_in(state: MergeState, report: WorkerReport, now: float) -> WorkerDelta | None:

@@ -5,21 +5,25 @@ which an operator would act: what he decided, then what probes saw, then what li
 """
 
 from controlplane.probes.last import LastProbe
-from controlplane.telemetry import durations
+from controlplane.telemetry import by_hand, durations
+from controlplane.telemetry.frames import DrainedAt
 from controlplane.telemetry.merge import ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
 from controlplane.telemetry.rows import ReplicaRow
 
 
 def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
-    """Whether admin state, health and ejection all allow it."""
-    return row.admin_state == "active" and row.health == "ready" and not numbers.ejected_by
+    """Whether admin state, health and ejection all allow it, and some proxy on which nobody drained it."""
+    allowed = row.admin_state == "active" and row.health == "ready" and not numbers.ejected_by
+    return allowed and not numbers.drained_everywhere
 
 
 def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
     """``draining``, ``maintenance``, ``checking``, ``unready``, ``down``, ``ejected`` or ``ready``."""
     if row.admin_state != "active":
         return row.admin_state
+    if numbers.drained_everywhere:
+        return "draining"
     if row.health != "ready":
         return row.health
     return "ejected" if numbers.ejected_by else "ready"
@@ -42,7 +46,8 @@ def why(
         part
         for part in (
             _admin(row, numbers),
-            _health(row, probe, startup_s),
+            _by_hand(numbers),
+            _health(row, numbers, probe, startup_s),
             _ejection(row, numbers),
             _weight(row),
         )
@@ -77,11 +82,20 @@ def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
 
 
-def _health(row: ReplicaRow, probe: LastProbe | None, startup_s: float | None) -> str | None:
+def _by_hand(numbers: ReplicaNumbers) -> str | None:
+    places = [
+        DrainedAt(proxy=proxy, expires_in_s=left_s) for proxy, left_s in sorted(numbers.drained_at.items())
+    ]
+    return by_hand.words(places, numbers.drained_everywhere) or None
+
+
+def _health(
+    row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None, startup_s: float | None
+) -> str | None:
     if row.health == "ready":
         return None
     # The word itself is shown when nothing stands before it.
-    prefix = f"{row.health}: " if row.admin_state != "active" else ""
+    prefix = f"{row.health}: " if row.admin_state != "active" or numbers.drained_everywhere else ""
     reason = row.health_reason or "no reason recorded"
     if row.health == "checking" and probe is not None and not probe.passed:
         # Rows are written for transitions only: what keeps it from its first pass is in the last result.
@@ -100,7 +114,8 @@ def expectation(startup_s: float, for_s: float) -> str:
 def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     if not numbers.ejected_by:
         return None
-    prefix = "" if row.admin_state == "active" and row.health == "ready" else "ejected: "
+    alone = row.admin_state == "active" and row.health == "ready" and not numbers.drained_everywhere
+    prefix = "" if alone else "ejected: "
     text = f"{prefix}{numbers.ejection_reason or 'failures'}"
     if numbers.ejected_by < numbers.workers:
         text += f" at {numbers.ejected_by} of {numbers.workers} workers"

@@ -13,7 +13,15 @@ from django.utils import timezone
 from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
 from controlplane.probes import keys, schedule, targets, tasks
 from controlplane.services import health
-from controlplane.telemetry.frames import FleetFrame, FleetSummary, Point, QueueLive, ReplicaLive, fleet_key
+from controlplane.telemetry.frames import (
+    DrainedAt,
+    FleetFrame,
+    FleetSummary,
+    Point,
+    QueueLive,
+    ReplicaLive,
+    fleet_key,
+)
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
 from tests.controlplane.conftest import Api
@@ -246,6 +254,18 @@ def test_ejection_is_named_beside_the_other_facts(api: Api, llm: str, redis_clie
     body = api.get("/fleets/llm/replicas/a").json()
     assert body["ejected"] is True
     assert body["why"] == "health is checking: not probed yet; ejected: 5 failures in a row"
+
+
+def test_a_drain_by_hand_is_told_with_its_proxy(api: Api, llm: str, redis_client: Any) -> None:
+    ReplicaHealth.objects.update(state="ready", has_passed=True)
+    places = [DrainedAt(proxy="edge/7", expires_in_s=3119.6)]
+    for everywhere in (False, True):
+        store_frame(redis_client, drained_by_hand=places, drained_everywhere=everywhere)
+        body = api.get("/fleets/llm/replicas/a").json()
+        assert body["drained_by_hand"] == [{"proxy": "edge/7", "expires_in_s": 3120}]
+        assert body["why"] == "drained by hand at proxy edge/7, for another 52 min"
+        assert body["eligible"] is not everywhere
+    assert api.get("/fleets/llm/replicas/b").json()["drained_by_hand"] == []
 
 
 def test_unknown_hardware_is_told_beside_the_other_fields(api: Api, llm: str) -> None:

@@ -16,7 +16,7 @@ from controlplane.telemetry import heartbeat
 from controlplane.telemetry.heartbeat import Beat
 from routing.contract import redis_keys
 from routing.contract.table import Version
-from routing.contract.telemetry import FleetCounters, WorkerReport, encode_report
+from routing.contract.telemetry import DrainedByHand, FleetCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from tests.conftest import RedisServer
 from tests.controlplane.conftest import Api
@@ -223,3 +223,16 @@ def test_workers_at_their_limits(api: Api, around: Around, llm: str) -> None:
     assert (short["level"], short["state"]) == ("warn", "short")
     assert short["words"] == "It has 240 of 256 file descriptors in use."
     assert parts(answer)["proxies"]["level"] == "bad"
+
+
+def test_a_drain_by_hand_stands_at_its_proxy(api: Api, around: Around, llm: str) -> None:
+    around.everything()
+    around.redis.zadd(keys.DUE, {"a": around.now() * 1000 + 60_000})
+    applied = [FleetCounters(name=llm, applied=snapshot(around.redis, llm))]
+    drained = [DrainedByHand(fleet=llm, replica=name, expires_in_s=600.0) for name in "abcd"]
+    around.worker(0, fleets=applied, drained_by_hand=drained[:1])
+    around.worker(1, fleets=applied, drained_by_hand=drained)
+    one, four = api.get("/system").json()["proxies"]
+    assert (one["level"], one["state"]) == ("notice", "current")
+    assert one["words"] == "Drained by hand at this proxy: llm/a, for another 10 min."
+    assert four["words"].endswith("; llm/c, for another 10 min and 1 more.")

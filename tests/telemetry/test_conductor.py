@@ -11,15 +11,15 @@ from django.db import OperationalError, connection
 
 from controlplane.models import Event, Fleet, Replica, ReplicaHealth
 from controlplane.services import fleets, replicas
-from controlplane.telemetry import answering, frames, heartbeat, history
+from controlplane.telemetry import answering, by_hand, frames, heartbeat, history
 from controlplane.telemetry.conductor import Conductor
-from controlplane.telemetry.frames import WINDOW_S
+from controlplane.telemetry.frames import WINDOW_S, DrainedAt, FleetFrame
 from controlplane.telemetry.full_queues import OVER_AFTER_S as FULL_QUEUE_OVER_AFTER_S
 from controlplane.telemetry.leader import LEADER_KEY
 from controlplane.telemetry.shortages import OVER_AFTER_S
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest
-from routing.contract.telemetry import WorkerReport
+from routing.contract.telemetry import DrainedByHand, ReplicaCounters, WorkerReport
 from tests.conftest import RedisServer
 from tests.telemetry.conftest import Clock
 from tests.telemetry.reports import fleet, replica, report, send
@@ -340,3 +340,51 @@ def test_a_shortage_and_its_lasting_end_are_written_once(
     assert second(6) == told
     told.append("worker host/1/0 has 250 of 256 file descriptors in use")
     assert second(7, short_of="descriptors", open_fds=250, max_fds=256) == told
+
+
+def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
+    redis_client: "redis.Redis", row: Replica, conductor: Callable[..., Conductor], clock: Clock
+) -> None:
+    leader, sequence = conductor(), 0
+    seen = fleet(replicas=[ReplicaCounters(uid=str(row.uid), name=row.name)])
+
+    def second(left_s: float | None = None, worker: str = "host/1/0") -> list[tuple[str, str]]:
+        nonlocal sequence
+        clock.now += 1
+        sequence += 1
+        told = (
+            [] if left_s is None else [DrainedByHand(fleet="digits", replica=row.name, expires_in_s=left_s)]
+        )
+        send(redis_client, report(worker, sequence=sequence, fleets=[seen], drained_by_hand=told))
+        leader.beat()
+        events = Event.objects.filter(kind=Event.Kind.ADMIN, actor="conductor").order_by("id")
+        assert {(event.fleet_name, event.replica_name) for event in events} <= {("digits", row.name)}
+        return [(event.state, event.text) for event in events]
+
+    name = row.name
+    assert second() == []
+    told = [("draining", f"{name} is drained by hand at proxy host/1, for another 1 h")]
+    assert second(3599.6) == told
+    [live] = msgspec.json.decode(redis_client.get(frames.fleet_key("digits")), type=FleetFrame).replicas
+    assert live.drained_by_hand == [DrainedAt(proxy="host/1", expires_in_s=3599.6)]
+    assert (live.drained_everywhere, live.eligible, live.state) == (True, False, "draining")
+    assert second(3598.6) == told
+    leader.end()
+    leader = conductor("another/2")
+    assert second(3597.6) == told
+    told.append(("active", f"{name} is no longer drained by hand at proxy host/1"))
+    assert second() == told
+    assert redis_client.exists(by_hand.TOLD_KEY) == 0
+    told.append(("draining", f"{name} is drained by hand at proxy host/1, for another 2 s"))
+    assert second(2.0) == told
+    assert second(1.0) == told
+    told.append(("active", f"{name} is no longer drained by hand at proxy host/1: its time is over"))
+    assert second() == told
+
+    told.append(("draining", f"{name} is drained by hand at proxy host/1, for another 1 min"))
+    assert second(60.0) == told
+    redis_client.zincrby(redis_keys.WORKERS, -20, "host/1/0")
+    assert second(worker="host/2/0") == told, "it may be back in a moment"
+    clock.now += by_hand.GONE_AFTER_S
+    told.append(("active", f"proxy host/1, at which {name} was drained by hand, no longer reports"))
+    assert second(worker="host/2/0") == told

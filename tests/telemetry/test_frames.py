@@ -111,6 +111,40 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             "in maintenance by an operator, 1 request left",
             False,
         ),
+        (
+            row(),
+            numbers(drained_at={"edge/7": 3119.6}),
+            None,
+            "ready",
+            "drained by hand at proxy edge/7, for another 52 min",
+            True,
+        ),
+        (
+            row(),
+            numbers(drained_at={"edge/7": 3119.6}, drained_everywhere=True),
+            None,
+            "draining",
+            "drained by hand at proxy edge/7, for another 52 min",
+            False,
+        ),
+        (
+            row(health="down", health_reason="connection refused", health_for_s=60),
+            numbers(drained_at={"a/1": 60.0, "b/2": 600.0}, drained_everywhere=True),
+            None,
+            "draining",
+            "drained by hand at all 2 proxies, for another 10 min at most; "
+            "down: connection refused, for 1 min",
+            False,
+        ),
+        (
+            row(),
+            numbers(drained_at={f"p/{number}": 60.0 for number in range(5)}),
+            None,
+            "ready",
+            "drained by hand at proxy p/0, for another 1 min and at proxy p/1, for another 1 min "
+            "and at proxy p/2, for another 1 min and at 2 more",
+            True,
+        ),
     ],
 )
 def test_three_facts_give_one_word_and_all_reasons(

@@ -10,7 +10,7 @@ from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.merge import Heard, Merged, MergeState, merge
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.telemetry import FleetCounters, WorkerReport
+from routing.contract.telemetry import DrainedByHand, FleetCounters, ReplicaCounters, WorkerReport
 from tests.telemetry.reports import fleet, replica, report, sketch_of
 
 
@@ -211,6 +211,24 @@ def test_an_ejection_is_known_with_the_reason_of_the_worker_that_saw_it() -> Non
     numbers = merged.fleets["digits"].replicas["u1"]
     assert (numbers.ejected_by, numbers.workers) == (2, 2)
     assert (numbers.ejection_reason, numbers.ejected_for_s) == ("5 failures in a row", 4.0)
+
+
+def test_a_drain_by_hand_is_known_by_proxy() -> None:
+    def drained(worker: str, *names: str, left_s: float = 60.0) -> WorkerReport:
+        told = [DrainedByHand(fleet="digits", replica=name, expires_in_s=left_s) for name in names]
+        replicas = [ReplicaCounters(uid=f"u-{name}", name=name) for name in "ab"]
+        return report(worker, fleets=[fleet(replicas=replicas)], drained_by_hand=told)
+
+    reports = [drained("p/1/0", "a"), drained("p/1/1", "a", left_s=61.0), drained("q/2/0", "gone")]
+    seen = merge(MergeState(), [Heard(one, 0.1) for one in reports], 1.0).fleets["digits"].replicas
+    assert seen["u-a"].drained_at == {"p/1": 61.0}
+    assert not seen["u-a"].drained_everywhere
+    assert seen["u-b"].drained_at == {}
+    reports[2] = drained("q/2/0", "a")
+    seen = merge(MergeState(), [Heard(one, 0.1) for one in reports], 1.0).fleets["digits"].replicas
+    assert seen["u-a"].drained_at == {"p/1": 61.0, "q/2": 60.0}
+    assert seen["u-a"].drained_everywhere
+    assert not seen["u-b"].drained_everywhere
 
 
 def test_fleets_and_replicas_that_nobody_reports_any_more_are_forgotten() -> None:

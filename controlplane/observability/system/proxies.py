@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict
 
 from controlplane.observability.system.shape import Judged, ProxyWorker
-from controlplane.telemetry import durations, shortages
+from controlplane.telemetry import by_hand, durations, shortages
 from controlplane.telemetry.merge import Heard
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.table import Version
@@ -83,6 +83,13 @@ def judge(
             state="behind",
             words=f"It routes from an older table of {named(behind)}.",
             cure="It compares all versions every 5 s. If this lasts longer, look at its log.",
+        )
+    if drained := by_hand.at_worker(report):
+        return Judged(
+            level="notice",
+            state="current",
+            words=f"Drained by hand at this proxy: {drained}.",
+            cure="It ends by itself; sooner by POST …/undrain to the proxy's admin listener.",
         )
     if manifest is not None and newer(report.manifest, manifest):
         return Judged(
