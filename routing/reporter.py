@@ -11,7 +11,7 @@ import socket
 import time
 from typing import Protocol
 
-from routing.contract.telemetry import WorkerReport, encode_report
+from routing.contract.telemetry import KeyCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from routing.table_feed import TableFeed
 
@@ -27,6 +27,12 @@ class Places(Protocol):
     evicted: int
 
 
+class Keys(Protocol):
+    """Client keys that have been used."""
+
+    def report(self) -> list[KeyCounters]: ...
+
+
 class Connections(Protocol):
     """What the proxy half counts."""
 
@@ -38,6 +44,8 @@ class Connections(Protocol):
     def rejected(self) -> int: ...
     @property
     def connection_limit(self) -> Places: ...
+    @property
+    def key_uses(self) -> Keys: ...
 
 
 class Shortage(Protocol):
@@ -132,6 +140,7 @@ class Reporter:
             max_fds=self._shortage.limit,
             short_of=self._shortage.of,
             fleets=self._feed.reports(),
+            keys=self._connections.key_uses.report(),
             accelerators=self._feed.table.memory.counters(),
             drained_by_hand=self._feed.drained_by_hand(now),
         )

@@ -48,10 +48,11 @@ def of_proxy() -> list[Row]:
     from routing.admin.metrics import WorkerView, render
     from routing.admin.report_sums import Totals
     from routing.contract.table import AcceleratorSpec, FleetSnapshot, ReplicaSpec
-    from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+    from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
 
     fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a")])
-    report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet])
+    key = KeyCounters(id="web", limited_by={"max_concurrency": 1})
+    report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], keys=[key])
     view = WorkerView(0, os.getpid(), True, 0, report, 0.5)
     spec = ReplicaSpec(uid="u", name="a", url="http://10.0.0.1")
     table = FleetSnapshot(epoch=1, version=1, revision=1, name="echo", protocol="generic", replicas=[spec])

@@ -16,8 +16,9 @@ from routing.admin.accelerators import accelerator_rows, accelerator_views
 from routing.admin.certificate_view import CertificateView, status_of
 from routing.admin.emergency_drain import EmergencyDrains, lasts_s
 from routing.admin.http import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
+from routing.admin.key_view import key_rows
 from routing.admin.metrics import WorkerView, render
-from routing.admin.report_sums import Totals
+from routing.admin.report_sums import Totals, merge_keys
 from routing.admin.restart_view import LeavingWorker, RestartView, leaving_rows
 from routing.admin.status import replica_rows, worker_rows
 from routing.contract.table import AcceleratorSpec
@@ -226,6 +227,8 @@ class AdminDoor:
         drains = proxy.drains.all()
         manifest = proxy.table.manifest
         certificate = self._certificate()
+        found = [worker.report for worker in proxy.workers()] + [one.report for one in proxy.leaving()]
+        reports = [report for report in found if report is not None]
         return {
             "ready": proxy.unready() is None,
             "why": proxy.unready() or "",
@@ -236,6 +239,7 @@ class AdminDoor:
             "leaving_workers": leaving_rows(proxy.leaving()),
             "rolling_restart": proxy.rolling.status(),
             "upgrade": proxy.upgrade.status(),
+            "client_keys": key_rows(merge_keys(proxy.totals, reports)),
             "fleets": {
                 name: {
                     "version": f"{snapshot.epoch}:{snapshot.version}",

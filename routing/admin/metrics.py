@@ -13,9 +13,10 @@ from routing.admin import process_numbers
 from routing.admin.accelerators import accelerator_families, accelerator_views
 from routing.admin.certificate_view import CertificateView, certificate_families
 from routing.admin.exposition import Exposition, Labels
+from routing.admin.key_view import key_families
 from routing.admin.queue_families import queue_families
 from routing.admin.replica_states import Named, replica_states
-from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge
+from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge, merge_keys
 from routing.admin.restart_view import RestartView, restart_families
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
@@ -85,6 +86,7 @@ def render(
     left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
     help_text = "Until the drain by hand ends that holds at this proxy alone; only while there is one."
     out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)
+    key_families(out, merge_keys(totals, reports))
     accelerator_families(out, accelerator_views(accelerators, totals, reports))
     _version_families(out, reports)
     return out.encode()

@@ -5,7 +5,7 @@ What a dead worker had counted stays in the sums (:class:`Totals`), so that no c
 
 from collections.abc import Iterable, Mapping
 
-from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
 
 FLEET_COUNTERS = (
     "requests",
@@ -42,6 +42,8 @@ class Totals:
         self.cpu_s = 0.0
         self.lease_waits: dict[str, int] = {}
         """By accelerator."""
+        self.keys: dict[str, KeyCounters] = {}
+        """By the client keys' ids."""
 
     def retire(self, report: WorkerReport) -> None:
         """Take over what a dead worker had counted. What it had in flight ended with it."""
@@ -52,6 +54,8 @@ class Totals:
         for device in report.accelerators:
             before = self.lease_waits.get(device.name, 0)
             self.lease_waits[device.name] = before + device.lease_waits
+        for key in report.keys:
+            _add_key(self.keys.setdefault(key.id, KeyCounters(id=key.id)), key, live=False)
         for fleet in report.fleets:
             _add_fleet(self.fleets.setdefault(fleet.name, FleetCounters(name=fleet.name)), fleet, live=False)
 
@@ -67,6 +71,30 @@ def merge(totals: Totals, reports: Iterable[WorkerReport]) -> list[FleetCounters
                     _add_fleet(merged[fleet.name], totals.fleets[fleet.name], live=False)
             _add_fleet(merged[fleet.name], fleet, live=True)
     return [merged[name] for name in sorted(merged)]
+
+
+def merge_keys(totals: Totals, reports: Iterable[WorkerReport]) -> list[KeyCounters]:
+    """Sums per client key that some live worker has been asked with, by id."""
+    merged: dict[str, KeyCounters] = {}
+    for report in reports:
+        for key in report.keys:
+            if key.id not in merged:
+                merged[key.id] = KeyCounters(id=key.id)
+                if key.id in totals.keys:
+                    _add_key(merged[key.id], totals.keys[key.id], live=False)
+            _add_key(merged[key.id], key, live=True)
+    return [merged[id] for id in sorted(merged)]
+
+
+def _add_key(into: KeyCounters, key: KeyCounters, *, live: bool) -> None:
+    into.requests += key.requests
+    into.limited += key.limited
+    into.limited_by = {
+        limit: into.limited_by.get(limit, 0) + key.limited_by.get(limit, 0)
+        for limit in into.limited_by | key.limited_by
+    }
+    into.tokens += key.tokens
+    into.in_flight += key.in_flight if live else 0
 
 
 def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None:

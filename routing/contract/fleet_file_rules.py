@@ -20,6 +20,7 @@ from routing.contract.field_rules import (
     count,
 )
 from routing.contract.fleet_file_structs import FILE_VERSION
+from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.matches import normalise_host, normalise_path
 from routing.contract.names import DEVICE_RULE, SLUG_RULE, alias_problem, is_device_name, is_slug
 from routing.contract.policy_rules import POLICY
@@ -267,6 +268,7 @@ CLIENT_KEY = Section(
             at_least=1,
             nullable=True,
         ),
+        **KEY_LIMITS,
     },
 )
 

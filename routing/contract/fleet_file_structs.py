@@ -6,6 +6,7 @@ The reference for people is ``docs/fleet-file.md``; its tables are checked again
 import msgspec
 
 from routing.contract.policy import Policy
+from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
 from routing.contract.table import AcceleratorSpec, AdminState, Match, Protocol, Tls
 
@@ -70,6 +71,11 @@ class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Where the key is: ``env:NAME`` or ``file:PATH``."""
     fleets: list[str] | None = None
     """``None``: every fleet."""
+    priority: Priority = DEFAULT_PRIORITY
+    requests_per_minute: int | None = None
+    max_concurrency: int | None = None
+    tokens_per_minute: int | None = None
+    """As :class:`routing.contract.table.KeyLimits` has them."""
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from routing.proxy.state import ExchangeState
 _KINDS = {REQUESTS: "requests", TOKENS: "tokens"}
 """Of the limits that these APIs have too: what both call them."""
 _WORDS = {
-    REQUESTS: "{0} requests per minute, and {1} came within the last one",
+    REQUESTS: "{0} requests per minute, and {1} were let in within the last one",
     TOKENS: "{0} tokens per minute, and {1} were used within the last one, or are kept for what is in flight",
     CONCURRENCY: "{0} requests at one time, and {1} are in flight or waiting",
 }

@@ -3,18 +3,27 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from routing.contract.client_keys import ALL_FLEETS, is_key, key_hash, salt_bytes
 from routing.contract.fleet_file_structs import ClientKeyEntry
+from routing.contract.table import KeyLimits
 
 _MAKE_ONE = "python -c \"import secrets; print('sy-' + secrets.token_hex(24))\" makes one"
 
 
-def hashes(
+class FileKeys(NamedTuple):
+    """Keys as a manifest carries them, by their hashes."""
+
+    fleets: dict[str, list[str]]
+    limits: dict[str, KeyLimits]
+
+
+def hashed(
     entries: Sequence[ClientKeyEntry], folder: Path, salt: str
-) -> tuple[dict[str, list[str]], list[tuple[int, str]]]:
-    """As a manifest carries them, and what is wrong with which entry. ``folder``: where paths begin."""
-    found: dict[str, list[str]] = {}
+) -> tuple[FileKeys, list[tuple[int, str]]]:
+    """The keys, and what is wrong with which entry. ``folder``: where paths begin."""
+    found = FileKeys({}, {})
     problems = []
     for index, entry in enumerate(entries):
         try:
@@ -22,9 +31,16 @@ def hashes(
         except ValueError as error:
             problems.append((index, f"{entry.key}: {error}"))
             continue
-        if digest in found:
+        if digest in found.fleets:
             problems.append((index, f"{entry.key}: another name here has the same key: give each its own"))
-        found[digest] = [ALL_FLEETS] if entry.fleets is None else entry.fleets
+        found.fleets[digest] = [ALL_FLEETS] if entry.fleets is None else entry.fleets
+        found.limits[digest] = KeyLimits(
+            id=entry.name,
+            priority=entry.priority,
+            requests_per_minute=entry.requests_per_minute,
+            max_concurrency=entry.max_concurrency,
+            tokens_per_minute=entry.tokens_per_minute,
+        )
     return found, problems
 
 

@@ -22,6 +22,7 @@ from routing.contract.startup import expected
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.control_channel import Tables
 from routing.standalone import file_keys
+from routing.standalone.file_keys import FileKeys
 from routing.standalone.prober import Answered, Finding, Prober
 
 log = logging.getLogger(__name__)
@@ -36,14 +37,12 @@ Stamp = tuple[int, int, int] | None
 SALT = new_salt()
 """Keys the hashes of client keys, which live as long as the parent."""
 
-KeyHashes = dict[str, list[str]]
 
-
-def read(path: Path) -> tuple[FleetFile, KeyHashes]:
+def read(path: Path) -> tuple[FleetFile, FileKeys]:
     """The file, and its client keys as a manifest carries them. Raises FleetFileError with every problem, or
     OSError."""
     file = load(path, strategies=StrategyRules(strategies.names(), strategies.build))
-    hashes, problems = file_keys.hashes(file.client_keys, path.parent, SALT)
+    keys, problems = file_keys.hashed(file.client_keys, path.parent, SALT)
     if problems:
         document = fleet_file_yaml.read(path.read_text("utf-8-sig"))
         found = [
@@ -51,7 +50,7 @@ def read(path: Path) -> tuple[FleetFile, KeyHashes]:
             for index, words in problems
         ]
         raise FleetFileError(str(path), found)
-    return file, hashes
+    return file, keys
 
 
 class Standalone:
@@ -124,7 +123,11 @@ class Standalone:
         snapshots = {snapshot.name: self._numbered(self._probed(snapshot)) for snapshot in compiled}
         fleets = {name: snapshot.version for name, snapshot in snapshots.items()}
         manifest = replace(
-            manifest, fleets=fleets, key_hashes=self._keys, key_salt=SALT if self._keys else ""
+            manifest,
+            fleets=fleets,
+            key_hashes=self._keys.fleets,
+            key_limits=self._keys.limits,
+            key_salt=SALT if self._keys.fleets else "",
         )
         if replace(manifest, version=self._manifest.version) == self._manifest:
             return
