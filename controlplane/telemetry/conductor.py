@@ -28,6 +28,7 @@ from controlplane.telemetry import (
     heartbeat,
     inbox,
     key_limits,
+    key_traffic,
     outbox,
     rows,
     shortages,
@@ -134,6 +135,7 @@ class Conductor:
         with self._told("the database", DatabaseError):
             self._reconcile()
             self._rows = rows.read()
+            self._follow_limits(self._rows, merged)
         messages = self._send_frames(received, merged)
         self._tell_events(received, merged, began)
         return messages
@@ -175,6 +177,12 @@ class Conductor:
             by_hand.confirm(self._by_hand, item, now)
         if known or self._by_hand.told:
             by_hand.store(self._client, self._by_hand, now, received.now_ms)
+
+    def _follow_limits(self, present: Rows, merged: Merged) -> None:
+        limits = {str(key.id): key.limits for key in present.keys}
+        changed = key_traffic.follow(self._merging.keys, merged.keys, limits, self._clock())
+        if self._limits is not None:
+            key_limits.forget(self._limits, changed)
 
     def _tell_limits(self, received: Inbox, merged: Merged) -> None:
         now = self._clock()

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from controlplane.telemetry.key_traffic import KeyNumbers
+from controlplane.telemetry.key_traffic import KeyNumbers, Limit
 from controlplane.telemetry.rows import KeyRow
 
 EPISODES_KEY = "sy:live:limited"
@@ -24,9 +24,6 @@ WORDS = {
     "tokens_per_minute": ("{} token per minute", "{} tokens per minute"),
 }
 """Of one, of several."""
-
-Limit = tuple[str, str]
-"""(key id, name of the limit)."""
 
 
 @dataclass(slots=True)
@@ -56,6 +53,12 @@ def news(
             elif value is not None:  # else lifted meanwhile
                 found.append(LimitNews(limit, f"key {key.name} reached its limit of {words(name, value)}"))
     return found
+
+
+def forget(state: LimitState, changed: Iterable[Limit]) -> None:
+    """These limits are others now: reaching them is another episode."""
+    for limit in changed:
+        state.refused_at.pop(limit, None)
 
 
 def confirm(state: LimitState, item: LimitNews, now: float) -> None:

@@ -13,6 +13,13 @@ from controlplane.telemetry.frames import WINDOW_S
 from routing.contract.telemetry import WorkerReport
 
 MINUTE_S = 60.0
+SETTLES_S = 3.0
+"""After a limit was changed, workers may report for so long what the former one refused."""
+
+Limits = Mapping[str, int | None]
+"""By their names: ``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``."""
+Limit = tuple[str, str]
+"""(key id, name of the limit)."""
 
 
 @dataclass(slots=True)
@@ -68,6 +75,10 @@ class Minute:
     def limited_lately(self) -> frozenset[str]:
         return frozenset(self._limited_at)
 
+    def forget_limit(self, name: str) -> None:
+        """What it refused says nothing any more."""
+        self._limited_at.pop(name, None)
+
     def __bool__(self) -> bool:
         return bool(self._entries or self._limited_at)
 
@@ -77,9 +88,14 @@ class Minute:
 
 @dataclass(slots=True)
 class KeyState:
-    """What must be remembered from one merge to the next: by key id."""
+    """What must be remembered from one merge to the next."""
 
     minutes: dict[str, Minute] = field(default_factory=dict)
+    """By key id."""
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+    """Those in force, by key id."""
+    settled_at: dict[Limit, float] = field(default_factory=dict)
+    """Limits that were changed just now."""
 
 
 def count(state: KeyState, keys: dict[str, KeyNumbers], delta: WorkerDelta, now: float) -> None:
@@ -88,14 +104,20 @@ def count(state: KeyState, keys: dict[str, KeyNumbers], delta: WorkerDelta, now:
         return
     for key, news in delta.keys.items():
         minute = state.minutes.setdefault(key, Minute())
-        minute.add(now, max(news.requests - news.limited, 0), news.tokens, _refusing(news))
+        refusing = _refusing(state, key, news, now)
+        minute.add(now, max(news.requests - news.limited, 0), news.tokens, refusing)
         limited = keys.setdefault(key, KeyNumbers()).limited
-        for limit in _refusing(news):
+        for limit in refusing:
             limited[limit] = limited.get(limit, 0) + news.limited_by[limit]
 
 
-def _refusing(news: KeyDelta) -> list[str]:
-    return [limit for limit, refused in news.limited_by.items() if refused]
+def _refusing(state: KeyState, key: str, news: KeyDelta, now: float) -> list[str]:
+    """Limits in force that refused something."""
+    return [
+        limit
+        for limit, refused in news.limited_by.items()
+        if refused and now >= state.settled_at.get((key, limit), now)
+    ]
 
 
 def add(keys: dict[str, KeyNumbers], report: WorkerReport, held: WorkerDelta | None) -> None:
@@ -121,9 +143,32 @@ def read(state: KeyState, keys: dict[str, KeyNumbers], now: float) -> None:
         numbers.limited_lately = minute.limited_lately
 
 
-def at_limit(numbers: KeyNumbers, limits: Mapping[str, int | None]) -> list[str]:
-    """Limits (``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``) that are used up, or that
-    refused requests within the last WINDOW_S."""
+def follow(
+    state: KeyState, keys: Mapping[str, KeyNumbers], limits: Mapping[str, Limits], now: float
+) -> set[Limit]:
+    """These limits are in force, by key id. Answers those that were others before: what they refused until
+    now is forgotten, so that nobody is told of a limit what its predecessor did."""
+    changed = {
+        (key, name)
+        for key, present in limits.items()
+        if (before := state.limits.get(key, present)) != present
+        for name, value in present.items()
+        if before.get(name) != value
+    }
+    state.limits = limits
+    state.settled_at = {limit: at for limit, at in state.settled_at.items() if at > now}
+    state.settled_at |= dict.fromkeys(changed, now + SETTLES_S)
+    for key, name in changed:
+        if key in state.minutes:
+            state.minutes[key].forget_limit(name)
+        if numbers := keys.get(key):
+            numbers.limited.pop(name, None)
+            numbers.limited_lately -= {name}
+    return changed
+
+
+def at_limit(numbers: KeyNumbers, limits: Limits) -> list[str]:
+    """Names of limits that are used up, or that refused requests within the last WINDOW_S."""
     used = {
         "requests_per_minute": numbers.requests,
         "max_concurrency": numbers.in_flight,

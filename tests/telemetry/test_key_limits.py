@@ -11,6 +11,7 @@ from controlplane.services import client_keys
 from controlplane.telemetry import frames, key_limits
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.key_limits import OVER_AFTER_S
+from controlplane.telemetry.key_traffic import SETTLES_S
 from routing.contract.telemetry import KeyCounters
 from tests.telemetry.conftest import Clock
 from tests.telemetry.reports import key, report, send
@@ -133,3 +134,30 @@ def test_who_leads_next_does_not_tell_it_again(
     day.second(later, keys=refused(website, 3))
     day.second(later, keys=refused(website, 4))
     assert len(told()) == 2, "what ended meanwhile is over"
+
+
+def test_a_limit_that_is_changed_begins_anew(
+    redis_client: "redis.Redis", conductor: Callable[..., Conductor], website: int, day: Day
+) -> None:
+    """What the former one refused, and workers tell a moment later, is not held against the new one."""
+    leader = conductor()
+
+    def at_limit() -> list[str]:
+        body = redis_client.get(frames.CLIENT_KEYS_KEY)
+        (live,) = msgspec.json.decode(body, type=frames.ClientKeysFrame).keys
+        return live.at_limit
+
+    day.second(leader)
+    day.second(leader, keys=refused(website, 5))
+    assert at_limit() == [RPM]
+    client_keys.update(website, {RPM: 1000}, "test")
+    day.second(leader, keys=refused(website, 9))
+    day.second(leader, keys=refused(website, 12))
+    assert at_limit() == []
+    assert len(told()) == 1
+    day.second(leader, keys=refused(website, 13), passes=SETTLES_S)
+    assert at_limit() == [RPM]
+    assert told()[1:] == ["key website reached its limit of 1,000 requests per minute"]
+    client_keys.update(website, {AT_ONCE: 9}, "test")
+    day.second(leader, keys=refused(website, 14))
+    assert (at_limit(), len(told())) == ([RPM], 2), "another limit's change is none of this one's"
