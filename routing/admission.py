@@ -23,6 +23,7 @@ from routing.attempt import Attempt
 from routing.contract.policy import Queue
 from routing.contract.sketch import bucket_of
 from routing.contract.telemetry import FleetCounters
+from routing.device_memory import Ask
 from routing.policies import host_view
 from routing.policies.drain_rate import DrainRate
 from routing.policies.waiting_line import CLASSES, Ticket, WaitingLine
@@ -169,6 +170,8 @@ class Admission:
         """It waits no longer."""
         if self.line.leave(ticket):
             self._aim(ticket, None)
+            for device in ticket.reserved:
+                device.unreserve(ticket)
             if self._cells is not None:
                 give_back(self._cells, WAITING, 1)
             self._show()
@@ -181,6 +184,14 @@ class Admission:
         if isinstance(found, Refusal):
             self._aim(ticket, found.wanted)
         return found
+
+    @staticmethod
+    def keep_memory(ticket: Ticket, now: float) -> None:
+        """Have it kept free for one that has waited half of its time for memory, or smaller ones that come
+        later would take all that is given back."""
+        memory = None if ticket.aim is None else ticket.aim.memory
+        if memory is not None and not ticket.reserved and now >= ticket.half_time:
+            ticket.reserved = memory.reserve(ticket, Ask(ticket.work, ticket.since))
 
     @staticmethod
     def _aim(ticket: Ticket, replica: Replica | None) -> None:

@@ -8,6 +8,7 @@ between those a pick costs one comparison and the strategy's loop. All times are
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from random import Random
 
 from routing import strategies
@@ -17,6 +18,7 @@ from routing.contract.policy import Policy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
+from routing.device_memory import Ask
 from routing.members import Members
 from routing.one_replica import OneReplica
 from routing.policies import cold_start, eligibility, host_view, memory_leases, slow_start
@@ -141,8 +143,8 @@ class Pool:
             self._look_up(now)
         if self.admission.crowded:
             return False
-        work = self.speed.mean_work
-        return any(other not in tried for other in self._eligible if host_view.has_place(other, work))
+        ask = Ask(self.speed.mean_work)
+        return any(other not in tried for other in self._eligible if host_view.has_place(other, ask))
 
     def why_nobody(self, now: float) -> str:
         """Why no replica would be asked now, in words; empty: some would."""
@@ -162,12 +164,15 @@ class Pool:
         now: float,
         tried: tuple[Replica, ...] | OneReplica = (),
         turn: int = NEW,
+        since: float = inf,
     ) -> Attempt | Refusal:
         """Pick a replica for a request and count it there.
 
         ``tried``: those it has been at already, or the one that alone can serve it.
 
         ``work``: estimated units, 0 or less when there is no estimate (the fleet's mean is used).
+
+        ``since``: when it began to wait, if it has.
 
         ``turn``: :data:`NEW`, :data:`CALLED` from the line, or :data:`ANY` place will do. A refusal that lets
         it wait (:attr:`Refusal.waits_s`) is the beginning of that: :class:`routing.admission.Admission`.
@@ -182,7 +187,7 @@ class Pool:
         candidates = self._eligible
         if tried:
             if isinstance(tried, OneReplica):
-                return self._begin_at(tried, work, now, turn)
+                return self._begin_at(tried, Ask(work, since), now, turn)
             candidates = [replica for replica in candidates if replica not in tried]
         elif self._probation:
             attempt = self._probe(work, now)
@@ -197,11 +202,11 @@ class Pool:
         else:
             return self._refuse(bool(tried), now)
         if replica.limited:
-            return self._begin_where_free(replica, candidates, work, now, turn)
+            return self._begin_where_free(replica, candidates, Ask(work, since), now, turn)
         return Attempt(self._verdicts, self.speed, replica, work, now)
 
     def _begin_where_free(
-        self, replica: Replica, candidates: Sequence[Replica], work: float, now: float, turn: int
+        self, replica: Replica, candidates: Sequence[Replica], ask: Ask, now: float, turn: int
     ) -> Attempt | Refusal:
         """At the one that was picked if it has a place, else at the best of those that have one, unless the
         strategy would rather wait. It knows nothing of memory: for want of that another is taken at once."""
@@ -211,7 +216,7 @@ class Pool:
             self._busy.wanted = replica if weighs else None
             if weighs and turn == NEW and host_view.is_awaited(replica):
                 return self._busy
-            if host_view.claim_place(replica, work):
+            if host_view.claim_place(replica, ask):
                 break
             if memory_leases.is_short(replica):
                 short.append(replica)
@@ -221,14 +226,15 @@ class Pool:
             if candidates is self._eligible:
                 host_view.read_counts(candidates)
             others = [one for one in candidates if one is not taken]
-            short += [one for one in others if memory_leases.would_be_short(one, work)]
-            candidates = [one for one in others if host_view.has_place(one, work)]
+            short += [one for one in others if memory_leases.would_be_short(one, ask)]
+            candidates = [one for one in others if host_view.has_place(one, ask)]
             if not candidates:
-                return self._short_of_memory(short, work, turn) if short else self._busy
-            replica = candidates[0] if len(candidates) == 1 else self._pick(candidates, work, now, self._rng)
+                return self._short_of_memory(short, ask, turn) if short else self._busy
+            only = len(candidates) == 1
+            replica = candidates[0] if only else self._pick(candidates, ask.work, now, self._rng)
         if short and turn == NEW:
-            memory_leases.count_short(short, work)
-        return self._placed(replica, work, now)
+            memory_leases.count_short(short, ask)
+        return self._placed(replica, ask.work, now)
 
     def _placed(self, replica: Replica, work: float, now: float) -> Attempt:
         """Where a place was claimed."""
@@ -237,12 +243,12 @@ class Pool:
             replica.memory.hold(attempt)
         return attempt
 
-    def _short_of_memory(self, short: list[Replica], work: float, turn: int, only: bool = False) -> Refusal:
+    def _short_of_memory(self, short: list[Replica], ask: Ask, turn: int, only: bool = False) -> Refusal:
         """No device has the memory for the request. ``only``: no other replica would do."""
         if turn == NEW:
-            memory_leases.count_short(short, work)
-        message = memory_leases.why_short(self.name, short, work)
-        if memory_leases.fits_nowhere(short if only else self.replicas, work):
+            memory_leases.count_short(short, ask)
+        message = memory_leases.why_short(self.name, short, ask)
+        if memory_leases.fits_nowhere(short if only else self.replicas, ask.work):
             return Refusal("memory_never", message, None)
         refusal = Refusal("memory_short", message, RETRY_AFTER_S, self.policy.queue.timeout_s)
         # That what it waits for is particular, so that smaller requests may go by.
@@ -261,7 +267,7 @@ class Pool:
         state = replica.ejection
         if state.probing or not now >= state.until > 0 or not host_view.claim_probe(replica, now):
             return None
-        if replica.limited and not host_view.claim_place(replica, work):
+        if replica.limited and not host_view.claim_place(replica, Ask(work)):
             host_view.release_probe(replica)
             return None
         state.probing = True
@@ -269,7 +275,7 @@ class Pool:
         attempt.probe = True
         return attempt
 
-    def _begin_at(self, only: OneReplica, work: float, now: float, turn: int) -> Attempt | Refusal:
+    def _begin_at(self, only: OneReplica, ask: Ask, now: float, turn: int) -> Attempt | Refusal:
         """At this replica or at none. Refused with ``replica_gone``: it is not in the table any more;
         ``replica_closed``: it takes nothing new until an operator or its health says otherwise;
         ``replica_unavailable``: not at this moment."""
@@ -280,15 +286,15 @@ class Pool:
             )
             return Refusal("replica_gone", message, None)
         found = self._sorted
-        if replica in found.probation and (attempt := self._probe_at(replica, work, now)) is not None:
+        if replica in found.probation and (attempt := self._probe_at(replica, ask.work, now)) is not None:
             return attempt
         if replica in found.eligible or (only.finishes and eligibility.may_finish(replica, found.panic)):
-            if replica.limited and not host_view.claim_place(replica, work):
+            if replica.limited and not host_view.claim_place(replica, ask):
                 if memory_leases.is_short(replica):
-                    return self._short_of_memory([replica], work, turn, only=True)
+                    return self._short_of_memory([replica], ask, turn, only=True)
                 self._busy.wanted = replica
                 return self._busy
-            return self._placed(replica, work, now)
+            return self._placed(replica, ask.work, now)
         why = ", and ".join(eligibility.obstacles(replica, now))
         message = (
             f"{only.what} is kept by replica {replica.name} of fleet {self.name}, which is not asked: {why}"

@@ -3,6 +3,7 @@
 import msgspec
 
 from routing.contract.telemetry import ReplicaCounters
+from routing.device_memory import Ask
 from routing.policies.eligibility import Eligibility, nevertheless, obstacles
 from routing.replica import Replica
 
@@ -26,7 +27,7 @@ def explanation(replica: Replica, found: Eligibility, now: float, work: float) -
     """``work``: of a usual request."""
     reasons = obstacles(replica, now)
     despite = nevertheless(replica, found) if reasons else ""
-    short = "" if replica.memory is None else replica.memory.why_not(work)
+    short = "" if replica.memory is None else replica.memory.why_not(Ask(work))
     return Explanation(
         uid=replica.uid,
         name=replica.name,

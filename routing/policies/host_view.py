@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from math import exp
 
 from routing import shared_counts as cell
+from routing.device_memory import Ask
 from routing.policies import ejection
 from routing.replica import Replica
 from routing.shared_limits import take
@@ -51,12 +52,12 @@ def expect(replica: Replica, requests: int, work: float) -> None:
         replica.cells.write(cell.EXPECTED_WORK, replica.expected_work)
 
 
-def has_place(replica: Replica, work: float) -> bool:
-    """Whether it serves one more request of so much work, as far as this worker has seen."""
+def has_place(replica: Replica, ask: Ask) -> bool:
+    """Whether it serves one more such request, as far as this worker has seen."""
     limit, memory = replica.concurrency, replica.memory
     if limit is not None and replica.in_flight + replica.peer_in_flight >= limit:
         return False
-    return memory is None or memory.short(work) is None
+    return memory is None or memory.short(ask) is None
 
 
 def is_awaited(replica: Replica) -> bool:
@@ -64,13 +65,13 @@ def is_awaited(replica: Replica) -> bool:
     return replica.load > replica.in_flight + replica.peer_in_flight
 
 
-def claim_place(replica: Replica, work: float) -> bool:
+def claim_place(replica: Replica, ask: Ask) -> bool:
     """Have a place for one more request, and memory for it on its devices, if the host's workers together
     leave one. Count it at once, or another claim overwrites it."""
     memory = replica.memory
     if memory is None:
         return _claim_slot(replica)
-    if not memory.claim(work):
+    if not memory.claim(ask):
         return False
     if _claim_slot(replica):
         return True

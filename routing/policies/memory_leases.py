@@ -10,7 +10,9 @@ and a request leases ``request_bytes + request_bytes_per_work · work`` on each 
 goes to, for as long as it is in flight there, or it does not go there. That is admission by reservation, the
 banker's side of it only: all of a request's needs are stated before it begins and it claims all or nothing,
 waiting with nothing in its hands, so that no two can block each other (Coffman, Elphick & Shoshani, "System
-Deadlocks", 1971: without hold-and-wait there is none).
+Deadlocks", 1971: without hold-and-wait there is none). Small requests would pass a large one by for ever; so
+for one that has waited half of its time memory is kept free, and those that came later leave it that much.
+Of several the one that has waited longest goes first, so that these cannot block each other either.
 
 What is lent is summed over all workers of the host by cells of the shared counts, "accelerator/NAME", and the
 limit is kept as :mod:`routing.shared_limits` does. What a worker held that was killed is gone with its cells.
@@ -26,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from routing.contract.table import AcceleratorSpec
 from routing.contract.telemetry import AcceleratorCounters
-from routing.device_memory import Device, ReplicaMemory
+from routing.device_memory import Ask, Device, ReplicaMemory
 from routing.policies.host_share import HostShare
 from routing.replica import Replica
 from routing.shared_counts import CapacityExhausted, SharedCounts
@@ -34,9 +36,9 @@ from routing.shared_counts import CapacityExhausted, SharedCounts
 _SHOWN = 4
 
 
-def why_short(fleet: str, replicas: Sequence[Replica], work: float) -> str:
+def why_short(fleet: str, replicas: Sequence[Replica], ask: Ask) -> str:
     """Why none of these has the memory for a request, in words."""
-    reasons = [(one.name, one.memory.why_not(work)) for one in replicas if one.memory is not None]
+    reasons = [(one.name, one.memory.why_not(ask)) for one in replicas if one.memory is not None]
     # A claim that collided with another worker's was refused although there was as much a moment later.
     said = [f"{name}: {reason or 'it has just been claimed'}" for name, reason in reasons[:_SHOWN]]
     if len(reasons) > _SHOWN:
@@ -49,9 +51,9 @@ def is_short(replica: Replica) -> bool:
     return replica.memory is not None and replica.memory.was_short
 
 
-def would_be_short(replica: Replica, work: float) -> bool:
+def would_be_short(replica: Replica, ask: Ask) -> bool:
     """Whether a claim there would fail for want of memory."""
-    return replica.memory is not None and replica.memory.short(work) is not None
+    return replica.memory is not None and replica.memory.short(ask) is not None
 
 
 def fits_nowhere(replicas: Iterable[Replica], work: float) -> bool:
@@ -59,9 +61,9 @@ def fits_nowhere(replicas: Iterable[Replica], work: float) -> bool:
     return all(one.memory is not None and one.memory.fits_never(work) for one in replicas)
 
 
-def count_short(passed_over: Iterable[Replica], work: float) -> None:
+def count_short(passed_over: Iterable[Replica], ask: Ask) -> None:
     """A request waits or goes elsewhere: count it once at each device that was short of memory."""
-    short = [one.memory.short(work) for one in passed_over if one.memory is not None]
+    short = [one.memory.short(ask) for one in passed_over if one.memory is not None]
     for device in {device for device in short if device is not None}:
         device.waits += 1
 

@@ -12,11 +12,12 @@ The line knows no replicas and no clock; :mod:`routing.admission` serves it. Tim
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
 from routing.contract.priority import PRIORITIES
+from routing.device_memory import Device
 from routing.replica import Replica
 
 CLASSES = len(PRIORITIES)
@@ -41,7 +42,7 @@ class Waiter(Protocol):
 class Ticket:
     """A place in the line."""
 
-    __slots__ = ("aim", "deadline", "here", "particular", "rank", "since", "waiter", "work")
+    __slots__ = ("aim", "deadline", "here", "particular", "rank", "reserved", "since", "waiter", "work")
 
     def __init__(
         self,
@@ -63,11 +64,18 @@ class Ticket:
         """Whether not every replica will do."""
         self.aim: Replica | None = None
         """The replica that it would best wait for, which counts it; ``None``: any."""
+        self.reserved: Sequence[Device] = ()
+        """Devices on which memory is kept free for it."""
         self.here = True
 
     def lets_by(self, now: float) -> bool:
         """Whether others go before it, where it finds no place itself."""
-        return (self.particular or self.aim is not None) and now < (self.since + self.deadline) / 2
+        return (self.particular or self.aim is not None) and now < self.half_time
+
+    @property
+    def half_time(self) -> float:
+        """When half of its time is over."""
+        return (self.since + self.deadline) / 2
 
     def __lt__(self, other: "Ticket") -> bool:
         return (self.rank, self.since) < (other.rank, other.since)

@@ -45,10 +45,15 @@ class Waiting:
     def admit(self, now: float, patient: bool) -> bool:
         exchange, pool = self._exchange, self._pool
         turn = CALLED if patient else ANY
-        found = pool.admission.look(self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn))
+        since = self.ticket.since
+        found = pool.admission.look(
+            self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn, since)
+        )
         if isinstance(found, Refusal):
             if found.waits_s:
                 self._refusal = found
+                if found.code == "memory_short":
+                    pool.admission.keep_memory(self.ticket, now)
                 return False
             self._leave()
             ends.no_replica(exchange, found, self._failure)

@@ -12,7 +12,7 @@ from routing.contract.table import AcceleratorSpec, FleetSnapshot, Manifest
 from routing.one_replica import OneReplica
 from routing.outcome import Outcome
 from routing.policies.waiting_line import Ticket
-from routing.pool import Refusal
+from routing.pool import ANY, Refusal
 from routing.shared_counts import SharedCounts
 from routing.table import Table
 from routing.tunnel_attempt import TunnelAttempt
@@ -313,6 +313,34 @@ def test_workers_of_a_host_lease_from_one_device(block):
     assert (leased(first)["n1/gpu0"], leased(second)["n1/gpu0"]) == (6 * GIB, 2 * GIB)
 
 
+def test_memory_is_kept_free_in_all_workers_for_one_that_has_waited_long(block):
+    both = fleet("f"), fleet("g", [ON_GPU0 | {"request_bytes": 6 * GIB}])
+    first, second = (table(*both, shared=SharedCounts.attach(block.fd, worker)) for worker in (0, 1))
+    told, tickets = Told(), []
+    attempt = first.fleets["f"].begin(1.0, 1.0)
+    for whole, since in ((first, 5.0), (second, 4.0)):
+        ticket = Ticket(told, rank=1, since=since, deadline=11.0)
+        refusal = whole.fleets["g"].begin(1.0, 9.0, turn=ANY, since=since)
+        assert refusal.code == "memory_short"
+        whole.fleets["g"].admission.join(ticket, refusal.wanted, 5.0)
+        whole.fleets["g"].admission.keep_memory(ticket, 5.0)  # not half of its time
+        assert not ticket.reserved
+        whole.fleets["g"].admission.keep_memory(ticket, 9.0)
+        tickets.append(ticket)
+    for whole in (first, second):
+        refusal = whole.fleets["f"].begin(1.0, 9.0)
+        assert "n1/gpu0 has 0 bytes free for leases" in refusal.message
+    attempt.settle(Outcome.SUCCESS, 9.0)
+    assert isinstance(first.fleets["f"].begin(1.0, 9.0), Refusal)
+    assert isinstance(first.fleets["g"].begin(1.0, 9.0, turn=ANY, since=5.0), Refusal)
+    eldest = second.fleets["g"].begin(1.0, 9.0, turn=ANY, since=4.0)
+    assert isinstance(eldest, Attempt)
+    second.fleets["g"].admission.found(tickets[1], 9.0)
+    first.fleets["g"].admission.leave(tickets[0])
+    eldest.settle(Outcome.SUCCESS, 9.0)
+    assert isinstance(first.fleets["f"].begin(1.0, 9.0), Attempt)
+
+
 class Told:
     """A caller, and a waiter that finds nothing."""
 
@@ -355,7 +383,7 @@ def test_a_killed_workers_leases_vanish_with_its_cells(block):
     survivor = table(fleet(), shared=SharedCounts.attach(block.fd, 0))
     pool = survivor.fleets["llm"]
     with forked(worker):
-        wait_for(lambda: survivor.memory.devices["n1/gpu0"].free == 0)
+        wait_for(lambda: survivor.memory.devices["n1/gpu0"].free() == 0)
         assert isinstance(pool.begin(1.0, 1.0), Refusal)
     block.clear_worker(1)
     assert len(begin_all(pool)[0]) == 4
@@ -365,11 +393,11 @@ def test_leases_that_the_parent_has_cleared_by_mistake_are_shown_again(block):
     whole, other = (table(fleet(), shared=SharedCounts.attach(block.fd, worker)) for worker in (0, 1))
     attempt = whole.fleets["llm"].begin(1.0, 1.0)
     block.clear_worker(0)
-    assert other.memory.devices["n1/gpu0"].free == 8 * GIB
+    assert other.memory.devices["n1/gpu0"].free() == 8 * GIB
     whole.memory.counters()
-    assert other.memory.devices["n1/gpu0"].free == 6 * GIB
+    assert other.memory.devices["n1/gpu0"].free() == 6 * GIB
     attempt.settle(Outcome.SUCCESS, 2.0)
-    assert other.memory.devices["n1/gpu0"].free == 8 * GIB
+    assert other.memory.devices["n1/gpu0"].free() == 8 * GIB
 
 
 def test_a_full_block_leaves_each_worker_to_itself():

@@ -491,6 +491,7 @@ class Rig:
                 assert replica.memory is None or replica.memory.is_idle, replica
         for device in self.table.memory.devices.values():
             assert device.leased == 0, device
+            assert not device.reserved, device
         assert self.proxy.searched_bytes == 0
         assert self.proxy.key_uses.in_flight() == 0
 

@@ -100,6 +100,37 @@ async def test_what_never_fits_is_refused_at_once(rig: Rig) -> None:
     assert rig.table.fleets["f"].counters.queued == 0
 
 
+async def test_small_requests_do_not_pass_a_large_one_by_for_ever(rig: Rig) -> None:
+    small, large = await one(rig, "small"), await one(rig, "large", takes=80, queue={"timeout_s": 1.6})
+    several, waiting = await clients(rig, 4), await rig.client()
+
+    async def asking(client: Client) -> int:
+        answered = 0
+        while not large.served:
+            assert (await client.ask(to("small"))).status == 200
+            answered += 1
+        return answered
+
+    async def releasing() -> None:
+        while any(not task.done() for task in tasks):
+            if small.serving:
+                small.release()
+            elif large.serving:
+                large.release()
+                assert (await waiting.answer()).status == 200
+            await asyncio.sleep(0.005)
+
+    tasks = [asyncio.create_task(asking(client)) for client in several]
+    # Two are served at a time, and as one ends the next begins.
+    await until(lambda: len(small.serving) == 2)
+    await lined_up(rig, waiting, "large")
+    served = asyncio.create_task(releasing())
+    # It goes before those that wait at half of its time, and not at its end.
+    await until(lambda: large.served, 1.6)
+    assert sum([await task for task in tasks]) > 20
+    await served
+
+
 async def test_a_body_leases_by_its_length(rig: Rig) -> None:
     replica = await rig.replica()
     by_work = {"accelerators": ["n1/gpu0"], "request_bytes": 10, "request_bytes_per_work": 0.5}
