@@ -24,24 +24,24 @@ from controlplane.telemetry import (
     ejections,
     events,
     frame_builder,
-    full_queues,
     heartbeat,
     inbox,
     key_limits,
     key_traffic,
     outbox,
+    overloads,
     rows,
     shortages,
 )
 from controlplane.telemetry.by_hand import ByHandState
 from controlplane.telemetry.ejections import EjectionState
-from controlplane.telemetry.full_queues import FullQueueState
 from controlplane.telemetry.inbox import Inbox
 from controlplane.telemetry.key_limits import LimitState
 from controlplane.telemetry.leader import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.outages import Outages
 from controlplane.telemetry.outbox import OutboxState
+from controlplane.telemetry.overloads import OverloadState
 from controlplane.telemetry.rows import Rows
 from controlplane.telemetry.shortages import ShortageState
 
@@ -76,7 +76,7 @@ class Conductor:
         self._outbox = OutboxState()
         self._ejections: EjectionState | None = None
         self._shortages = ShortageState()
-        self._full_queues: FullQueueState | None = None
+        self._overloads: OverloadState | None = None
         self._limits: LimitState | None = None
         self._by_hand: ByHandState | None = None
         self._answered_ms: dict[str, int] = {}
@@ -122,7 +122,7 @@ class Conductor:
             logger.info("this conductor leads")
             self._ejections = None
             self._shortages = ShortageState()
-            self._full_queues = None
+            self._overloads = None
             self._limits = None
             self._by_hand = None
             self._outbox = OutboxState()
@@ -159,11 +159,11 @@ class Conductor:
             for shortage in shortages.news(self._shortages, merged, self._clock()):
                 events.record_shortage(shortage.text)
                 shortages.confirm(self._shortages, shortage, self._clock())
-            if self._full_queues is None:
-                self._full_queues = full_queues.resumed(events.full_queues_told(), self._clock())
-            for full in full_queues.news(self._full_queues, merged, self._clock()):
-                events.record_full_queue(full)
-                full_queues.confirm(self._full_queues, full, self._clock())
+            if self._overloads is None:
+                self._overloads = overloads.resumed(events.overloads_told(), self._clock())
+            for overload in overloads.news(self._overloads, merged, self._clock()):
+                events.record_overload(overload)
+                overloads.confirm(self._overloads, overload, self._clock())
             self._tell_drained_by_hand(received, merged)
             self._tell_limits(received, merged)
 

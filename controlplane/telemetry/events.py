@@ -6,12 +6,12 @@ from controlplane.models import Event, Fleet, Replica
 from controlplane.services.writing import writing
 from controlplane.telemetry.by_hand import ByHandNews
 from controlplane.telemetry.ejections import EjectionState, News
-from controlplane.telemetry.full_queues import FullQueueNews
+from controlplane.telemetry.overloads import OverloadNews
 
 ACTOR = "conductor"
 EJECTED = "ejected"
 BACK = "ready"
-FULL = "full"
+REFUSING = "refusing"
 
 
 def told_so_far() -> EjectionState:
@@ -25,11 +25,11 @@ def told_so_far() -> EjectionState:
     return EjectionState(told={str(uid) for uid in still})
 
 
-def full_queues_told() -> set[str]:
-    """Names of fleets whose last such event says that their queue is full. Raises django.db.Error."""
-    told = Event.objects.filter(kind=Event.Kind.LIMIT, state__in=[FULL, BACK], fleet__isnull=False)
+def overloads_told() -> set[str]:
+    """Names of fleets whose last such event says that they refuse requests. Raises django.db.Error."""
+    told = Event.objects.filter(kind=Event.Kind.LIMIT, state__in=[REFUSING, BACK], fleet__isnull=False)
     newest = told.order_by().values("fleet").annotate(newest=Max("id")).values("newest")
-    return set(Event.objects.filter(id__in=newest, state=FULL).values_list("fleet__name", flat=True))
+    return set(Event.objects.filter(id__in=newest, state=REFUSING).values_list("fleet__name", flat=True))
 
 
 def record(item: News) -> None:
@@ -53,13 +53,13 @@ def record_by_hand(item: ByHandNews) -> None:
         write.event(Event.Kind.ADMIN, item.text, fleet=replica.fleet, replica=replica, state=state)
 
 
-def record_full_queue(item: FullQueueNews) -> None:
+def record_overload(item: OverloadNews) -> None:
     """Write one event. A fleet deleted meanwhile has no more events. Raises django.db.Error."""
     fleet = Fleet.objects.filter(name=item.fleet).first()
     if fleet is None:
         return
     with writing(ACTOR) as write:
-        write.event(Event.Kind.LIMIT, item.text, fleet=fleet, state=FULL if item.full else BACK)
+        write.event(Event.Kind.LIMIT, item.text, fleet=fleet, state=REFUSING if item.begins else BACK)
 
 
 def record_limit(text: str) -> None:

@@ -68,8 +68,8 @@ class QueueLive(msgspec.Struct, kw_only=True):
     timeout_s: float = 0.0
     """How long each may wait."""
     state: str = ""
-    """``full`` (requests were refused in the last WINDOW_S), ``late`` (the first has waited for half of its
-    time or more, or some waited in vain), ``waiting``, or empty: nobody waits."""
+    """``refusing`` (some were refused in the last WINDOW_S), ``late`` (the first has waited for half of its
+    time or more), ``waiting``, or empty: nobody waits."""
     holds: bool = False
     """Whether requests wait, instead of being refused, while every replica is still loading."""
     queued_per_s: float = 0.0
@@ -77,7 +77,7 @@ class QueueLive(msgspec.Struct, kw_only=True):
     full_per_s: float = 0.0
     """Refused: as many waited as may, or one of a higher class."""
     late_per_s: float = 0.0
-    """Answered 503 after their time to wait."""
+    """Refused: their wait was, or would have been, longer than it may be."""
     cold_per_s: float = 0.0
     """Refused: every replica was still loading."""
     p50_s: float | None = None

@@ -59,6 +59,11 @@ class QueueNumbers:
     p50_s: float | None = None
     p99_s: float | None = None
 
+    @property
+    def refuses(self) -> bool:
+        """Whether requests were refused in the window for want of places, now or in time."""
+        return bool(self.full_per_s or self.late_per_s)
+
     def add(self, worker: str, counters: FleetCounters) -> None:
         """One worker's part. ``worker``: ``host/parent pid/index``."""
         self.waiting += counters.waiting

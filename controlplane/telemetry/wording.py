@@ -63,10 +63,10 @@ def why(
 
 
 def queue_state(numbers: QueueNumbers, timeout_s: float) -> str:
-    """``full``, ``late``, ``waiting`` or nothing: :attr:`controlplane.telemetry.frames.QueueLive.state`."""
-    if numbers.full_per_s:
-        return "full"
-    if numbers.late_per_s or (numbers.waiting and numbers.oldest_wait_s >= timeout_s / 2):
+    """``refusing``, ``late``, ``waiting`` or nothing, as :attr:`QueueLive.state` says."""
+    if numbers.refuses:
+        return "refusing"
+    if numbers.waiting and numbers.oldest_wait_s >= timeout_s / 2:
         return "late"
     return "waiting" if numbers.waiting else ""
 

@@ -31,7 +31,7 @@ _HELP = {
     "no_replica": "Requests refused because no replica was eligible.",
     "queued": "Requests that had to wait for a place.",
     "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
-    "queue_late": "Requests that waited until their time was over.",
+    "queue_late": "Requests refused because their wait was, or would have been, too long.",
     "cold": "Requests refused because every replica was still loading.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Attempts that ended well.",

@@ -66,7 +66,7 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     queue_full: int = 0
     """Requests that were refused because as many waited as may, or for one of a higher class."""
     queue_late: int = 0
-    """Requests that waited until their time was over."""
+    """Requests that were refused because their wait was, or would have been, longer than it may be."""
     cold: int = 0
     """Requests that were refused because every replica was still loading."""
     waited: SparseSketch = {}

@@ -75,10 +75,12 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(fleet.locator(".banner.warn")).to_contain_text("after 10.0 s it is answered 503.")
     expect(queue).to_contain_text("3.2 /s had to wait")
 
-    measuring.queue = structs.replace(measuring.queue, waiting=256, state="full", full_per_s=14.2)
-    expect(row.locator("[data-queue='full'] .shape.is-full")).to_be_visible()
+    measuring.queue = structs.replace(measuring.queue, waiting=256, state="refusing", full_per_s=14.2)
+    expect(row.locator("[data-queue='refusing'] .shape.is-refusing")).to_be_visible()
     expect(row).to_contain_text("256 of 256 wait, 5.4 s · 14.2 /s refused")
-    expect(overview.locator(".banner.bad")).to_contain_text("14.2 /s are answered 503: its queue is full")
+    expect(overview.locator(".banner.bad")).to_contain_text(
+        "14.2 /s are answered 503. The queue is full: 256 of 256 wait"
+    )
     expect(fleet.locator(".banner.bad")).to_contain_text("Requests are refused")
 
     measuring.queue, measuring.cold = QueueLive(size=256), ColdLive(loading=3, expected_in_s=38.0)

@@ -14,8 +14,8 @@ from controlplane.services import fleets, replicas
 from controlplane.telemetry import answering, by_hand, frames, heartbeat, history
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.frames import WINDOW_S, DrainedAt, FleetFrame
-from controlplane.telemetry.full_queues import OVER_AFTER_S as FULL_QUEUE_OVER_AFTER_S
 from controlplane.telemetry.leader import LEADER_KEY
+from controlplane.telemetry.overloads import OVER_AFTER_S as OVERLOAD_OVER_AFTER_S
 from controlplane.telemetry.shortages import OVER_AFTER_S
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest
@@ -278,22 +278,25 @@ def test_without_the_database_frames_go_on_with_the_rows_last_read(
     assert heartbeat.read(redis_client)[0].beat.away == []
 
 
-def test_a_full_queue_and_its_lasting_end_are_written_once_also_by_the_next_leader(
+def test_refusing_for_want_of_places_and_its_lasting_end_are_written_once_also_by_the_next_leader(
     redis_client: "redis.Redis", row: Replica, conductor: Callable[..., Conductor], clock: Clock
 ) -> None:
     leader, refused = conductor(), 0
 
-    def second(sequence: int, more: int = 0) -> list[tuple[str, str | None, str]]:
+    def second(
+        sequence: int, more: int = 0, why: str = "queue_full", waiting: int = 4
+    ) -> list[tuple[str, str | None, str]]:
         nonlocal refused
         clock.now += 1
         refused += more
-        send(redis_client, report(sequence=sequence, fleets=[fleet(queue_full=refused, waiting=4)]))
+        counted = fleet(waiting=waiting, **{why: refused})
+        send(redis_client, report(sequence=sequence, fleets=[counted]))
         leader.beat()
         events = Event.objects.filter(kind=Event.Kind.LIMIT, actor="conductor").order_by("id")
         return [(event.state, event.fleet_name, event.text) for event in events]
 
     assert second(1) == []
-    told = [("full", "digits", "the queue of digits is full: 4 wait, requests are refused")]
+    told = [("refusing", "digits", "digits refuses requests: its queue is full, 4 wait")]
     assert second(2, more=3) == told
     assert second(3, more=3) == told
     clock.now += WINDOW_S
@@ -302,18 +305,21 @@ def test_a_full_queue_and_its_lasting_end_are_written_once_also_by_the_next_lead
     leader.end()
     leader = conductor("another/2")
     assert second(6) == told
-    clock.now += FULL_QUEUE_OVER_AFTER_S
-    told.append(("ready", "digits", "the queue of digits has room again"))
+    clock.now += OVERLOAD_OVER_AFTER_S
+    told.append(("ready", "digits", "digits refuses requests no longer"))
     assert second(7) == told
-    told.append(("full", "digits", "the queue of digits is full: 4 wait, requests are refused"))
+    told.append(("refusing", "digits", "digits refuses requests: its queue is full, 4 wait"))
     assert second(8, more=1) == told
     clock.now += 30
     assert second(9, more=1) == told
     clock.now += WINDOW_S
     assert second(10) == told
-    clock.now += FULL_QUEUE_OVER_AFTER_S
-    told.append(("ready", "digits", "the queue of digits has room again; it was full for 31 s"))
+    clock.now += OVERLOAD_OVER_AFTER_S
+    told.append(("ready", "digits", "digits refuses requests no longer; it did for 31 s"))
     assert second(11) == told
+    too_long = "digits refuses requests: their wait is, or would be, too long; 9 wait"
+    told.append(("refusing", "digits", too_long))
+    assert second(12, more=2, why="queue_late", waiting=9) == told
 
 
 def test_a_shortage_and_its_lasting_end_are_written_once(

@@ -264,8 +264,8 @@ def test_capacity_is_known_only_when_every_eligible_replica_has_a_limit() -> Non
         ({"waiting": 2, "oldest_wait_s": 1.9}, "waiting"),
         ({"waiting": 2, "oldest_wait_s": 2.0}, "late"),
         ({"oldest_wait_s": 3.0}, ""),
-        ({"queue_late": 1}, "late"),
-        ({"waiting": 6, "oldest_wait_s": 3.0, "queue_full": 1}, "full"),
+        ({"queue_late": 1}, "refusing"),
+        ({"waiting": 6, "oldest_wait_s": 3.0, "queue_full": 1}, "refusing"),
         ({"cold": 5}, ""),
     ],
 )

@@ -5,7 +5,7 @@ import { color } from "./palette.js";
 const LABEL_ROOM_PX = 96;
 const LONGEST_LABEL = 22;
 /** Events that explain a bend; the rest is for the timeline. */
-const WORTH_A_LINE = new Set(["ejected", "down", "unready", "draining", "maintenance", "full"]);
+const WORTH_A_LINE = new Set(["ejected", "down", "unready", "draining", "maintenance", "refusing"]);
 
 /** @typedef {{at: number, label: string, state: string}} Marker */
 
@@ -20,7 +20,7 @@ export function markersOf(events) {
 /** @param {import("../live/events.js").Event} event */
 function label({ kind, replica, state, text }) {
   if (kind === "policy") return replica ? `${replica} reweighed` : "policy changed";
-  if (state === "full") return "queue full";
+  if (state === "refusing") return "requests refused";
   const words = replica ? `${replica} ${state}` : text;
   return words.length > LONGEST_LABEL ? `${words.slice(0, LONGEST_LABEL - 1)}…` : words;
 }

@@ -4,7 +4,7 @@ import { pastWords, refusedWords, waitWords } from "../parts/queue_words.js";
 import { State } from "../parts/state.js";
 
 /** @type {Record<string, [state: string, word: string]>} */
-const SHOWN = { "": ["ready", "has room"], waiting: ["waiting", "in use"], late: ["late", "slow"], full: ["full", "full"] };
+const SHOWN = { "": ["ready", "has room"], waiting: ["waiting", "in use"], late: ["late", "slow"], refusing: ["refusing", "refusing"] };
 
 /** Not there on a fleet whose replicas take as many as come. @param {{summary: import("../frames.js").FleetSummary}} props */
 export function QueuePanel({ summary: { queue, capacity } }) {

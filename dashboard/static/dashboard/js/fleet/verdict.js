@@ -1,7 +1,7 @@
 /** Is anything wrong with this fleet, with which replica, and what to do. */
 import { capital, duration, percent, plural, rate, sentence, text } from "../format.js";
 import { html } from "../html.js";
-import { coldWords, waitWords } from "../parts/queue_words.js";
+import { coldWords, refusedWhy, waitWords } from "../parts/queue_words.js";
 
 const ERRORS_THAT_MATTER_PERCENT = 1;
 const OUT = ["down", "ejected", "unready"];
@@ -18,7 +18,7 @@ export function verdict({ summary, replicas, workers, workers_current: current }
   if (!summary.taking) {
     return { level: "bad", title: "No replica has a weight", text: html`Requests are answered with 503. ${ofWeightZero(weightless)}Give one a weight above 0.` };
   }
-  if (summary.queue.state === "full") return full(summary);
+  if (summary.queue.state === "refusing") return refusing(summary);
   if (summary.error_percent >= ERRORS_THAT_MATTER_PERCENT) {
     const failing = replicas.filter((replica) => replica.errors_per_s > 0);
     return {
@@ -45,19 +45,18 @@ function loading(cold, queue, replicas) {
 }
 
 /** @param {import("../frames.js").FleetSummary} summary @returns {import("../parts/banner.js").Verdict} */
-function full({ queue, error_percent: errors }) {
-  const last = queue.size ? `The queue is full: ${waitWords(queue)}.` : "No replica has a place, and the queue's size is 0: none may wait.";
+function refusing({ queue, error_percent: errors }) {
+  const last = queue.size ? `${refusedWhy(queue)}: ${waitWords(queue)}.` : "No replica has a place, and the queue's size is 0: none may wait.";
   return {
     level: "bad",
     title: "Requests are refused",
-    text: html`<b>${text(rate(queue.full_per_s))}</b> are answered 503. ${last} More replicas, or a higher max concurrency, take more${queue.size > 0 && "; a longer queue only makes them wait"}.${errors >= ERRORS_THAT_MATTER_PERCENT && ` ${text(percent(errors))} are answered with an error.`}`,
+    text: html`<b>${text(rate(queue.full_per_s + queue.late_per_s))}</b> are answered 503. ${last} More replicas, or a higher max concurrency, take more${queue.size > 0 && "; a longer queue only makes them wait"}.${errors >= ERRORS_THAT_MATTER_PERCENT && ` ${text(percent(errors))} are answered with an error.`}`,
   };
 }
 
 /** @param {import("../frames.js").FleetSummary} summary @param {import("../frames.js").ReplicaLive[]} out @returns {import("../parts/banner.js").Verdict} */
 function late({ queue }, out) {
-  const vain = queue.late_per_s > 0 && html` <b>${text(rate(queue.late_per_s))}</b> have waited in vain and were answered 503.`;
-  return { level: "warn", title: "Requests wait long", text: html`${capital(waitWords(queue))}; after ${text(duration(queue.timeout_s))} it is answered 503.${vain} ${reasons(out)}` };
+  return { level: "warn", title: "Requests wait long", text: html`${capital(waitWords(queue))}; after ${text(duration(queue.timeout_s))} it is answered 503. ${reasons(out)}` };
 }
 
 /** "1 replica takes", "3 replicas take". @param {number} number */

@@ -1,7 +1,7 @@
 /** Is anything wrong, where, since when, what to do: one sentence out of one frame. */
 import { age, capital, duration, moment, percent, plural, rate, sentence, text } from "../format.js";
 import { html } from "../html.js";
-import { coldWords, waitWords } from "../parts/queue_words.js";
+import { coldWords, refusedWhy, waitWords } from "../parts/queue_words.js";
 import { exceptions } from "../parts/state.js";
 
 const ERRORS_THAT_MATTER_PERCENT = 1;
@@ -17,7 +17,7 @@ const OUT = ["down", "ejected", "unready"];
 /** @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @param {boolean} keyed requests need a client key @returns {Verdict} */
 export function verdict(frame, events, keyed) {
   return (
-    noWorker(frame) ?? unreachable(frame, events) ?? full(frame) ?? failing(frame) ?? loading(frame) ?? late(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
+    noWorker(frame) ?? unreachable(frame, events) ?? refusing(frame) ?? failing(frame) ?? loading(frame) ?? late(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
   );
 }
 
@@ -47,15 +47,16 @@ function unreachable({ fleets }, events) {
 }
 
 /** A fleet that refuses requests for want of room. @param {OverviewFrame} frame @returns {Verdict | null} */
-function full({ fleets }) {
-  const hit = fleets.filter((fleet) => fleet.queue.state === "full");
+function refusing({ fleets }) {
+  const hit = fleets.filter((fleet) => fleet.queue.state === "refusing");
   if (!hit.length) return null;
-  const worst = hit.reduce((a, b) => (b.queue.full_per_s > a.queue.full_per_s ? b : a));
+  const refused = (/** @type {FleetSummary} */ { queue }) => queue.full_per_s + queue.late_per_s;
+  const worst = hit.reduce((a, b) => (refused(b) > refused(a) ? b : a));
   const more = hit.filter((fleet) => fleet !== worst).map((fleet) => fleet.name).join(", ");
   return {
     level: "bad",
     title: `Requests to ${worst.name} are refused`,
-    text: html`<b>${text(rate(worst.queue.full_per_s))}</b> are answered 503: its queue is full, ${waitWords(worst.queue)}.${more && ` So is that of ${more}.`}`,
+    text: html`<b>${text(rate(refused(worst)))}</b> are answered 503. ${refusedWhy(worst.queue)}: ${waitWords(worst.queue)}.${more && ` Also: ${more}.`}`,
     href: page(worst),
     action: `Open ${worst.name}`,
   };

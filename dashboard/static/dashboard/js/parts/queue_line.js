@@ -8,7 +8,7 @@ export function QueueLine({ queue }) {
   const { state, waiting, size, oldest_wait_s: oldest, full_per_s: full, late_per_s: late } = queue;
   if (!state) return "";
   const refused = full + late;
-  const word = { full: "full", late: "slow", waiting: "queue" }[state] ?? state;
+  const word = { late: "slow", waiting: "queue" }[state] ?? state;
   const about = waiting ? `${count(waiting)} of ${count(size)} wait, ${age(oldest)}` : "";
   return html`<span class="sub" data-queue=${state}><${State} state=${state} word=${word} /> ${[about, refused > 0 && `${text(rate(refused))} refused`].filter(Boolean).join(" · ")}</span>`;
 }

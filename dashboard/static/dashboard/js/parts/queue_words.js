@@ -17,11 +17,16 @@ export function pastWords({ queued_per_s: queued, p50_s, p99_s }) {
   return `${text(rate(queued))} had to wait${waits}`;
 }
 
+/** What keeps most of those that are refused from waiting. @param {QueueLive} queue */
+export function refusedWhy({ full_per_s: full, late_per_s: late }) {
+  return late > full ? "They would wait too long" : "The queue is full";
+}
+
 /** Why requests were refused in the last 10 s; empty: none was. @param {QueueLive} queue */
 export function refusedWords({ full_per_s: full, late_per_s: late, cold_per_s: cold, timeout_s: limit }) {
   const parts = [];
   if (full) parts.push(`${text(rate(full))} refused: no room`);
-  if (late) parts.push(`${text(rate(late))} waited ${text(duration(limit))} in vain`);
+  if (late) parts.push(`${text(rate(late))} refused: a wait of more than ${text(duration(limit))}`);
   if (cold) parts.push(`${text(rate(cold))} refused: still loading`);
   return parts.join(" · ");
 }

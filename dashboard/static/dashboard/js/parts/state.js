@@ -10,7 +10,7 @@ const SHAPES = {
   down: { path: "M1 1h8v8H1Z" },
   draining: { path: "M5 .9 9.1 5 5 9.1.9 5Z", line: true },
   maintenance: { path: "M1.5 1h2.4v8H1.5ZM6.1 1h2.4v8H6.1Z" },
-  full: { path: "M.8.8h8.4v2H.8ZM.8 4h8.4v2H.8ZM.8 7.2h8.4v2H.8Z" },
+  refusing: { path: "M.8.8h8.4v2H.8ZM.8 4h8.4v2H.8ZM.8 7.2h8.4v2H.8Z" },
   late: { path: "M3 4h6.2v2H3ZM.8 7.2h8.4v2H.8Z" },
   waiting: { path: "M.8 7.2h8.4v2H.8Z" },
   ejected: { path: "M1.2 1.2 8.8 8.8M8.8 1.2 1.2 8.8", line: true },

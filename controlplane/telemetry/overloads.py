@@ -1,7 +1,7 @@
-"""Which fleets' queues being full is news: requests are refused for want of room. Pure: explicit state,
-``now`` an argument.
+"""Which fleets' refusing requests for want of places is news. Pure: explicit state, ``now`` an argument.
 
-A full queue has room for a moment with each answer. So the end is news only once it has lasted.
+A fleet with too much to do refuses some, takes some, from second to second. So the end is news only once it
+has lasted.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Episode:
 
 
 @dataclass(slots=True)
-class FullQueueState:
+class OverloadState:
     """What has been told so far."""
 
     told: dict[str, Episode] = field(default_factory=dict)
@@ -31,19 +31,19 @@ class FullQueueState:
 
 
 @dataclass(frozen=True, slots=True)
-class FullQueueNews:
+class OverloadNews:
     fleet: str
-    full: bool
+    begins: bool
     """False: it is over."""
     text: str
 
 
-def resumed(fleets: set[str], now: float) -> FullQueueState:
-    """The state of a new leader, where these fleets were last told to have a full queue."""
-    return FullQueueState({name: Episode(None, now) for name in fleets})
+def resumed(fleets: set[str], now: float) -> OverloadState:
+    """The state of a new leader, where these fleets were last told to refuse requests."""
+    return OverloadState({name: Episode(None, now) for name in fleets})
 
 
-def news(state: FullQueueState, merged: Merged, now: float) -> list[FullQueueNews]:
+def news(state: OverloadState, merged: Merged, now: float) -> list[OverloadNews]:
     """What changed since the last call. ``now``: monotonic seconds.
 
     Only news that are :func:`confirm`-ed are not told again. While no worker reports a fleet, what was told
@@ -52,33 +52,35 @@ def news(state: FullQueueState, merged: Merged, now: float) -> list[FullQueueNew
     found = []
     for name, fleet in sorted(merged.fleets.items()):
         told = state.told.get(name)
-        if fleet.queue.full_per_s:
+        if fleet.queue.refuses:
             if told is None:
-                found.append(FullQueueNews(name, True, _began(fleet)))
+                found.append(OverloadNews(name, True, _began(fleet)))
             else:
                 told.seen_at = now
         elif told is not None and now - told.seen_at >= OVER_AFTER_S:
-            found.append(FullQueueNews(name, False, _ended(name, told)))
+            found.append(OverloadNews(name, False, _ended(name, told)))
     return found
 
 
-def confirm(state: FullQueueState, item: FullQueueNews, now: float) -> None:
+def confirm(state: OverloadState, item: OverloadNews, now: float) -> None:
     """This piece of news has been written down, or its fleet is gone."""
-    if item.full:
+    if item.begins:
         state.told[item.fleet] = Episode(now, now)
     else:
         state.told.pop(item.fleet, None)
 
 
 def _began(fleet: FleetNumbers) -> str:
-    waiting = fleet.queue.waiting
-    if not waiting:
+    queue = fleet.queue
+    if queue.late_per_s > queue.full_per_s:
+        return f"{fleet.name} refuses requests: their wait is, or would be, too long; {queue.waiting} wait"
+    if not queue.waiting:
         return f"{fleet.name} refuses requests: no replica has a place for more, and none waits"
-    return f"the queue of {fleet.name} is full: {waiting} wait, requests are refused"
+    return f"{fleet.name} refuses requests: its queue is full, {queue.waiting} wait"
 
 
 def _ended(name: str, told: Episode) -> str:
-    text = f"the queue of {name} has room again"
+    text = f"{name} refuses requests no longer"
     if told.began_at is None:
         return text
-    return f"{text}; it was full for {durations.words(max(told.seen_at - told.began_at, 1.0))}"
+    return f"{text}; it did for {durations.words(max(told.seen_at - told.began_at, 1.0))}"
