@@ -263,8 +263,12 @@ def _value(replica: Replica, name: str) -> Any:
 
 def _put_on(write: Writing, replica: Replica, names: Iterable[str], at: str) -> None:
     """The devices that it runs on from now on. That all of it fits is checked at the end of the write."""
-    replica.accelerators.set(Accelerator.objects.filter(name__in=names))
-    write.check_memory(names, at, of=replica)
+    wanted = list(names)
+    devices = list(Accelerator.objects.filter(name__in=wanted))
+    if len(devices) < len(wanted):  # deleted since they were checked
+        refuse(device_memory.name_problems({"accelerators": wanted}, at))
+    replica.accelerators.set(devices)
+    write.check_memory(wanted, at, of=replica)
 
 
 def problems_beside(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from controlplane.models import Accelerator, Replica
 from controlplane.services import accelerators, fleet_files
-from controlplane.services.errors import Conflict
+from controlplane.services.errors import Conflict, Invalid
 from routing.contract.fleet_file import loads
 from tests.controlplane.test_commands import run
 
@@ -110,6 +110,13 @@ def test_what_somebody_else_puts_there_meanwhile_counts(apply: Any) -> None:
         with pytest.raises(Conflict, match="does not fit on accelerator node1/gpu0"):
             fleet_files.apply(stale, "w", dry_run=dry_run)
     assert Replica.objects.get(name="a").memory_bytes == 60
+
+
+def test_a_device_that_is_deleted_meanwhile_is_missed(apply: Any) -> None:
+    apply(FILE)
+    later = loads(FILE.replace("node1/gpu0", "node1/gpu2"))
+    with pytest.raises(Invalid, match='there is no accelerator "node1/gpu2"; did you mean "node1/gpu1"'):
+        fleet_files.apply(msgspec.structs.replace(later, accelerators=[]), "w")
 
 
 def test_a_backup_holds_them(apply: Any, tmp_path: Path) -> None:

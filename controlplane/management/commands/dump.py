@@ -9,7 +9,7 @@ from routing.contract.fleet_file import dump
 
 
 class Command(SwitchyardCommand):
-    help = "Prints a fleet file that describes every fleet, replica and hardware class."
+    help = "Prints a fleet file that describes every fleet, replica, hardware class and accelerator."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         return
