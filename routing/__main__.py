@@ -4,8 +4,6 @@ import asyncio
 import os
 import sys
 
-from msgspec.structs import replace
-
 from routing import logs
 from routing.certificate import CertificateError
 from routing.contract.fleet_file import FleetFileError
@@ -34,10 +32,7 @@ def main() -> int:
     logs.configure(options.log_level, "parent", options.log_format)
     try:
         found = inherited.take(os.environ)
-        if found.address is not None:
-            # What it is decides who is served without a key, whatever the command line says.
-            workers = max(options.workers, len(found.listeners))
-            options = replace(options, listen=found.address, workers=workers)
+        options = inherited.options_with(options, found)
         return asyncio.run(_serve(options, standalone, certificate, found))
     except (ListenFailed, HandoverFailed) as problem:
         print(f"the proxy could not start: {problem}", file=sys.stderr)

@@ -276,7 +276,7 @@ class Server:
             await first_of(self._signalled.wait(), *tasks)
             status = await self._drain(workers)
         finally:
-            await self.upgrade.stop()
+            await self.upgrade.see_off()
             for slot in self.slots:
                 slot.kill()
             for task in (*tasks, *workers):
@@ -285,7 +285,14 @@ class Server:
             self._close_listeners()
         if self._follower is None or not self._stays:
             return status
-        return await self._follower.gone()
+        return await self._stand_for(self._follower)
+
+    async def _stand_for(self, follower: Successor) -> int:
+        """Stay until it ends, towards whoever has started this process; its exit status."""
+        if self._predecessor is not None and self._guarded:
+            await first_of(follower.gone(), self._predecessor.gone.wait())
+            follower.leave_it()
+        return await follower.gone()
 
     def _warn(self, address: Address) -> None:
         if address.is_loopback:
@@ -306,11 +313,11 @@ class Server:
         works = [self._housekeeping(), self.table.write_to_disk() if self.options.state_dir else None]
         works.append(None if self._standalone is None else self._standalone.run())
         works.append(None if self.certificate is None else self.certificate.run())
-        works.append(self._tell_service_manager())
         if self._predecessor is not None:
             works.append(self._succeed(self._predecessor))
-        elif self._admin is not None:
-            works.append(self._keep_door(self._admin))
+        else:
+            works.append(self._tell_service_manager())
+            works.append(None if self._admin is None else self._keep_door(self._admin))
         return [work for work in works if work is not None]
 
     async def _keep_door(self, listener: socket.socket) -> None:
@@ -318,8 +325,8 @@ class Server:
         await self._forced.wait()
 
     async def _tell_service_manager(self) -> None:
-        """That the proxy serves. One that has a predecessor is not the main process yet."""
-        await until(lambda: self._predecessor is None and all(slot.present.serving for slot in self.slots))
+        """That the proxy serves; without a table it does so by refusing requests in words."""
+        await until(lambda: all(slot.present.serving for slot in self.slots))
         service_manager.notify("READY=1")
         await self._forced.wait()
 
@@ -405,6 +412,7 @@ class Server:
             log.info("%s: draining for at most %g s", name, self.options.drain_s)
             service_manager.notify("STOPPING=1")
             self.rolling.stop()
+            self.upgrade.cancel()
             self._begin_drain()
 
     def _begin_drain(self) -> None:

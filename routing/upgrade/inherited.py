@@ -10,7 +10,10 @@ import socket
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from routing.parent.listeners import Address, ListenFailed
+from routing.parent.options import Options
 
 VARIABLE = "SWITCHYARD_INHERITED"
 FIRST_FD = 3
@@ -31,6 +34,14 @@ class Inherited(NamedTuple):
 
 
 NOTHING = Inherited()
+
+
+def options_with(options: Options, found: Inherited) -> Options:
+    """As the command line says, but for what the sockets decide: where clients come to, and so whether they
+    need a key, and at least as many workers as there are listeners, for each listener needs one."""
+    if found.address is None:
+        return options
+    return replace(options, listen=found.address, workers=max(options.workers, len(found.listeners)))
 
 
 def passed_on(listeners: list[socket.socket], admin: socket.socket | None, channel: socket.socket) -> str:

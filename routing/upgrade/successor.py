@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from routing.upgrade.letters import Complete, Estate, HandoverChannel, Ids, Lett
 READY_WITHIN_S = 30.0
 IDS_AT_ONCE = 1000
 LOOK_EVERY_S = 0.02
+LOOK_AT_END_EVERY_S = 0.1
 
 
 class NotReady(Exception):
@@ -88,15 +88,18 @@ class Successor:
         """Here it is learned still which replica keeps what."""
         self._channel.send(Ids(places=[(name, place)]))
 
+    def leave_it(self) -> None:
+        """Be gone for it: where this process stands for it, it leaves at once."""
+        self._channel.close()
+
     def signal(self, number: int) -> None:
         if self._process is not None:
             self._process.send_signal(number)
 
     async def end(self, within_s: float) -> None:
-        """It is not wanted: let it finish what it has taken already."""
+        """It is not wanted: wait for its end, and kill it after that time."""
         if self._process is None:
             return
-        self.signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(within_s):
                 await self.gone()
@@ -107,7 +110,7 @@ class Successor:
     async def gone(self) -> int:
         """Wait for its end; its exit status, as a shell tells it."""
         while (status := self.status()) is None:  # noqa: ASYNC110 (a process)
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(LOOK_AT_END_EVERY_S)
         return status if status >= 0 else 128 - status
 
     def _received(self, letter: Letter) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import socket
 import time
 from typing import Any, Protocol
@@ -12,7 +13,8 @@ from routing.upgrade.successor import NotReady, Successor
 
 log = logging.getLogger(__name__)
 
-END_GRACE_S = 5.0
+LEAVES_WITHIN_S = 1.0
+"""Beyond the time that it has to finish what it has taken."""
 
 
 class Testator(Protocol):
@@ -36,6 +38,7 @@ class Upgrade:
         self._testator = testator
         self._drain_s = drain_s
         self._successor: Successor | None = None
+        self._unwanted: Successor | None = None
         self._task: asyncio.Task[None] | None = None
         self._began_at = 0.0
         self._last: dict[str, Any] = {}
@@ -55,12 +58,18 @@ class Upgrade:
             self._began_at = time.monotonic()
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def stop(self) -> None:
-        """The proxy leaves, with whoever was to follow it."""
-        if self._task is not None and not self._task.done():
+    def cancel(self) -> None:
+        """The proxy leaves: so is to whoever was to follow it."""
+        if self._task is not None and self.under_way:
             self._task.cancel()
-            if self._successor is not None:
-                await self._successor.end(END_GRACE_S)
+            self._unwanted, self._successor = self._successor, None
+            if self._unwanted is not None:
+                self._unwanted.signal(signal.SIGTERM)
+
+    async def see_off(self) -> None:
+        """Wait for the end of what :meth:`cancel` has ended."""
+        if self._unwanted is not None:
+            await self._unwanted.end(LEAVES_WITHIN_S)
 
     def status(self) -> dict[str, Any]:
         """What ``/status`` shows."""
@@ -80,7 +89,8 @@ class Upgrade:
             took_s = round(time.monotonic() - self._began_at, 3)
             self._last = {"last": "failed", "why": f"the successor {problem}", "took_s": took_s}
             log.error("the upgrade has failed, and this parent goes on: the successor %s", problem)
-            await successor.end(self._drain_s + END_GRACE_S)
+            successor.signal(signal.SIGTERM)
+            await successor.end(self._drain_s + LEAVES_WITHIN_S)
             self._successor = None
         else:
             self._testator.hand_over(successor)

@@ -92,9 +92,22 @@ def test_the_old_one_finishes_its_stream_and_whoever_ends_it_ends_the_proxy(
         replicas[0].release.set()
         assert stream.read() == b"last"
     until(lambda: gone(old), "the old worker has finished")
-    workers = running.workers()
+    second = running.workers()
+    running.signal(signal.SIGUSR2)
+    third = successor(running, second)
+    last = running.workers()
+    until(lambda: gone(second), "the second one has finished")
     os.kill(running.process.pid, signal.SIGKILL)
-    until(lambda: gone(workers), "nothing is left")
+    until(lambda: gone([third, *last]), "nothing is left")
+
+
+def test_who_is_told_to_stop_stops_the_one_that_was_to_follow(file: str, proxy: Callable[..., Proxy]) -> None:
+    running = proxy("--fleets", file, "--workers", "1", "--min-drain-seconds", "0").ready()
+    running.signal(signal.SIGUSR2)
+    pid = until(lambda: running.status()["upgrade"].get("successor"), "it is on its way")
+    running.signal()
+    assert running.exit_status() == 0
+    assert gone([pid])
 
 
 def asked(port: int, path: str) -> int:
@@ -119,7 +132,7 @@ def test_a_service_manager_is_told_who_the_main_process_is(
 ) -> None:
     with service_manager(tmp_path / "notify") as listener:
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        running = proxy("--fleets", file, "--workers", "1")
+        running = proxy("--fleets", file, "--workers", "1", "--min-drain-seconds", "0")
         assert listener.recv(100) == b"READY=1"
         old, port = running.ready().workers(), running.port
         running.signal(signal.SIGUSR2)
