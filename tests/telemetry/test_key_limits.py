@@ -1,6 +1,7 @@
 """A client key's traffic in the conductor's frames, and the event of an episode at its limit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.key_limits import OVER_AFTER_S
 from controlplane.telemetry.key_traffic import SETTLES_S
 from routing.contract.telemetry import KeyCounters
+from tests.server.rig import Proxy, until
+from tests.server.test_keys import ask
 from tests.telemetry.conftest import Clock
 from tests.telemetry.reports import key, report, send
 
@@ -161,3 +164,32 @@ def test_a_limit_that_is_changed_begins_anew(
     client_keys.update(website, {AT_ONCE: 9}, "test")
     day.second(leader, keys=refused(website, 14))
     assert (at_limit(), len(told())) == ([RPM], 2), "another limit's change is none of this one's"
+
+
+@pytest.fixture
+def proxy(tmp_path: Path, redis_url: str) -> Iterator[Proxy]:
+    running = Proxy(tmp_path, "--redis", redis_url, "--workers", "1", "--state-dir", str(tmp_path))
+    yield running
+    running.stop()
+
+
+def test_what_a_real_proxy_counts_and_refuses_is_shown_and_told(
+    redis_client: "redis.Redis", proxy: Proxy
+) -> None:
+    made = client_keys.create({"name": "website", RPM: 3}, "test")
+    leader = Conductor(redis_client, "one")
+    port = proxy.ready().port
+
+    def seen() -> frames.ClientKeysFrame:
+        leader.beat()
+        body = redis_client.get(frames.CLIENT_KEYS_KEY)
+        assert body is not None
+        return msgspec.json.decode(body, type=frames.ClientKeysFrame)
+
+    until(lambda: seen().workers == 1, "its first report")
+    until(lambda: ask(port, made.key) != 401, "the proxy knows the key")
+    assert [ask(port, made.key) for _ in range(4)][-2:] == [429, 429]
+    until(lambda: seen().keys and told(), "a report of what was refused")
+    (live,) = seen().keys
+    assert (live.id, live.requests, live.in_flight, live.at_limit) == (made.row.pk, 3, 0, [RPM])
+    assert told() == ["key website reached its limit of 3 requests per minute"]
