@@ -1,10 +1,10 @@
 /** Amounts of memory: read as people type them, shown as people read them. */
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-/** Powers of 1024 and, as on a disk's label, of 1000. @type {Record<string, number>} */
+/** Powers of 1024 (also as Kubernetes writes them: Gi) and, as on a disk's label, of 1000. @type {Record<string, number>} */
 const FACTORS = { "": 1, b: 1, byte: 1, bytes: 1 };
 for (const [index, letter] of [..."kmgtp"].entries()) {
-  FACTORS[`${letter}ib`] = 1024 ** (index + 1);
+  FACTORS[`${letter}ib`] = FACTORS[`${letter}i`] = 1024 ** (index + 1);
   FACTORS[`${letter}b`] = 1000 ** (index + 1);
 }
 
@@ -14,7 +14,9 @@ for (const [index, letter] of [..."kmgtp"].entries()) {
  */
 export function bytesOf(text) {
   if (text === "") return null;
-  const found = /^([\d.]+)([a-z]*)$/.exec(text.replace(/[\s_]/g, "").replace(",", ".").toLowerCase());
+  const plain = text.replace(/[\s_]/g, "").toLowerCase();
+  // One comma is a decimal one, several stand between thousands.
+  const found = /^([\d.]+)([a-z]*)$/.exec(/^\d{1,3}(,\d{3}){2,}/.test(plain) ? plain.replaceAll(",", "") : plain.replace(",", "."));
   const factor = found ? FACTORS[found[2]] : undefined;
   const bytes = found && factor ? Number(found[1]) * factor : NaN;
   if (Number.isNaN(bytes)) return text;
@@ -29,12 +31,15 @@ export function bytes(bytes) {
   return [String(Number(size.toPrecision(4))), bytes === 1 ? "byte" : UNITS[unit]];
 }
 
+/** A larger number says less than its bytes. */
+const MOST = 100_000;
+
 /** In a form's field: exact, and short where it can be. @param {number | null | undefined} bytes */
 export function typed(bytes) {
   if (bytes === null || bytes === undefined) return "";
   for (let unit = UNITS.length - 1; unit > 0; unit--) {
     const size = Number((bytes / 1024 ** unit).toFixed(3));
-    if (size >= 1 && size * 1024 ** unit === bytes) return `${size} ${UNITS[unit]}`;
+    if (size >= 1 && size < MOST && size * 1024 ** unit === bytes) return `${size} ${UNITS[unit]}`;
   }
   return `${bytes} bytes`;
 }
