@@ -80,7 +80,7 @@ def obstacles(replica: Replica, now: float) -> list[str]:
     if spec.weight <= 0:
         found.append("weight 0")
     if replica.no_credential:
-        found.append(f"without its credential: {replica.no_credential}")
+        found.append(replica.no_credential)
     if spec.health != "ready":
         found.append(_HEALTH_WORDS[spec.health])
     if ejection.until:
@@ -117,7 +117,7 @@ def _first_obstacle(replica: Replica) -> str:
     if spec.weight <= 0:
         return "with weight 0"
     if replica.no_credential:
-        return f"without its credential ({replica.no_credential})"
+        return f"without its credential ({replica.no_credential.removeprefix('credential ')})"
     if spec.health != "ready":
         return spec.health
     return "ejected" if replica.ejection.until else "ready"
