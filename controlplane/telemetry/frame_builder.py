@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from controlplane.probes.last import LastProbe
 from controlplane.telemetry import key_traffic, memory_short, wording
 from controlplane.telemetry.frames import (
+    WINDOW_S,
     AcceleratorLive,
     ClientKeyLive,
     ClientKeysFrame,
@@ -22,7 +23,7 @@ from controlplane.telemetry.frames import (
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
 from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
-from controlplane.telemetry.queues import QueueNumbers
+from controlplane.telemetry.queues import missing_replicas
 from controlplane.telemetry.rows import AcceleratorRow, FleetRow, KeyRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
 from routing.contract.startup import expected
@@ -187,7 +188,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         p99_s=numbers.p99_s,
         error_percent=numbers.error_percent,
         in_flight=numbers.in_flight,
-        queue=_queue(row.queue, numbers.queue, cold is not None),
+        queue=_queue(row.queue, numbers, replicas, cold is not None),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),
@@ -220,7 +221,9 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
     )
 
 
-def _queue(policy: Queue, numbers: QueueNumbers, cold: bool) -> QueueLive:
+def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold: bool) -> QueueLive:
+    numbers = fleet.queue
+    taking = [replica.max_concurrency for replica in replicas if replica.eligible and replica.weight > 0]
     timeout_s = policy.cold_timeout_s if cold and policy.cold == "hold" else policy.timeout_s
     return QueueLive(
         waiting=numbers.waiting,
@@ -235,6 +238,8 @@ def _queue(policy: Queue, numbers: QueueNumbers, cold: bool) -> QueueLive:
         cold_per_s=numbers.cold_per_s,
         p50_s=numbers.p50_s,
         p99_s=numbers.p99_s,
+        short_for_s=numbers.short_for_s,
+        missing_replicas=missing_replicas(numbers, fleet.window_requests / WINDOW_S, fleet.mean_s, taking),
     )
 
 

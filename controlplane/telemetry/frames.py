@@ -83,6 +83,11 @@ class QueueLive(msgspec.Struct, kw_only=True):
     p50_s: float | None = None
     """Of the waits of those that found a place."""
     p99_s: float | None = None
+    short_for_s: float = 0.0
+    """For how long requests have waited, or been refused, without a break."""
+    missing_replicas: int | None = None
+    """How many more replicas of the present ones' speed would serve requests as they come; ``None``: that
+    cannot be told, or places are not short for long."""
 
 
 class DrainedAt(msgspec.Struct, kw_only=True):

@@ -15,7 +15,9 @@ from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.key_traffic import KeyNumbers, KeyState
 from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
+from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
+from routing.contract.sketch import Sketch
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
 REMEMBERED_S = 600.0
@@ -80,6 +82,8 @@ class FleetNumbers:
     error_percent: float = 0.0
     window_requests: int = 0
     queue: QueueNumbers = field(default_factory=QueueNumbers)
+    mean_s: float | None = None
+    """Average of what replicas took for a request in the window; known while places are short."""
     applied: dict[str, str] = field(default_factory=dict)
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -292,14 +296,24 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
         total.queue.waiting += fleet.queue.waiting
         if window := state.fleets.get(fleet.name):
             _read_window(fleet, window)
-        if waits := state.queues.get(fleet.name):
-            fleet.queue.read(waits)
+        if (waits := state.queues.get(fleet.name)) is not None:
+            fleet.queue.read(waits, now)
+            if fleet.queue.short_for_s:
+                fleet.mean_s = _mean_s(state, fleet)
         for uid, replica in fleet.replicas.items():
             replica.answers = answers.get(uid, 0)
             if recent := state.replicas.get(uid):
                 replica.p50_s, replica.p99_s = recent.quantile(0.5), recent.quantile(0.99)
                 replica.window_requests = recent.requests
     _read_window(total, state.total)
+
+
+def _mean_s(state: MergeState, fleet: FleetNumbers) -> float | None:
+    taken = Sketch()
+    for uid in fleet.replicas:
+        if uid in state.replicas:
+            taken.add_counts(state.replicas[uid].latency)
+    return sketch.mean(taken.counts)
 
 
 def _read_window(fleet: FleetNumbers, window: Window) -> None:

@@ -1,7 +1,10 @@
 """One fleet's queue over all live workers: what waits now, and what became of those that waited. Pure."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
+from statistics import fmean
 
 from controlplane.telemetry.deltas import QueueDelta
 from controlplane.telemetry.frames import WINDOW_S
@@ -12,10 +15,11 @@ from routing.contract.telemetry import FleetCounters
 class QueueWindow:
     """Requests that waited or were refused less than WINDOW_S seconds ago, summed."""
 
-    __slots__ = ("_refusals", "cold", "full", "late", "waits")
+    __slots__ = ("_refusals", "_short_since", "cold", "full", "late", "waits")
 
     def __init__(self) -> None:
         self._refusals: deque[tuple[float, QueueDelta]] = deque()
+        self._short_since: float | None = None
         self.waits = Window()
         """Requests that had to wait, and how long those waited which found a place."""
         self.full = 0
@@ -31,6 +35,15 @@ class QueueWindow:
             self.late += delta.late
             self.cold += delta.cold
 
+    def short_for_s(self, short: bool, now: float) -> float:
+        """For how long places have been short, without a break that any call saw; ``short``: whether they
+        are now."""
+        if not short:
+            self._short_since = None
+        elif self._short_since is None:
+            self._short_since = now
+        return now - self._short_since if self._short_since is not None else 0.0
+
     def expire(self, now: float) -> None:
         """Forget what was added WINDOW_S seconds ago or earlier."""
         self.waits.expire(now)
@@ -41,7 +54,7 @@ class QueueWindow:
             self.cold -= delta.cold
 
     def __bool__(self) -> bool:
-        return bool(self._refusals or self.waits)
+        return bool(self._refusals or self.waits or self._short_since is not None)
 
 
 @dataclass(slots=True)
@@ -58,6 +71,8 @@ class QueueNumbers:
     cold_per_s: float = 0.0
     p50_s: float | None = None
     p99_s: float | None = None
+    short_for_s: float = 0.0
+    """For how long requests have waited, or been refused, without a break."""
 
     @property
     def refuses(self) -> bool:
@@ -70,10 +85,33 @@ class QueueNumbers:
         self.oldest_wait_s = max(self.oldest_wait_s, counters.oldest_wait_s)
         self.proxies.add(worker.rpartition("/")[0])
 
-    def read(self, window: QueueWindow) -> None:
-        """Take over what a window says."""
+    def read(self, window: QueueWindow, now: float) -> None:
+        """Take over what a window says, and tell it whether places are short now."""
         self.queued_per_s = window.waits.requests / WINDOW_S
         self.full_per_s = window.full / WINDOW_S
         self.late_per_s = window.late / WINDOW_S
         self.cold_per_s = window.cold / WINDOW_S
         self.p50_s, self.p99_s = window.waits.quantile(0.5), window.waits.quantile(0.99)
+        self.short_for_s = window.short_for_s(self.waiting > 0 or self.refuses, now)
+
+
+LONG_S = 60.0
+"""Places that are short for less are no reason for more replicas."""
+
+
+def missing_replicas(
+    numbers: QueueNumbers, arrivals_per_s: float, mean_s: float | None, limits: Sequence[int | None]
+) -> int | None:
+    """How many more replicas it would take to serve requests as they come; ``None``: that cannot be told, or
+    places are not short for long.
+
+    Little's law: arrivals a second × seconds that a replica takes for one is how many are in replicas at one
+    time, if none waits. ``mean_s``: those seconds, while the replicas are as full as they may be. ``limits``:
+    of the replicas that take requests; one more is taken to have their average, and their speed.
+    """
+    if numbers.short_for_s < LONG_S or mean_s is None or not limits:
+        return None
+    known = [limit for limit in limits if limit is not None]
+    if len(known) < len(limits):
+        return None
+    return max(ceil(arrivals_per_s * mean_s / fmean(known)) - len(known), 0)

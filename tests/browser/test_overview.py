@@ -75,7 +75,11 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(fleet.locator(".banner.warn")).to_contain_text("after 10.0 s it is answered 503.")
     expect(queue).to_contain_text("3.2 /s had to wait")
 
-    measuring.queue = structs.replace(measuring.queue, waiting=256, state="refusing", full_per_s=14.2)
+    full = {"waiting": 256, "state": "refusing", "full_per_s": 14.2}
+    measuring.queue = structs.replace(measuring.queue, **full, short_for_s=130.0, missing_replicas=2)
+    expect(queue).to_contain_text(
+        "short for 2 min: at this rate 2 more replicas of this speed would be needed"
+    )
     expect(row.locator("[data-queue='refusing'] .shape.is-refusing")).to_be_visible()
     expect(row).to_contain_text("256 of 256 wait, 5.4 s · 14.2 /s refused")
     expect(overview.locator(".banner.bad")).to_contain_text(

@@ -90,3 +90,39 @@ def test_a_killed_worker_gives_its_places_back(proxy: Callable[..., Proxy], tmp_
     assert time.monotonic() - began < 8
     for client in holders:
         client.close()
+
+
+def test_who_waits_and_who_is_refused_stands_in_the_metrics(
+    proxy: Callable[..., Proxy], tmp_path: Path, replicas: list[Replica]
+) -> None:
+    only = replicas[0]
+    policy = {"slow_start_s": 0, "max_concurrency": 1, "queue": {"size": 1, "timeout_s": 30}}
+    file = fleet_file(tmp_path / "fleets.yaml", [only], policy=policy)
+    running = proxy("--fleets", str(file), "--workers", "1").ready()
+
+    def says(sample: str, value: str) -> bool:
+        return f'switchyard_{sample}{{fleet="echo"}} {value}\n' in running.admin("/metrics")[1]
+
+    clients = [running.client() for _ in range(3)]
+    clients[0].request("GET", "/stream")
+    assert only.streaming.wait(10)
+    clients[1].request("GET", "/")
+    until(lambda: says("queue_waiting", "1"), "the second waits")
+    assert says("queue_size", "1")
+    assert not says("queue_oldest_wait_seconds", "0.0")
+    clients[2].request("GET", "/")
+    refused = clients[2].getresponse()
+    assert refused.status == 503
+    assert int(refused.headers["Retry-After"]) >= 1
+    only.release.set()
+    for client in clients[:2]:
+        answer = client.getresponse()
+        assert answer.status == 200
+        answer.read()
+    until(lambda: says("queue_waiting", "0"), "nobody waits")
+    until(lambda: says("queue_wait_duration_seconds_count", "1"), "its wait is counted")
+    assert says("queued_total", "1")
+    assert says("queue_full_total", "1")
+    assert says("queue_late_total", "0")
+    for client in clients:
+        client.close()

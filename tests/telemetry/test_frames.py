@@ -8,7 +8,8 @@ from controlplane.probes.last import LastProbe
 from controlplane.telemetry import durations, frame_builder, wording
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import ColdLive, ReplicaLive
-from controlplane.telemetry.merge import Heard, MergeState, ReplicaNumbers, merge
+from controlplane.telemetry.merge import Heard, Merged, MergeState, ReplicaNumbers, merge
+from controlplane.telemetry.queues import QueueNumbers, missing_replicas
 from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
 from tests.telemetry.reports import applied, fleet, replica, report
@@ -276,6 +277,44 @@ def test_what_a_queue_does_is_one_word(counted: dict[str, object], state: str) -
     assert (queue.state, queue.size, queue.timeout_s) == (state, 6, 4.0)
     assert queue.waiting == counted.get("waiting", 0) == frames.fleets["digits"].point.waiting
     assert frames.overview.total.waiting == queue.waiting
+
+
+@pytest.mark.parametrize(
+    ("arrivals_per_s", "mean_s", "limits", "short_for_s", "missing"),
+    [
+        (20.0, 0.5, [4], 60.0, 2),  # 10 at one time: 3 replicas of 4
+        (20.0, 0.5, [4, 4], 300.0, 1),
+        (40.0, 0.5, [6, 2, 4], 60.0, 2),
+        (20.0, 0.5, [6, 2, 4], 60.0, 0),  # a burst that is being worked off
+        (20.0, 0.5, [4], 59.0, None),
+        (20.0, None, [4], 60.0, None),
+        (20.0, 0.5, [4, None], 60.0, None),
+        (20.0, 0.5, [], 60.0, None),
+    ],
+)
+def test_how_many_replicas_are_missing_by_littles_law(
+    arrivals_per_s: float,
+    mean_s: float | None,
+    limits: list[int | None],
+    short_for_s: float,
+    missing: int | None,
+) -> None:
+    queue = QueueNumbers(waiting=3, short_for_s=short_for_s)
+    assert missing_replicas(queue, arrivals_per_s, mean_s, limits) == missing
+
+
+def test_a_frame_says_how_many_replicas_are_missing() -> None:
+    """40 requests a second that take 2 s each, in two replicas of 10; the third, with 20, is drained."""
+    state, merged = MergeState(), Merged()
+    rows = [row("a", max_concurrency=10), row("b", max_concurrency=10)]
+    drained = row("c", max_concurrency=20, admin_state="draining")
+    for second in range(80):
+        done = replica(20 * second, uid="uid-a", latencies=[2.0] * 20 * second)
+        counted = fleet(40 * second, waiting=9, replicas=[done])
+        merged = merge(state, [Heard(report(sequence=second, fleets=[counted]), 0.1)], float(second))
+    frames = frame_builder.build(Rows("1:4", [fleet_row(*rows, drained)]), merged, {}, sequence=1, at=1000.0)
+    queue = frames.fleets["digits"].summary.queue
+    assert (queue.short_for_s, queue.missing_replicas) == (78.0, 6)
 
 
 def test_each_proxy_has_a_queue_of_the_fleets_size() -> None:

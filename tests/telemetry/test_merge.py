@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.frames import WINDOW_S
-from controlplane.telemetry.merge import Heard, Merged, MergeState, merge
+from controlplane.telemetry.merge import FleetNumbers, Heard, Merged, MergeState, merge
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.telemetry import DrainedByHand, FleetCounters, ReplicaCounters, WorkerReport
@@ -130,6 +130,28 @@ def test_queues_add_up_over_workers_and_proxies_and_look_back_over_the_window() 
     assert merge(state, heard(*did), 2.0).fleets["digits"].queue.full_per_s == 0.7
     past = merge(state, heard(*did), 1.0 + WINDOW_S).fleets["digits"].queue
     assert (past.waiting, past.full_per_s, past.queued_per_s, past.p99_s) == (12, 0.0, 0.0, None)
+
+
+def test_how_long_places_are_short_and_what_a_request_takes_is_known_while_they_are() -> None:
+    state = MergeState()
+
+    def second(sequence: int, requests: int, **queue: object) -> FleetNumbers:
+        done = replica(requests, latencies=[0.5] * requests)
+        other = replica(requests, uid="u2", name="b", latencies=[2.5] * requests)
+        counted = fleet(2 * requests, replicas=[done, other], **queue)
+        told = heard(report(sequence=sequence, fleets=[counted]))
+        return merge(state, told, float(sequence)).fleets["digits"]
+
+    second(1, 0)
+    calm = second(2, 10)
+    assert (calm.queue.short_for_s, calm.mean_s) == (0.0, None)
+    assert second(3, 20, waiting=2).queue.short_for_s == 0.0
+    busy = second(9, 30, waiting=1)
+    assert busy.queue.short_for_s == 6.0
+    assert busy.mean_s == pytest.approx(1.5, rel=0.02)
+    refusing = second(10, 40, queue_full=3)
+    assert refusing.queue.short_for_s == 7.0
+    assert second(21, 50, queue_full=3).queue.short_for_s == 0.0
 
 
 def test_a_queue_of_a_restarted_worker_begins_again_at_zero() -> None:

@@ -3,7 +3,7 @@
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
- *   p99_s: number | null}} QueueLive
+ *   p99_s: number | null, short_for_s: number, missing_replicas: number | null}} QueueLive
  *
  * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
  *

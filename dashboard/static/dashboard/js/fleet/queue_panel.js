@@ -1,4 +1,5 @@
 /** What waits for a place at a replica of this fleet, and what was refused for want of one. */
+import { age, plural } from "../format.js";
 import { html } from "../html.js";
 import { pastWords, refusedWords, waitWords } from "../parts/queue_words.js";
 import { State } from "../parts/state.js";
@@ -19,5 +20,6 @@ export function QueuePanel({ summary: { queue, capacity } }) {
     ${past && html`<span class="muted">${past}</span>`}
     ${refused && html`<span class="is-down">${refused}</span>`}
     ${(past || refused) && html`<span class="muted">last 10 s</span>`}
+    ${queue.missing_replicas && html`<span>Places have been short for ${age(queue.short_for_s)}: at this rate <b>${plural(queue.missing_replicas, "more replica")}</b> of this speed would be needed.</span>`}
   </section>`;
 }
