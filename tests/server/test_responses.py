@@ -91,6 +91,26 @@ def test_every_worker_and_every_successor_finds_them(
     assert exchange(running, "GET", "/v1/responses/resp_nobody")[0] == 404
 
 
+def test_a_new_parent_finds_what_the_old_one_knew_and_learns_still(
+    tmp_path: Path, keeping: list[Replica], proxy: Callable[..., Proxy]
+) -> None:
+    file = fleet_file(tmp_path / "fleets.yaml", keeping, protocol="openai")
+    running = proxy("--fleets", str(file), "--workers", "1", "--min-drain-seconds", "0").ready()
+    made = make(running, 6)
+    (before,) = running.workers()
+    client = running.client()
+    client.connect()
+    running.signal(signal.SIGUSR2)
+    until(lambda: running.workers() not in ([], [before]), "the new one has taken over")
+    # A connection of before is the old worker's.
+    client.request("POST", "/v1/responses", b'{"model": "echo", "input": "x"}')
+    late = client.getresponse()
+    assert late.headers["Connection"] == "close"
+    made[json.loads(late.read())["id"]] = late.headers["x-switchyard-replica"]
+    client.close()
+    found(running, made)
+
+
 async def test_a_parent_that_does_not_answer_is_not_waited_for() -> None:
     sent: list[Message] = []
     elsewhere = KeptElsewhere(sent.append)

@@ -126,3 +126,43 @@ def test_who_waits_and_who_is_refused_stands_in_the_metrics(
     assert says("queue_late_total", "0")
     for client in clients:
         client.close()
+
+
+def test_who_waits_is_served_while_the_proxy_drains(proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    replica = Counting("only", 0.3)
+    policy = {"slow_start_s": 0, "max_concurrency": 1, "queue": {"timeout_s": 10}}
+    file = fleet_file(tmp_path / "fleets.yaml", [replica], policy=policy)
+    running = proxy("--fleets", str(file), "--workers", "1", "--min-drain-seconds", "0").ready()
+    clients = [running.client() for _ in range(5)]
+    for client in clients:
+        client.request("GET", "/")
+    until(lambda: replica.now == 1, "one is served, four wait")
+    running.signal()
+    answers = [client.getresponse() for client in clients]
+    assert [(one.status, one.headers["Connection"]) for one in answers[1:]] == [(200, "close")] * 4
+    assert answers[0].status == 200
+    for client in clients:
+        client.close()
+    assert running.exit_status() == 0
+    replica.stop()
+
+
+def test_a_limit_and_a_queue_outlive_a_rolling_restart(proxy: Callable[..., Proxy], tmp_path: Path) -> None:
+    """Old and new worker share them: no place is given twice, and who waits in the old one is served."""
+    replica = Counting("only", 0.02)
+    policy = {"slow_start_s": 0, "max_concurrency": 2, "queue": {"size": 64, "timeout_s": 10}}
+    file = fleet_file(tmp_path / "fleets.yaml", [replica], policy=policy)
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    first = running.workers()
+    running.signal(signal.SIGUSR1)
+    statuses: Counter[int] = Counter()
+
+    def all_replaced() -> bool:
+        more, _ = ask_together(running, clients=12, each=4)
+        statuses.update(more)
+        return not set(running.workers()) & set(first)
+
+    until(all_replaced, "the workers are replaced")
+    assert set(statuses) == {200}
+    assert replica.most == 2
+    replica.stop()
