@@ -57,6 +57,7 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         ejected_for_s=max(0.0, state.until - now) if state.until else None,
         ejection_reason=state.reason,
         ejections=state.count,
+        no_credential=replica.no_credential,
         latency=replica.latency,
         first_byte=replica.first_byte,
     )

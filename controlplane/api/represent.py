@@ -159,10 +159,11 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
         reasons.append(f"health is {state}: {reason}")
     if live is not None and live.ejected:
         reasons.append(f"ejected: {live.why}" if live.state == "ejected" else "ejected by live traffic")
-    drained = by_hand.words(live.drained_by_hand, live.drained_everywhere) if live is not None else ""
-    if drained:
-        reasons.append(drained)
-    eligible = not reasons or (reasons == [drained] and live is not None and not live.drained_everywhere)
+    eligible = not reasons
+    if live is not None:
+        eligible = eligible and not (live.drained_everywhere or live.locked_out)
+        told = (by_hand.words(live.drained_by_hand, live.drained_everywhere), live.no_credential)
+        reasons += [words for words in told if words]
     if row.effective_weight == 0:
         reasons.append("weight 0 receives nothing new")
     if live is not None and live.memory_short:

@@ -162,6 +162,8 @@ def _replica(
         seconds_per_work=numbers.seconds_per_work,
         drained_by_hand=_drained_at(numbers),
         drained_everywhere=numbers.drained_everywhere,
+        no_credential=wording.no_credential(numbers),
+        locked_out=wording.locked_out(numbers),
         memory_short=short,
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )

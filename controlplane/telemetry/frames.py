@@ -118,6 +118,10 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     seconds_per_work: float | None
     drained_by_hand: list[DrainedAt] = []
     """At which proxies somebody took it out there, and for how long still."""
+    no_credential: str = ""
+    """Why proxies cannot read the token that it wants, in words; empty: they can, or it wants none."""
+    locked_out: bool = False
+    """Whether none can."""
     drained_everywhere: bool = False
     """Whether these are all that route for the fleet."""
     memory_short: str = ""

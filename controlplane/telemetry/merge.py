@@ -58,6 +58,10 @@ class ReplicaNumbers:
     """Of the worker that saw most; others of its host merely follow it."""
     ejections: dict[tuple[str, int], int] = field(default_factory=dict)
     """(worker, incarnation) → ejections since it started."""
+    no_credential: str = ""
+    """Why a worker cannot read the token that it wants, in words."""
+    no_credential_at: int = 0
+    """How many workers cannot."""
     drained_at: dict[str, float] = field(default_factory=dict)
     """Proxies at which somebody took it out by hand → seconds until that ends."""
     drained_everywhere: bool = False
@@ -265,6 +269,9 @@ def _add_replica(
     if delta is not None:
         numbers.rps += delta.picked / elapsed_s
         numbers.errors_per_s += delta.failed / elapsed_s
+    if counters.no_credential:
+        numbers.no_credential = counters.no_credential
+        numbers.no_credential_at += 1
     if counters.seconds_per_work is not None:
         numbers.speeds.append(counters.seconds_per_work)
     numbers.workers += 1

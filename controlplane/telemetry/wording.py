@@ -13,9 +13,15 @@ from controlplane.telemetry.rows import ReplicaRow
 
 
 def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
-    """Whether admin state, health and ejection all allow it, and some proxy on which nobody drained it."""
+    """Whether admin state, health and ejection all allow it, and some proxy can send to it: nobody drained it
+    there, and its credential can be read."""
     allowed = row.admin_state == "active" and row.health == "ready" and not numbers.ejected_by
-    return allowed and not numbers.drained_everywhere
+    return allowed and not numbers.drained_everywhere and not locked_out(numbers)
+
+
+def locked_out(numbers: ReplicaNumbers) -> bool:
+    """Whether no worker can read the token that it wants."""
+    return 0 < numbers.workers <= numbers.no_credential_at
 
 
 def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
@@ -26,6 +32,8 @@ def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
         return "draining"
     if row.health != "ready":
         return row.health
+    if locked_out(numbers):
+        return "unready"
     return "ejected" if numbers.ejected_by else "ready"
 
 
@@ -48,6 +56,7 @@ def why(
             _admin(row, numbers),
             _by_hand(numbers),
             _health(row, numbers, probe, startup_s),
+            no_credential(numbers) or None,
             _ejection(row, numbers),
             _weight(row),
         )
@@ -89,6 +98,13 @@ def _by_hand(numbers: ReplicaNumbers) -> str | None:
     return by_hand.words(places, numbers.drained_everywhere) or None
 
 
+def no_credential(numbers: ReplicaNumbers) -> str:
+    """``credential env:KEY … (host gpu-1)``; empty: every worker has it, or none is wanted."""
+    if not numbers.no_credential or locked_out(numbers):
+        return numbers.no_credential
+    return f"{numbers.no_credential} at {numbers.no_credential_at} of {numbers.workers} workers"
+
+
 def _health(
     row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None, startup_s: float | None
 ) -> str | None:
@@ -114,7 +130,8 @@ def expectation(startup_s: float, for_s: float) -> str:
 def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     if not numbers.ejected_by:
         return None
-    alone = row.admin_state == "active" and row.health == "ready" and not numbers.drained_everywhere
+    alone = row.admin_state == "active" and row.health == "ready"
+    alone = alone and not (numbers.drained_everywhere or locked_out(numbers))
     prefix = "" if alone else "ejected: "
     text = f"{prefix}{numbers.ejection_reason or 'failures'}"
     if numbers.ejected_by < numbers.workers:

@@ -27,7 +27,7 @@ def replica_states(
         (fleet.name, replica.uid)
         for fleet in fleets
         for replica in fleet.replicas
-        if replica.ejected_for_s is not None
+        if replica.ejected_for_s is not None or replica.no_credential
     }
     out.family(
         "switchyard_replica_health",

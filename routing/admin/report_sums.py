@@ -121,6 +121,7 @@ def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool)
     if live:
         into.in_flight += replica.in_flight
         into.work += replica.work
+        into.no_credential = into.no_credential or replica.no_credential
         if replica.ejected_for_s is not None:
             into.ejected_for_s = max(replica.ejected_for_s, into.ejected_for_s or 0.0)
 

@@ -35,6 +35,9 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     """Seconds until probation; ``None``: not ejected."""
     ejection_reason: str = ""
     ejections: int = 0
+    no_credential: str = ""
+    """Why the token that it wants cannot be read on this worker's host, in words; empty: nothing keeps it out
+    so."""
     latency: SparseSketch = {}
     """Seconds from pick to last byte of completed requests."""
     first_byte: SparseSketch = {}

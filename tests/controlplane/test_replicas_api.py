@@ -268,6 +268,15 @@ def test_a_drain_by_hand_is_told_with_its_proxy(api: Api, llm: str, redis_client
     assert api.get("/fleets/llm/replicas/b").json()["drained_by_hand"] == []
 
 
+def test_a_credential_that_no_proxy_can_read_is_told(api: Api, llm: str, redis_client: Any) -> None:
+    ReplicaHealth.objects.update(state="ready", has_passed=True)
+    for locked_out in (False, True):
+        store_frame(redis_client, no_credential="credential env:K is not set (host h)", locked_out=locked_out)
+        body = api.get("/fleets/llm/replicas/a").json()
+        assert body["why"] == "credential env:K is not set (host h)"
+        assert body["eligible"] is not locked_out
+
+
 def test_unknown_hardware_is_told_beside_the_other_fields(api: Api, llm: str) -> None:
     wrong = {"weight": -1, "hardware": "h10"}
     made = api.post("/fleets/llm/replicas", {"name": "c", "url": "http://10.0.0.1:8000", **wrong})

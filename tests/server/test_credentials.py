@@ -63,6 +63,14 @@ def test_under_a_control_plane_the_reference_alone_is_kept(
     assert f"file:{tmp_path}/a.token" in kept
     assert TOKEN not in kept
 
+    (tmp_path / "a.token").unlink()
+    words = f"credential file:{tmp_path}/a.token cannot be read: No such file or directory (host "
+
+    def told() -> bool:
+        [fleet] = publisher.reported()[0]["fleets"]
+        return bool(fleet["replicas"][0]["no_credential"].startswith(words))
+
+    until(told, "reports say so")
     (tmp_path / "a.token").write_text("newer")
     began = time.monotonic()
     until(lambda: running.get() == (200, "a") and a.authorizations[-1] == "Bearer newer", "the newer one")

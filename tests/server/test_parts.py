@@ -131,6 +131,7 @@ def test_a_histogram_is_cumulative_and_labels_are_escaped() -> None:
         ({"weight": 0.0}, None, [], 0),
         ({}, 3.0, [], 0),
         ({}, 0.0, [], 0),
+        ({"credential": "env:K"}, None, [], 0),
         ({}, None, [("f", "a")], 0),
         ({}, None, [("f", "b"), ("g", "a")], 1),
     ],
@@ -148,7 +149,12 @@ def test_a_replica_is_eligible_in_metrics_when_everything_allows_it(
             incarnation=1,
             sequence=1,
             fleets=[
-                FleetCounters(name="f", replicas=[ReplicaCounters(uid="u", name="a", ejected_for_s=for_s)])
+                FleetCounters(
+                    name="f",
+                    replicas=[
+                        ReplicaCounters(uid="u", name="a", ejected_for_s=for_s, no_credential=spec.credential)
+                    ],
+                )
             ],
         )
         for number, for_s in enumerate(seen)

@@ -352,7 +352,9 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
     redis_client: "redis.Redis", row: Replica, conductor: Callable[..., Conductor], clock: Clock
 ) -> None:
     leader, sequence = conductor(), 0
-    seen = fleet(replicas=[ReplicaCounters(uid=str(row.uid), name=row.name)])
+    seen = fleet(
+        replicas=[ReplicaCounters(uid=str(row.uid), name=row.name, no_credential="credential env:K …")]
+    )
 
     def second(left_s: float | None = None, worker: str = "host/1/0") -> list[tuple[str, str]]:
         nonlocal sequence
@@ -374,6 +376,7 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
     [live] = msgspec.json.decode(redis_client.get(frames.fleet_key("digits")), type=FleetFrame).replicas
     assert live.drained_by_hand == [DrainedAt(proxy="host/1", expires_in_s=3599.6)]
     assert (live.drained_everywhere, live.eligible, live.state) == (True, False, "draining")
+    assert (live.no_credential, live.locked_out) == ("credential env:K …", True)
     assert second(3598.6) == told
     leader.end()
     leader = conductor("another/2")

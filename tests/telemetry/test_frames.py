@@ -114,6 +114,22 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
         ),
         (
             row(),
+            numbers(no_credential="credential env:K is not set (host h)", no_credential_at=2),
+            PASSING,
+            "unready",
+            "credential env:K is not set (host h)",
+            False,
+        ),
+        (
+            row(),
+            numbers(no_credential="credential env:K is not set (host h)", no_credential_at=1),
+            PASSING,
+            "ready",
+            "credential env:K is not set (host h) at 1 of 2 workers",
+            True,
+        ),
+        (
+            row(),
             numbers(drained_at={"edge/7": 3119.6}),
             None,
             "ready",

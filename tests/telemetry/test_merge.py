@@ -235,6 +235,16 @@ def test_an_ejection_is_known_with_the_reason_of_the_worker_that_saw_it() -> Non
     assert (numbers.ejection_reason, numbers.ejected_for_s) == ("5 failures in a row", 4.0)
 
 
+def test_a_credential_that_cannot_be_read_is_counted_by_worker() -> None:
+    def held(worker: str, words: str) -> Heard:
+        counters = ReplicaCounters(uid="u", name="a", no_credential=words)
+        return Heard(report(worker, fleets=[fleet(replicas=[counters])]), 0.1)
+
+    seen = merge(MergeState(), [held("p/1/0", ""), held("q/2/0", "credential env:K …")], 1.0)
+    numbers = seen.fleets["digits"].replicas["u"]
+    assert (numbers.no_credential, numbers.no_credential_at) == ("credential env:K …", 1)
+
+
 def test_a_drain_by_hand_is_known_by_proxy() -> None:
     def drained(worker: str, *names: str, left_s: float = 60.0) -> WorkerReport:
         told = [DrainedByHand(fleet="digits", replica=name, expires_in_s=left_s) for name in names]
