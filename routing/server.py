@@ -59,7 +59,8 @@ from routing.standalone.fleet_file_feed import Standalone
 from routing.upgrade import service_manager
 from routing.upgrade.inherited import NOTHING, Inherited
 from routing.upgrade.letters import Estate
-from routing.upgrade.predecessor import HandoverFailed, Predecessor
+from routing.upgrade.predecessor import HandoverFailed
+from routing.upgrade.succession import Succession
 from routing.upgrade.successor import Successor
 from routing.upgrade.upgrade import Upgrade
 from routing.waits import all_of, first_of, until
@@ -101,14 +102,7 @@ class Server:
         drain_s = options.drain_s
         self.rolling = RollingRestart(self.slots, self._numbers, drain_s, self._tell_peers)
         self.upgrade = Upgrade(self, drain_s)
-        self._predecessor = None if inherited.channel is None else Predecessor(inherited.channel, self)
-        self._follower: Successor | None = None
-        """Who has taken over."""
-        self._stays = False
-        """Whether this process stands for the proxy until its successor ends."""
-        self._guarded = True
-        """Whether the predecessor stands for this process so; while it has not taken over it does."""
-        self._handed_over = asyncio.Event()
+        self._succession = Succession(inherited.channel, self)
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()
 
@@ -230,14 +224,7 @@ class Server:
         return self.kept.all()
 
     def hand_over(self, successor: Successor) -> None:
-        self._follower, self._stays = successor, not service_manager.listens()
-        log.info("process %d takes over; this one finishes what it has", successor.pid)
-        self._handed_over.set()
-        successor.hand_over(self.estate(), self._stays)
-        if not self._stays:
-            service_manager.notify(f"MAINPID={successor.pid}")
-        if self.certificate is not None:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, successor.signal, signal.SIGHUP)
+        self._succession.hand_over(successor, self.estate())
         self._begin_drain()
 
     def inherit(self, estate: Estate) -> None:
@@ -258,8 +245,7 @@ class Server:
         for number, begin in ((signal.SIGUSR1, self.restart), (signal.SIGUSR2, self.begin_upgrade)):
             loop.add_signal_handler(number, self._on_restart_signal, number, begin)
         descriptors.raise_limit()
-        if self._predecessor is not None:
-            await self._predecessor.meet()
+        await self._succession.meet()
         await self._find_table()
         tasks = [asyncio.ensure_future(work) for work in self._background()]
         workers = [asyncio.ensure_future(slot.run()) for slot in self.slots]
@@ -267,10 +253,9 @@ class Server:
         log.info("listening on %s with %d workers", address, len(self.slots))
         if self.certificate is not None:
             self.certificate.begin(self._on_certificate)
-            loop.add_signal_handler(signal.SIGHUP, self.certificate.reload)
-        if self.options.admin is not None and self._admin is not None:
-            admin = Address(self.options.admin.host, self._admin.getsockname()[1])
-            log.info("admin listener on %s", admin)
+            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        if self._admin is not None:
+            log.info("admin listener on %s", Address(*self._admin.getsockname()[:2]))
         self._warn(address)
         try:
             await first_of(self._signalled.wait(), *tasks)
@@ -283,16 +268,7 @@ class Server:
                 task.cancel()
             await asyncio.gather(*tasks, *workers, return_exceptions=True)
             self._close_listeners()
-        if self._follower is None or not self._stays:
-            return status
-        return await self._stand_for(self._follower)
-
-    async def _stand_for(self, follower: Successor) -> int:
-        """Stay until it ends, towards whoever has started this process; its exit status."""
-        if self._predecessor is not None and self._guarded:
-            await first_of(follower.gone(), self._predecessor.gone.wait())
-            follower.leave_it()
-        return await follower.gone()
+        return await self._succession.stand(status)
 
     def _warn(self, address: Address) -> None:
         if address.is_loopback:
@@ -313,15 +289,15 @@ class Server:
         works = [self._housekeeping(), self.table.write_to_disk() if self.options.state_dir else None]
         works.append(None if self._standalone is None else self._standalone.run())
         works.append(None if self.certificate is None else self.certificate.run())
-        if self._predecessor is not None:
-            works.append(self._succeed(self._predecessor))
+        if self._succession.has_predecessor:
+            works.append(self._succeed())
         else:
             works.append(self._tell_service_manager())
             works.append(None if self._admin is None else self._keep_door(self._admin))
         return [work for work in works if work is not None]
 
     async def _keep_door(self, listener: socket.socket) -> None:
-        await first_of(self._handed_over.wait(), AdminDoor(self, listener).run())
+        await first_of(self._succession.handed_over.wait(), AdminDoor(self, listener).run())
         await self._forced.wait()
 
     async def _tell_service_manager(self) -> None:
@@ -330,26 +306,21 @@ class Server:
         service_manager.notify("READY=1")
         await self._forced.wait()
 
-    async def _succeed(self, predecessor: Predecessor) -> None:
-        """Take over as soon as all workers are ready; after that stay as long as the predecessor wants."""
+    async def _succeed(self) -> None:
+        """Take the predecessor's place, and stay as long as it stands for this process."""
+        succession = self._succession
         try:
-            await until(lambda: self.unready() is None)
-            taken_over = await predecessor.take_over()
+            await succession.take_over(lambda: self.unready() is None)
         except HandoverFailed as problem:
             log.error("nothing is taken over: %s", problem)
-            self._leave_at_once()
-            return
-        log.info("this parent has taken over")
-        self._guarded = taken_over.stays
-        service_manager.notify("READY=1")
-        end = predecessor.gone if taken_over.stays else self._forced
-        works: list[Coroutine[Any, Any, Any]] = [end.wait()]
-        if self._admin is not None:
-            works.append(self._keep_door(self._admin))
-        await first_of(*works)
-        if taken_over.stays and predecessor.gone.is_set():
-            log.error("the parent that stands for this proxy is gone: leaving at once")
-            self._leave_at_once()
+        else:
+            works = [succession.orphaned()]
+            if self._admin is not None:
+                works.append(self._keep_door(self._admin))
+            await first_of(*works)
+            if not self._forced.is_set():
+                log.error("the process that stands for this proxy is gone: leaving at once")
+        self._leave_at_once()
 
     def _leave_at_once(self) -> None:
         self._forced.set()
@@ -393,19 +364,19 @@ class Server:
             slot.send(message)
 
     def _on_restart_signal(self, number: int, begin: Callable[[], str | None]) -> None:
-        if self._follower is not None:
-            self._follower.signal(number)
-            return
-        refusal = begin()
+        refusal = None if self._succession.passed_on(number) else begin()
         if refusal is not None:
             log.warning("%s is not followed: %s", signal.Signals(number).name, refusal)
 
+    def _on_hangup(self) -> None:
+        if not self._succession.passed_on(signal.SIGHUP) and self.certificate is not None:
+            self.certificate.reload()
+
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
-        if self._follower is not None and self._stays:
-            log.info("%s: passed on to process %d", name, self._follower.pid)
-            self._follower.signal(number)
-        elif self._signalled.is_set():
+        if self._succession.passed_on(number):
+            return
+        if self._signalled.is_set():
             log.warning("%s again: leaving at once", name)
             self._forced.set()
         else:
@@ -423,7 +394,8 @@ class Server:
     async def _drain(self, workers: Sequence[asyncio.Future[None]]) -> int:
         """Let requests finish; 0, or 1 when a second signal cut it short."""
         deadline = time.monotonic() + self.options.drain_s
-        followed = self._follower is not None
+        follower = self._succession.follower
+        followed = follower is not None
         if not followed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.options.min_drain_s):
@@ -434,8 +406,8 @@ class Server:
         self._tell(StopAccepting(quiet_s=quiet_s, followed=followed))
         self._close_listeners()
         ends: list[Coroutine[Any, Any, Any]] = [self._forced.wait(), self._all_gone(workers)]
-        if self._follower is not None:
-            ends.append(self._follower.gone())
+        if follower is not None:
+            ends.append(follower.gone())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                 await first_of(*ends)
@@ -449,9 +421,7 @@ class Server:
 
     async def _all_gone(self, workers: Sequence[asyncio.Future[None]]) -> None:
         await all_of(workers)
-        if self._predecessor is not None and not self._guarded:
-            # When the main process ends, the service manager kills whatever is left of the service.
-            await self._predecessor.gone.wait()
+        await self._succession.predecessor_finished()
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
