@@ -213,16 +213,16 @@ class KeyUse:
         if limits.requests_per_minute is not None:
             allowed, window = share.of(limits.requests_per_minute), self._requests
             used = window.used()
-            wait_s = window.seconds_until(used + 1 - allowed) if used >= allowed else 0.0
-            found.append(Standing(REQUESTS, allowed, used, wait_s, window.seconds_until(used)))
+            wait_s, resets_s = window.seconds_until(used + 1 - allowed)
+            found.append(Standing(REQUESTS, allowed, used, wait_s, resets_s))
         if limits.tokens_per_minute is not None and self.reservations is not None:
             allowed, window = share.of(limits.tokens_per_minute), self._tokens
             used = window.used()
             taken = self._tokens_taken(self.reservations)
-            wait_s = _TRY_AGAIN_S if taken >= allowed else 0.0
-            if used >= allowed:
-                wait_s = window.seconds_until(used + 1 - allowed)
-            found.append(Standing(TOKENS, allowed, taken, wait_s, window.seconds_until(used)))
+            wait_s, resets_s = window.seconds_until(used + 1 - allowed)
+            if used < allowed <= taken:
+                wait_s = _TRY_AGAIN_S
+            found.append(Standing(TOKENS, allowed, taken, wait_s, resets_s))
         if limits.max_concurrency is not None and self.places is not None:
             allowed = share.of(limits.max_concurrency)
             used = self._in_flight + int(self.places.peers_sum(_SHOWN))

@@ -92,20 +92,21 @@ class SharedWindow:
         ended, a peer may hear a second later."""
         return self._sum(self._turn_to(int(self._clock())))
 
-    def seconds_until(self, amount: int) -> float:
-        """How long until so many of those used no longer count; no less than until all of them do not."""
+    def seconds_until(self, amount: int) -> tuple[float, float]:
+        """How long until so many of those used no longer count (or all, where they are fewer), and how long
+        until none of them does."""
         now = self._clock()
         last = self._turn_to(int(now))
+        rings = [self._by_second(2 * cell, last) for cell in (self._cells.own, *self._cells.peers)]
         gone = 0
-        wait_s = 0.0
-        for second in range(last - SECONDS + 1, last + 1):
-            had = sum(self._had(2 * cell, second) for cell in (self._cells.own, *self._cells.peers))
+        wait_s = resets_s = 0.0
+        for had_before_s, had in enumerate(map(sum, zip(*rings, strict=True)), 1):
             if had:
-                gone += had
-                wait_s = second + SECONDS - now
-                if gone >= amount:
-                    break
-        return wait_s
+                resets_s = last + had_before_s - now
+                if gone < amount:
+                    wait_s = resets_s
+                    gone += had
+        return wait_s, resets_s
 
     def _turn_to(self, second: int) -> int:
         """Bring the own ring to this second, or leave it at a later one; the second that it is at."""
@@ -148,6 +149,12 @@ class SharedWindow:
         had[second % SECONDS] = 0
         return sum(had)
 
-    def _had(self, ring: int, second: int) -> int:
-        stamp = self._words[ring + STAMP]
-        return self._words[ring + second % SECONDS] if stamp - SECONDS < second <= stamp else 0
+    def _by_second(self, ring: int, last: int) -> list[int]:
+        """What a worker has had in each second of the minute up to this one."""
+        unreached = last - self._words[ring + STAMP]
+        had = self._words[ring : ring + SECONDS].tolist()
+        oldest = (last + 1) % SECONDS
+        in_order = had[oldest:] + had[:oldest]
+        if unreached > 0:
+            in_order[max(0, SECONDS - unreached) :] = [0] * min(SECONDS, unreached)
+        return in_order

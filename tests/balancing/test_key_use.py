@@ -182,3 +182,14 @@ def test_counters_of_a_key_that_came_back_go_on(workers):
     assert again is not first
     (found,) = workers[0].report()
     assert (found.requests, found.in_flight, found.tokens) == (2, 0, 7)
+
+
+def test_a_key_under_another_id_is_another_ones(workers):
+    first, _ = uses(workers, ALL)
+    assert begun(first, tries=1) == 1
+    renamed = KeyLimits(id="shop", max_concurrency=1)
+    workers[0].follow(["a" * 64], {"a" * 64: renamed})
+    again = workers[0].of("a" * 64, renamed)
+    assert begun(again, tries=2) == 1
+    assert [found.id for found in workers[0].report()] == ["shop"]
+    assert again.counters.requests == 2

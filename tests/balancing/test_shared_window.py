@@ -142,15 +142,43 @@ def test_what_is_added_may_pass_the_limit(windows, clock):
     windows[1].add(0)
     assert windows[2].used() == 120
     assert not windows[2].take(1, 100)
-    assert windows[2].seconds_until(1) == 1060 - clock.now
-    assert windows[2].seconds_until(70) == 1060 - clock.now
-    assert windows[0].seconds_until(71) == 1061 - clock.now
-    assert windows[0].seconds_until(1000) == 1061 - clock.now
+    first, second = 1060 - clock.now, 1061 - clock.now
+    assert windows[2].seconds_until(1) == (first, second)
+    assert windows[2].seconds_until(70) == (first, second)
+    assert windows[0].seconds_until(71) == (second, second)
+    assert windows[0].seconds_until(1000) == (second, second)
+    assert windows[1].seconds_until(0) == (0, second)
     clock.now = 1060
     assert windows[0].used() == 50
     clock.now = 2000
     assert windows[1].used() == windows[0].used() == 0
-    assert windows[2].seconds_until(1) == 0
+    assert windows[2].seconds_until(1) == (0, 0)
+
+
+def test_a_peer_that_has_not_looked_since_holds_nothing_of_a_minute_before(windows, clock):
+    windows[0].add(5)
+    clock.now = 1030.0
+    windows[0].add(7)
+    clock.now = 1059.5
+    assert windows[1].seconds_until(12) == (1090 - 1059.5, 1090 - 1059.5)
+    # The place of second 1000 is that of 1060 now, to which the first has not come.
+    clock.now = 1065.0
+    assert windows[1].used() == 7
+    assert windows[1].seconds_until(5) == (25.0, 25.0)
+    assert windows[1].seconds_until(8) == (25.0, 25.0)
+    clock.now = 1060.0 + 45
+    assert windows[1].seconds_until(1) == (0, 0)
+
+
+def test_workers_come_and_go_within_a_second(block, clock):
+    counts = [SharedCounts.attach(block.fd, worker) for worker in range(3)]
+    windows = [SharedWindow(each.claim("a"), clock) for each in counts]
+    assert granted(windows[1], 10, tries=6) == 6
+    clock.now += 1
+    counts[0].see([0, 2])
+    assert windows[0].used() == 0
+    counts[0].see([0, 1, 2])
+    assert granted(windows[0], 10) == 4
 
 
 def test_more_than_a_field_holds_is_as_much_as_it_holds(windows):
@@ -172,7 +200,7 @@ def test_waiting_as_long_as_told_is_long_enough_and_a_moment_less_is_not(windows
         window = rng.choice(windows)
         if window.take(1, 20):
             continue
-        told = window.seconds_until(window.used() + 1 - 20)
+        told, _ = window.seconds_until(window.used() + 1 - 20)
         assert 0 < told <= 60
         clock.now += told - 0.001
         assert not rng.choice(windows).take(1, 20)

@@ -151,3 +151,27 @@ def test_usage_at_the_end_of_a_long_answer() -> None:
 def test_model_list() -> None:
     listed = json.loads(openai.model_list(["a", "b"]))
     assert listed["data"][1] == {"id": "b", "object": "model", "created": 0, "owned_by": "switchyard"}
+
+
+@pytest.mark.parametrize("cut", [1, 7, 40, 1000])
+def test_a_streams_prompt_is_told_once_and_kept(cut: int) -> None:
+    """As Anthropic's streams do: the prompt at the beginning, the answer's tokens at the end."""
+    events = openai.EventTokens()
+    stream = (
+        b'event: message_start\ndata: {"message": {"usage": {"input_tokens": 2512, "output_tokens": 1}}}\n\n'
+        + b'data: {"type": "content_block_delta", "delta": {"text": "tokens, and more tokens"}}\n\n' * 4
+        + b'data: {"type": "message_delta", "usage": {"output_tokens": 15}}\n\n'
+    )
+    for at in range(0, len(stream), cut):
+        events.feed(stream[at : at + cut])
+    assert (events.prompt(), events.total()) == (2512, 15)
+
+
+def test_tokens_of_a_whole_answer() -> None:
+    usage = b'{"usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}}'
+    tail = openai.TailTokens()
+    for at in range(len(usage)):
+        tail.feed(usage[at : at + 1])
+    assert (openai.tokens_used(usage), tail.prompt(), tail.total()) == (9, 7, 2)
+    assert openai.tokens_used(b'{"usage": {"total_tokens": 56}}') == 56
+    assert openai.tokens_used(b'{"text": "\\"prompt_tokens\\": 5"}') == 0

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from routing.contract.client_keys import new_key
+from routing.contract.fleet_file import FleetFileError
+from routing.contract.table import KeyLimits
+from routing.standalone.fleet_file_feed import read
 from tests.server.rig import Proxy, Replica, fleet_file, until
 
 KEY, OTHER = new_key(), new_key()
 
 
-def keyed_file(folder: Path, replicas: list[Replica], **limits: object) -> Path:
+def keyed_file(folder: Path, replicas: list[Replica], **limits: Any) -> Path:
     file = fleet_file(folder / "fleets.yaml", replicas)
     keys = [{"name": "web", "key": "env:SY_KEY", **limits}, {"name": "other", "key": "env:SY_OTHER"}]
     file.write_text(json.dumps({**json.loads(file.read_text()), "client_keys": keys}))
@@ -34,6 +37,20 @@ def ask(proxy: Proxy, key: str = KEY) -> tuple[int, int]:
         return response.status, int(response.getheader("Retry-After", "0"))
     finally:
         connection.close()
+
+
+def test_limits_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SY_KEY", KEY)
+    monkeypatch.setenv("SY_OTHER", OTHER)
+    said = {"priority": "low", "requests_per_minute": 3, "max_concurrency": 2, "tokens_per_minute": 9}
+    _, keys = read(keyed_file(tmp_path, [], **said))
+    assert [*keys.limits] == [*keys.fleets]
+    assert [*keys.limits.values()] == [KeyLimits(id="web", **said), KeyLimits(id="other")]
+    for field in ("requests_per_minute", "max_concurrency", "tokens_per_minute"):
+        with pytest.raises(FleetFileError, match=rf"client_keys\[0\]\.{field}: must be"):
+            read(keyed_file(tmp_path, [], **{field: 0}))
+    with pytest.raises(FleetFileError, match=r"client_keys\[0\]\.priority: must be"):
+        read(keyed_file(tmp_path, [], priority="highest"))
 
 
 def burst(proxy: Proxy, count: int) -> Counter[int]:

@@ -12,10 +12,10 @@ import pytest
 from routing.admin.emergency_drain import LASTS_S, EmergencyDrains
 from routing.admin.exposition import Exposition
 from routing.admin.replica_states import replica_states
-from routing.admin.report_sums import Totals, merge
+from routing.admin.report_sums import Totals, merge, merge_keys
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
-from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
 from routing.control_channel import Applied, ControlChannel, Drain, Message, StopAccepting, Tables
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.listeners import Address
@@ -106,6 +106,25 @@ def test_what_a_dead_worker_counted_stays_in_the_sums() -> None:
     assert (after.waiting, after.oldest_wait_s) == (0, 0.0)
     # Merging reads; it must not add to what is kept.
     assert merge(totals, [report(0)])[0].requests == merge(totals, [report(0)])[0].requests == 10
+
+
+def test_what_a_dead_worker_counted_of_a_key_stays_in_the_sums() -> None:
+    totals = Totals()
+
+    def report_of(*keys: KeyCounters) -> WorkerReport:
+        return WorkerReport(worker="w", incarnation=1, sequence=1, keys=list(keys))
+
+    dead = KeyCounters(
+        id="a", requests=5, in_flight=2, limited=1, limited_by={"max_concurrency": 1}, tokens=7
+    )
+    totals.retire(report_of(dead, KeyCounters(id="gone", requests=9)))
+    totals.retire(report_of(KeyCounters(id="a", requests=1)))
+    alive = KeyCounters(id="a", requests=3, in_flight=1, limited=1, limited_by={"requests_per_minute": 1})
+    other = KeyCounters(id="b", requests=1)
+    found = merge_keys(totals, [report_of(other), report_of(alive), report_of(KeyCounters(id="a", tokens=1))])
+    limited_by = {"max_concurrency": 1, "requests_per_minute": 1}
+    summed = KeyCounters(id="a", requests=9, in_flight=1, limited=2, limited_by=limited_by, tokens=8)
+    assert found == [summed, other]
 
 
 def test_a_histogram_is_cumulative_and_labels_are_escaped() -> None:
