@@ -5,7 +5,6 @@ generate. Without ``max_tokens`` nobody knows, so there is no estimate (0) rathe
 """
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +19,10 @@ _GENERATES = (b"/completions", b"/responses", b"/messages")
 _LONGEST_COUNT = 48
 """Bytes of ``"completion_tokens": 123456789``, and some blanks."""
 _COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
-_COUNTS = re.compile(rb'"(prompt|input|completion|output|total)_tokens"\s*+:\s*+([0-9]{1,9})')
+_PROMPT_TOKENS = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*+:\s*+([0-9]{1,9})')
+_TOTAL_TOKENS = re.compile(rb'"total_tokens"\s*+:\s*+([0-9]{1,9})')
+_LONGEST_USAGE = 1024
+"""Bytes from a usage's first count to its last."""
 
 
 class _Body(msgspec.Struct):
@@ -109,25 +111,15 @@ def completion_tokens(body: bytes) -> int:
     return int(said[-1]) if said else 0
 
 
-def tokens_used(body: bytes) -> int:
-    """Prompt and output tokens together, likewise."""
-    said = _counts(body)
-    return said.prompt + said.output or said.total
-
-
-class _Counts(NamedTuple):
-    """0: not said."""
-
-    prompt: int
-    output: int
-    total: int
-
-
-def _counts(text: bytes) -> _Counts:
-    """What is said last of each."""
-    said = {name: int(count) for name, count in _COUNTS.findall(text)}
-    prompt = said.get(b"prompt") or said.get(b"input", 0)
-    return _Counts(prompt, said.get(b"completion") or said.get(b"output", 0), said.get(b"total", 0))
+def tokens_used(body: bytes, output: int) -> int:
+    """Prompt and output tokens together, likewise. ``output``: what is known of these."""
+    last = body.rfind(b"_tokens")
+    usage = body[max(0, last - _LONGEST_USAGE) : last + _LONGEST_COUNT]
+    said = _PROMPT_TOKENS.findall(usage)
+    if said or output:
+        return output + (int(said[-1]) if said else 0)
+    said = _TOTAL_TOKENS.findall(usage)
+    return int(said[-1]) if said else 0
 
 
 class EventTokens:
@@ -177,9 +169,10 @@ class EventTokens:
 
     def _read_usage(self, piece: bytes) -> None:
         text = self._last[-_LONGEST_COUNT:] + piece
-        said = _counts(text)
-        self._said = said.output or self._said
-        self._prompt = said.prompt or self._prompt
+        self._said = completion_tokens(text) or self._said
+        said = _PROMPT_TOKENS.findall(text)
+        if said:
+            self._prompt = int(said[-1])
         self._cut = text.find(b"tokens", -_LONGEST_COUNT) >= 0
 
     def total(self) -> int:
@@ -210,4 +203,5 @@ class TailTokens:
         return completion_tokens(self._tail)
 
     def prompt(self) -> int:
-        return tokens_used(self._tail) - self.total()
+        output = self.total()
+        return tokens_used(self._tail, output) - output

@@ -68,7 +68,7 @@ class Answering(ExchangeState, ABC):
         tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.use is not None:
-            self.end_use_answered(head, body)
+            self.end_use_answered(head, body, tokens)
         # As ends.close_books and Pool.observe, without the calls. The only attempt took as long as the whole.
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)

@@ -74,9 +74,9 @@ class GuardedExchange(Exchange):
         self.use = None
         use.end(self._reserved, tokens, prompt_unsaid)
 
-    def end_use_answered(self, head: ResponseHead, body: bytes) -> None:
+    def end_use_answered(self, head: ResponseHead, body: bytes, output_tokens: int) -> None:
         if body.find(b"_tokens") >= 0:
-            self.end_use(openai.tokens_used(body))
+            self.end_use(openai.tokens_used(body, output_tokens))
             return
         output = 0
         assert self.pool is not None

@@ -172,6 +172,6 @@ def test_tokens_of_a_whole_answer() -> None:
     tail = openai.TailTokens()
     for at in range(len(usage)):
         tail.feed(usage[at : at + 1])
-    assert (openai.tokens_used(usage), tail.prompt(), tail.total()) == (9, 7, 2)
-    assert openai.tokens_used(b'{"usage": {"total_tokens": 56}}') == 56
-    assert openai.tokens_used(b'{"text": "\\"prompt_tokens\\": 5"}') == 0
+    assert (openai.tokens_used(usage, 2), tail.prompt(), tail.total()) == (9, 7, 2)
+    assert openai.tokens_used(b'{"usage": {"total_tokens": 56}}', 0) == 56
+    assert openai.tokens_used(b'{"text": "\\"prompt_tokens\\": 5"}', 0) == 0
