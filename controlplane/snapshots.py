@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from controlplane.models import Accelerator, ClientKey, Fleet, Replica, TableState
 from routing.contract.client_keys import ALL_FLEETS
@@ -86,7 +87,10 @@ def _snapshot(fleet: Fleet, epoch: int, replicas: list[ReplicaSpec]) -> FleetSna
         policy=with_defaults(fleet.policy, Policy),
         probe=with_defaults(fleet.probe, Probe),
         tls=with_defaults(fleet.tls, Tls),
-        replicas=replicas,
+        replicas=[
+            one if one.credential or not fleet.credential else replace(one, credential=fleet.credential)
+            for one in replicas
+        ],
     )
 
 

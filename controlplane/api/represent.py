@@ -40,6 +40,7 @@ def _fleet(row: Fleet, epoch: int, states: Mapping[str, int]) -> dict[str, Any]:
         "adapters": row.adapters,
         "match": [{"host": "", "path_prefix": "", **match} for match in row.match],
         "served_model": row.served_model,
+        "credential": row.credential,
         "default": row.is_default,
         "strategy": policy.strategy,
         "probe": settings_values.effective(settings_values.probe_of(row.probe)),

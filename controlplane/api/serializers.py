@@ -160,6 +160,9 @@ class Fleet(Row):
     )
     match = Match(many=True, help_text="Hosts and paths whose requests are its own.")
     served_model = serializers.CharField(allow_blank=True)
+    credential = serializers.CharField(
+        allow_blank=True, help_text="Where the bearer token of its replicas is, never the token."
+    )
     default = serializers.BooleanField()
     strategy = serializers.CharField()
     probe = Probe()
@@ -211,7 +214,7 @@ class Replica(Row):
     request_bytes = serializers.IntegerField(help_text="What a request takes on each of them while it runs.")
     request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
     credential = serializers.CharField(
-        help_text="Where its bearer token is, never the token; empty: it wants none."
+        allow_blank=True, help_text="Where its bearer token is, never the token; empty: the fleet's."
     )
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
     health = Health()

@@ -19,6 +19,8 @@ class Fleet(models.Model):
     match = models.JSONField(default=list, blank=True)
     """Hosts and paths of its requests: what the operator set of each routing.contract.table.Match."""
     served_model = models.CharField(max_length=255, blank=True, default="")
+    credential = models.CharField(max_length=500, blank=True, default="")
+    """Reference to the bearer token of replicas that have none of their own."""
     is_default = models.BooleanField(default=False)
     policy = models.JSONField(default=dict, blank=True)
     """What the operator set of routing.contract.policy.Policy; defaults are not written out."""

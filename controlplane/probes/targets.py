@@ -83,7 +83,7 @@ def _target(replica: Replica, now: float) -> Target:
         url=replica.url,
         checks=checks,
         tls=with_defaults(replica.fleet.tls, Tls),
-        credential=replica.credential,
+        credential=replica.credential or replica.fleet.credential,
         state=state,
         has_passed=has_passed,
         for_s=for_s,

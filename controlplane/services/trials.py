@@ -47,7 +47,8 @@ TRIAL = Section(
         ),
         "credential": replace(
             REPLICA.fields["credential"],
-            words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`. Not set: none.",
+            words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`. Not set: the "
+            "fleet's.",
             nullable=True,
         ),
     },
@@ -88,6 +89,7 @@ def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, Trial]:
         "model": kept.get("served_model") or kept["name"],
         "probe": kept.get("probe", {}),
         "tls": kept.get("tls", {}),
+        "credential": kept.get("credential", ""),
     }
     found = trial.run_all([_subject(_tried(settings, replica), None) for replica in replicas])
     refused = [
@@ -101,7 +103,11 @@ def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, Trial]:
 
 
 def _tried(settings: Mapping[str, Any], replica: Mapping[str, Any]) -> dict[str, Any]:
-    return {**settings, "url": replica["url"], "credential": replica.get("credential") or ""}
+    return {
+        **settings,
+        "url": replica["url"],
+        "credential": replica.get("credential") or settings["credential"],
+    }
 
 
 def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:
@@ -114,5 +120,5 @@ def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> Subject:
         model=model,
         probe=settings_values.probe_of(probe),
         tls=settings_values.tls_of(given.get("tls", fleet.tls if fleet else {})),
-        credential=given.get("credential", ""),
+        credential=given.get("credential") or (fleet.credential if fleet else ""),
     )

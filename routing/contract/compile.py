@@ -50,16 +50,16 @@ def _snapshot(fleet: FleetEntry, weights: Mapping[str, float], epoch: int, versi
         policy=fleet.policy,
         probe=fleet.probe,
         tls=fleet.tls,
-        replicas=[_replica(fleet.name, replica, weights) for replica in fleet.replicas],
+        replicas=[_replica(fleet, replica, weights) for replica in fleet.replicas],
     )
 
 
-def _replica(fleet: str, entry: ReplicaEntry, weights: Mapping[str, float]) -> ReplicaSpec:
+def _replica(fleet: FleetEntry, entry: ReplicaEntry, weights: Mapping[str, float]) -> ReplicaSpec:
     weight = entry.weight
     if weight is None:
         weight = weights[entry.hardware] if entry.hardware else 1.0
     return ReplicaSpec(
-        uid=replica_uid(fleet, entry.name),
+        uid=replica_uid(fleet.name, entry.name),
         name=entry.name,
         url=entry.url,
         weight=weight,
@@ -72,5 +72,5 @@ def _replica(fleet: str, entry: ReplicaEntry, weights: Mapping[str, float]) -> R
         memory_bytes=entry.memory_bytes,
         request_bytes=entry.request_bytes,
         request_bytes_per_work=entry.request_bytes_per_work,
-        credential=entry.credential,
+        credential=entry.credential or fleet.credential,
     )

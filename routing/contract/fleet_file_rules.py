@@ -146,7 +146,7 @@ REPLICA = Section(
         ),
         "credential": Text(
             words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`, where proxies "
-            "and probes run. Not set: none is sent.",
+            "and probes run. Not set: as the fleet says.",
             what="reference",
             check=credential_reference,
             nullable=True,
@@ -225,6 +225,12 @@ FLEET = Section(
             words="The model's name as the replicas know it, when it differs from the fleet's.",
             what="model name",
             check=_served_model,
+        ),
+        "credential": Text(
+            words="Where the bearer token is that replicas want which name none of their own: `env:NAME` or "
+            "`file:/whole/path`. Not set: none is sent.",
+            what="reference",
+            check=credential_reference,
         ),
         "match": ListOf(
             words="Hosts and paths whose requests are this fleet's.",

@@ -54,6 +54,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     aliases: list[str] = []
     adapters: list[str] = []
     served_model: str = ""
+    credential: str = ""
+    """Of replicas that have none of their own."""
     match: list[Match] = []
     """Normalised (:mod:`routing.contract.matches`)."""
     default: bool = False

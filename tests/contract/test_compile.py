@@ -107,3 +107,25 @@ def test_a_class_that_the_file_does_not_define_is_the_callers_mistake() -> None:
     text = "fleets: [{name: a, protocol: openai, replicas: [{name: r, url: 'http://h', hardware: gpu}]}]"
     with pytest.raises(KeyError, match="gpu"):
         compile_file(loads(text, elsewhere=Elsewhere(hardware={"gpu"})))
+
+
+def test_a_replica_without_a_credential_has_its_fleets() -> None:
+    file = loads(
+        """
+        fleets:
+          - name: f
+            protocol: generic
+            credential: "env:ALL"
+            replicas:
+              - {name: a, url: "http://h:1"}
+              - {name: b, url: "http://h:2", credential: "file:/etc/b"}
+          - name: g
+            protocol: generic
+            replicas: [{name: a, url: "http://h:3"}]
+        """
+    )
+    _, snapshots = compile_file(file)
+    assert [[one.credential for one in snapshot.replicas] for snapshot in snapshots] == [
+        ["env:ALL", "file:/etc/b"],
+        [""],
+    ]

@@ -34,6 +34,7 @@ fleets:
   - name: digits
     protocol: open-inference
     served_model: mnist
+    credential: "file:/etc/switchyard/digits.token"
     tls: {ca: "env:DIGITS_CA", server_name: digits.test}
     replicas:
       - {name: a, url: "https://10.0.0.3:8443", admin_state: draining, credential: "env:DIGITS_TOKEN"}
@@ -189,6 +190,18 @@ def test_the_default_moves_from_one_fleet_to_another(apply: Any, redis_client: A
     )
     apply(moved)
     assert decode_manifest(redis_client.hget(redis_keys.MANIFEST, "body")).default == "digits"
+
+
+def test_credentials_are_part_of_a_file(apply: Any) -> None:
+    apply(FILE)
+    moved = FILE.replace("file:/etc/switchyard/digits.token", "env:ALL").replace(
+        "env:DIGITS_TOKEN", "env:ONE"
+    )
+    assert apply(moved) == [
+        "fleet digits: credential: file:/etc/switchyard/digits.token → env:ALL",
+        "fleet digits: a.credential: env:DIGITS_TOKEN → env:ONE",
+    ]
+    assert apply(moved) == ["Nothing to change."]
 
 
 def test_prune_removes_what_the_file_does_not_name(apply: Any) -> None:

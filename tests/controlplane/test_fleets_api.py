@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica
+from controlplane.probes import targets
 from routing.contract import redis_keys
 from routing.contract.table import Match, Tls, decode_manifest, decode_snapshot
 from tests.controlplane.conftest import LLM, Api
@@ -173,6 +174,27 @@ def test_how_replicas_are_verified(api: Api, llm: str, redis_client: Any) -> Non
     pem = api.patch("/fleets/llm", {"tls": {"ca": "-----BEGIN CERTIFICATE-----\nMII"}})
     assert pem.json()["errors"][0]["pointer"] == "/tls/ca"
     assert "never the certificate itself" in pem.json()["errors"][0]["detail"]
+
+
+def test_a_credential_of_all_replicas(api: Api, llm: str, redis_client: Any) -> None:
+    def sent() -> dict[str, str]:
+        snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+        probed = targets.load([replica.uid for replica in snapshot.replicas])
+        for replica in snapshot.replicas:
+            assert probed[replica.uid].credential == replica.credential
+        return {replica.name: replica.credential for replica in snapshot.replicas}
+
+    body = api.patch("/fleets/llm", {"credential": "env:VLLM_KEY"}).json()
+    assert body["credential"] == "env:VLLM_KEY"
+    assert body["changed"] == ["credential: not set → env:VLLM_KEY"]
+    api.patch("/fleets/llm/replicas/b?trial=no", {"credential": "file:/etc/b"})
+    assert sent() == {"a": "env:VLLM_KEY", "b": "file:/etc/b"}
+    assert api.get("/fleets/llm/replicas/a").json()["credential"] == ""
+    assert api.patch("/fleets/llm", {"credential": None}).json()["credential"] == ""
+    assert sent() == {"a": "", "b": "file:/etc/b"}
+    refused = api.patch("/fleets/llm", {"credential": "hf_s3cret"})
+    assert refused.json()["errors"][0]["pointer"] == "/credential"
+    assert "hf_s3cret" not in refused.content.decode()
 
 
 def test_null_goes_back_to_the_default(api: Api, make_fleet: Callable[..., str]) -> None:

@@ -53,6 +53,18 @@ def test_a_new_credential_is_tried(
         assert b"\r\nAuthorization: Bearer s3cret\r\n" in server.requests.pop()
         assert b"s3cret" not in answer.content
     assert not server.requests
+    api.patch("/fleets/llm", {"credential": "env:TEST_TOKEN"})
+    for answer in (
+        api.post("/trial-probes", {"url": server.url, "fleet": "llm"}),
+        api.post("/fleets/llm/replicas", {"name": "d", "url": server.url}),
+        api.post(
+            "/fleets",
+            {"name": "o", "protocol": "openai", "credential": "env:TEST_TOKEN"}
+            | {"replicas": [{"name": "a", "url": server.url}]},
+        ),
+    ):
+        assert answer.status_code in (200, 201)
+        assert b"\r\nAuthorization: Bearer s3cret\r\n" in server.requests.pop()
     unset = api.patch("/fleets/llm/replicas/a", {"credential": "env:TEST_UNSET"}).json()
     assert "env:TEST_UNSET is an environment variable that is not set here" in unset["trial"]["words"]
     assert not server.requests

@@ -21,9 +21,9 @@ function presets() {
 }
 
 /** A fleet's values as text. @param {any} fleet as the API answers it, or `{}` @returns {import("./draft.js").Values} */
-export function valuesOf({ protocol = "openai", aliases = [], adapters = [], served_model = "", match = [], default: standard = false, probe = {}, tls = {} }) {
+export function valuesOf({ protocol = "openai", aliases = [], adapters = [], served_model = "", credential = "", match = [], default: standard = false, probe = {}, tls = {} }) {
   const chosen = probe.preset && (probe.preset !== "http" || probe.path);
-  return { protocol, aliases: aliases.join(", "), adapters: adapters.join(", "), served_model, match: match.map(written).join(", "), default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "", ca: tls.ca ?? "", server_name: tls.server_name ?? "" };
+  return { protocol, aliases: aliases.join(", "), adapters: adapters.join(", "), served_model, credential, match: match.map(written).join(", "), default: standard, preset: chosen ? probe.preset : "", path: probe.path ?? "", ca: tls.ca ?? "", server_name: tls.server_name ?? "" };
 }
 
 /**
@@ -38,6 +38,7 @@ export function bodyOf(draft, all) {
   if (wanted("aliases")) body.aliases = listed(draft.text("aliases"));
   if (wanted("adapters")) body.adapters = listed(draft.text("adapters"));
   if (wanted("served_model")) body.served_model = draft.text("served_model");
+  if (wanted("credential")) body.credential = draft.text("credential");
   if (wanted("match")) body.match = listed(draft.text("match")).map(matchOf);
   if (wanted("default")) body.default = draft.values.default;
   if (wanted("preset") || (draft.values.preset === "http" && wanted("path"))) body.probe = probeOf(draft, all);
@@ -87,6 +88,7 @@ export function FleetFields({ draft }) {
     <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "as the protocol says"], ...choices.map(([name]) => [name, name])]}
       help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any answer below 500."} />
     ${preset === "http" && html`<${TextEntry} draft=${draft} name="path" label="Probe path" placeholder="/healthz" required help="What is asked for, after the replica's URL." />`}
+    <${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="env:VLLM_KEY" help="Where the bearer token of its replicas is, on the hosts of proxies and probes: env:NAME or file:/whole/path. Never the token." />
     <${TlsFields} draft=${draft} />
     <${CheckEntry} draft=${draft} name="default" label="Default" words="takes requests that name no fleet" help="At most one fleet: the one that is, no longer will be." />`;
 }

@@ -14,8 +14,8 @@ export function SpeedFields({ draft, classes }) {
 
 /** @param {{draft: import("./draft.js").Draft}} props */
 export function CredentialField({ draft }) {
-  return html`<${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="env:VLLM_KEY"
-    help="Where the bearer token is that it wants, on the hosts of proxies and probes: env:NAME or file:/whole/path. Never the token. Empty: none is sent." />`;
+  return html`<${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="as the fleet says"
+    help="Where the bearer token is that it wants, on the hosts of proxies and probes: env:NAME or file:/whole/path. Never the token. Empty: the fleet's." />`;
 }
 
 /** What a trial of a replica is told besides its URL. @param {string} fleet @param {import("./draft.js").Draft} draft */
