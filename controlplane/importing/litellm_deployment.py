@@ -162,9 +162,7 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
             _share(one, key, value, place, draft)
         elif key == "max_parallel_requests" and _whole(value) and 1 <= value <= 1_000_000:
             one.fields["max_concurrency"] = Said(value, f"max_parallel_requests, {place}")
-            why = (
-                "each proxy host counts by itself; what is beyond max_concurrency waits in the fleet's queue"
-            )
+            why = "what is beyond max_concurrency waits in the fleet's queue"
             draft.change(place, f"{one.model_name}: {key} {value}", why)
         elif key == "timeout":
             one.timeout = (place, value)

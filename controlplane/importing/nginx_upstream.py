@@ -138,7 +138,7 @@ def _number(replica: Fields, key: str, value: str, server: Directive, draft: Dra
         draft.change(
             server.place,
             f"{server.args[0]} max_conns={value}",
-            "each proxy host counts by itself; what is beyond max_concurrency waits in the fleet's queue",
+            "what is beyond max_concurrency waits in the fleet's queue",
         )
     elif key != "max_conns" or value != "0":  # 0 is nginx's own default: no limit
         draft.lose(server.place, f"{server.args[0]} {key}={value}", "the number is out of range")

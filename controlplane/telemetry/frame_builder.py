@@ -227,9 +227,10 @@ def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold
     numbers = fleet.queue
     taking = [replica.max_concurrency for replica in replicas if replica.eligible and replica.weight > 0]
     timeout_s = policy.cold_timeout_s if cold and policy.cold == "hold" else policy.timeout_s
+    size = policy.size * max(len(numbers.proxies), 1)
     return QueueLive(
-        waiting=numbers.waiting,
-        size=policy.size * max(len(numbers.proxies), 1),
+        waiting=min(numbers.waiting, size),  # workers report a moment after each other
+        size=size,
         oldest_wait_s=numbers.oldest_wait_s,
         timeout_s=timeout_s,
         state=wording.queue_state(numbers, timeout_s),

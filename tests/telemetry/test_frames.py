@@ -335,10 +335,12 @@ def test_a_frame_says_how_many_replicas_are_missing() -> None:
 
 def test_each_proxy_has_a_queue_of_the_fleets_size() -> None:
     state = MergeState()
-    reports = [report(name, fleets=[fleet()]) for name in ("one/1/0", "one/1/1", "two/7/0")]
+    # Each counts at a moment of its own, so that the sum may be more than may wait.
+    reports = [report(name, fleets=[fleet(waiting=200)]) for name in ("one/1/0", "one/1/1", "two/7/0")]
     merged = merge(state, [Heard(each, 0.1) for each in reports], 0.0)
     rows = Rows("1:4", [fleet_row(row("a")), fleet_row(row("b"), name="idle")])
     frames = frame_builder.build(rows, merged, {}, sequence=1, at=1000.0)
+    assert frames.fleets["digits"].summary.queue.waiting == 512
     assert {name: each.summary.queue.size for name, each in frames.fleets.items()} == {
         "digits": 512,
         "idle": 256,
