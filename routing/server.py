@@ -103,6 +103,8 @@ class Server:
         self.rolling = RollingRestart(self.slots, self._numbers, drain_s, self._tell_peers)
         self.upgrade = Upgrade(self, drain_s)
         self._succession = Succession(inherited.channel, self)
+        self._stop: StopAccepting | None = None
+        """What the workers have been told last."""
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()
 
@@ -137,6 +139,8 @@ class Server:
             messages.append(known)
         if self.draining:
             messages.append(Drain())
+        if self._stop is not None:
+            messages.append(self._stop)
         return messages
 
     def took(self, tables: Tables) -> None:
@@ -403,7 +407,8 @@ class Server:
         for slot in self.slots:
             slot.let_leave()
         quiet_s = QUIET_WHEN_FOLLOWED_S if followed else QUIET_S
-        self._tell(StopAccepting(quiet_s=quiet_s, followed=followed))
+        self._stop = StopAccepting(quiet_s=quiet_s, followed=followed)
+        self._tell(self._stop)
         self._close_listeners()
         ends: list[Coroutine[Any, Any, Any]] = [self._forced.wait(), self._all_gone(workers)]
         if follower is not None:

@@ -34,7 +34,6 @@ class WorkerSlot:
         self.leaving: WorkerProcess | None = None
         """One that has been replaced, and finishes what it has."""
         self._make = make
-        self._coming: WorkerProcess | None = None
         self._lives: dict[WorkerProcess, asyncio.Task[str]] = {}
         self._replaced = asyncio.Event()
         self._is_over = False
@@ -42,7 +41,7 @@ class WorkerSlot:
     @property
     def processes(self) -> list[WorkerProcess]:
         """All that there are at this moment."""
-        return [one for one in (self.present, self._coming, self.leaving) if one is not None]
+        return [self.present, *(one for one in self._lives if one is not self.present)]
 
     def send(self, message: Message) -> None:
         for process in self.processes:
@@ -103,12 +102,8 @@ class WorkerSlot:
         ``quiet_s``. Raises :class:`NotReplaced`, and the present process stays, when the successor does not
         come.
         """
-        self._coming = successor = self._make(self.index, number)
-        life = self._begin(successor)
-        try:
-            await self._wait_for(successor, life)
-        finally:
-            self._coming = None
+        successor = self._make(self.index, number)
+        await self._wait_for(successor, self._begin(successor))
         old, self.present = self.present, successor
         self._replaced.set()
         old_life = self._lives.get(old)

@@ -78,6 +78,26 @@ def test_a_stream_keeps_the_worker_that_was_replaced(
     restarted(running, [old])
 
 
+@pytest.mark.parametrize("moment", ["while the new one starts", "while the old one finishes"])
+def test_a_stop_during_a_rolling_restart(
+    file_of_one: str, proxy: Callable[..., Proxy], replicas: list[Replica], moment: str
+) -> None:
+    running = proxy("--fleets", file_of_one, "--workers", "1", "--min-drain-seconds", "0").ready()
+    with open_stream(running, replicas[0]) as stream:
+        running.signal(signal.SIGUSR1)
+        if moment == "while the new one starts":
+            children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
+            until(lambda: len(children.read_text().split()) == 2, "there are two")
+        else:
+            until(lambda: running.status()["leaving_workers"], "the old one is on its way")
+        running.signal()
+        until(lambda: "draining" in running.log, "the signal is handled")
+        replicas[0].release.set()
+        assert stream.read() == b"last"
+    # Long before the limit of 30 s.
+    assert running.exit_status(15) == 0
+
+
 def test_a_limit_holds_over_a_worker_and_its_successor(
     tmp_path: Path, proxy: Callable[..., Proxy], replicas: list[Replica]
 ) -> None:
