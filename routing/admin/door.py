@@ -249,13 +249,7 @@ class AdminDoor:
                 }
                 for name, snapshot in sorted(proxy.table.snapshots.items())
             },
-            "accelerators": accelerator_rows(
-                accelerator_views(
-                    self._accelerators(),
-                    proxy.totals,
-                    [worker.report for worker in proxy.workers() if worker.report is not None],
-                )
-            ),
+            "accelerators": accelerator_rows(accelerator_views(self._accelerators(), proxy.totals, reports)),
             "emergency_drains": [
                 {"fleet": d.fleet, "replica": d.replica, "expires_in_s": round(d.expires_at - now)}
                 for d in drains
