@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -114,17 +113,3 @@ def test_a_limit_holds_over_a_worker_and_its_successor(
         assert [running.get() for _ in range(6)] == [(200, other.name)] * 6
         busy.release.set()
         assert stream.read() == b"firstlast"
-
-
-def test_killed_workers_are_followed_by_others_that_count_anew(
-    file_of_one: str, proxy: Callable[..., Proxy], replicas: list[Replica]
-) -> None:
-    running = proxy("--fleets", file_of_one, "--workers", "2").ready()
-    with open_stream(running, replicas[0]):
-        in_flight = {row["replica"]: row["in_flight"] for row in running.replicas("echo").values()}
-        assert sum(in_flight.values()) == 1
-        first = running.workers()
-        for pid in first:
-            os.kill(pid, signal.SIGKILL)
-        until(lambda: len(now := running.workers()) == 2 and not set(now) & set(first), "they are back")
-        assert all(row["in_flight"] == 0 for row in running.replicas("echo").values())

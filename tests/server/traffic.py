@@ -38,7 +38,7 @@ class Traffic:
         for thread in self._threads:
             thread.join(LIMIT_S)
 
-    def more(self, count: int = 5) -> None:
+    def more(self, count: int = 2) -> None:
         """Wait until each client has had so many further answers."""
         target = {name: done + count for name, done in self.answered.items()}
 
