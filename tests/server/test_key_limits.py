@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import os
+import signal
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -96,3 +99,39 @@ def test_two_workers_let_exactly_the_limit_in_and_tell_of_it(
     assert 'switchyard_key_requests_in_flight{key="other"} 0\n' in page
     assert "sy-" not in page
     assert "sy-" not in running.admin("/status")[1]
+
+
+def test_a_killed_worker_gives_back_what_keys_had_in_flight_there(
+    proxy: Callable[..., Proxy], replicas: list[Replica], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SY_KEY", KEY)
+    monkeypatch.setenv("SY_OTHER", OTHER)
+    file = keyed_file(tmp_path, replicas, max_concurrency=1)
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    held = socket.create_connection(("127.0.0.1", running.port), timeout=10)
+    held.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\nx-api-key: %b\r\n\r\n" % KEY.encode())
+    heard = b""
+    while b"first" not in heard:
+        heard += held.recv(65_536)
+    # Whichever worker is asked.
+    assert burst(running, 20) == {429: 20}
+    for worker in running.workers():
+        os.kill(worker, signal.SIGKILL)
+        held.settimeout(0.5)
+        try:
+            if not held.recv(65_536):
+                break
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            break
+
+    def served() -> bool:
+        try:
+            return ask(running)[0] == 200
+        except OSError:
+            return False
+
+    until(served, "the place is free again")
+    until(lambda: all(served() for _ in range(20)), "in whichever worker")
+    held.close()
