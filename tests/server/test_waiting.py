@@ -129,7 +129,7 @@ def test_who_waits_and_who_is_refused_stands_in_the_metrics(
 
 
 def test_who_waits_is_served_while_the_proxy_drains(proxy: Callable[..., Proxy], tmp_path: Path) -> None:
-    replica = Counting("only", 0.3)
+    replica = Counting("only", 0.1)
     policy = {"slow_start_s": 0, "max_concurrency": 1, "queue": {"timeout_s": 10}}
     file = fleet_file(tmp_path / "fleets.yaml", [replica], policy=policy)
     running = proxy("--fleets", str(file), "--workers", "1", "--min-drain-seconds", "0").ready()
