@@ -1,7 +1,7 @@
 """CPU that one proxied request costs: ours and nginx's, in the same run.
 
     python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--heads ids] [--key]
-        [--limits] [--workers 2] [--tls]
+        [--limits all] [--workers 2] [--tls]
 
 Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
 settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
@@ -18,8 +18,8 @@ With ``--tls`` wrk speaks TLS to both proxies, which have the same certificate a
 connections that stay open.
 
 With ``--key`` our proxy asks for a client key and every request carries it; nginx passes the field on. With
-``--limits`` each replica serves only so many at once, and the key has a limit of each kind: none is reached,
-all are counted. With ``--workers 2`` ours has two processes on the one CPU, which keep these limits together.
+``--limits replicas`` each replica serves only so many at once, with ``--limits all`` the key has a limit of
+each kind as well: none is reached, all are counted. With ``--workers 2`` ours has two processes on the one CPU, which keep these limits together.
 
 nginx and wrk come from the system's packages; nothing here passes or fails by time.
 """
@@ -78,7 +78,7 @@ def write_inputs(
     heads: str,
     key: str = "",
     tls: bool = False,
-    limits: bool = False,
+    limits: str = "none",
 ) -> tuple[Path, Path, Path, Path]:
     replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
     listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
@@ -89,7 +89,7 @@ def write_inputs(
     proxy.write_text(NGINX.format(folder=folder, name="proxy", rest=rest))
     fleets = folder / "fleets.yaml"
     listed = "".join(f'      - {{name: r{port}, url: "http://127.0.0.1:{port}"}}\n' for port in ports)
-    policy = "    policy: {max_concurrency: 1000}\n" if limits else ""
+    policy = "    policy: {max_concurrency: 1000}\n" if limits != "none" else ""
     fleets.write_text(
         f"version: 1\nfleets:\n  - name: m\n    protocol: openai\n{policy}    replicas:\n{listed}"
     )
@@ -97,7 +97,7 @@ def write_inputs(
     if key:
         (folder / "key").write_text(key)
         with fleets.open("a") as file:
-            most = f", {KEY_LIMITS}" if limits else ""
+            most = f", {KEY_LIMITS}" if limits == "all" else ""
             file.write(f"client_keys: [{{name: benchmark, key: 'file:key', fleets: [m]{most}}}]\n")
         authorization = f"wrk.headers['Authorization'] = 'Bearer {key}'\n"
     script = folder / "post.lua"
@@ -131,7 +131,7 @@ def make_certificate(pair: Path) -> None:
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Proxy → (CPU µs a request, requests a second) of each round."""
     *ports, nginx_port, our_port = free_ports(6)
-    key = new_key() if options.key or options.limits else ""
+    key = new_key() if options.key or options.limits == "all" else ""
     tls = options.tls
     heads, limits = HEADS[options.heads], options.limits
     replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, heads, key, tls, limits)
@@ -168,7 +168,7 @@ def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Names
     print(
         f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, "
         f"heads: {options.heads}{', with a client key' if options.key else ''}"
-        f"{', with limits of all kinds' if options.limits else ''}, workers: {options.workers}"
+        f", limits: {options.limits}, workers: {options.workers}"
         f"{', over TLS 1.3' if options.tls else ''}"
     )
     print(f"{'':12} CPU µs a request: median (least to most)   requests/s: median")
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose CPUs")
     parser.add_argument("--heads", choices=HEADS, default="same", help="how requests' heads differ")
     parser.add_argument("--key", action="store_true", help="ask for a client key, and send it")
-    parser.add_argument("--limits", action="store_true", help="limits of replicas and of the client key")
+    parser.add_argument("--limits", choices=("none", "replicas", "all"), default="none", help="that are set")
     parser.add_argument("--workers", type=int, default=1, help="of our proxy")
     parser.add_argument("--tls", action="store_true", help="speak TLS to both proxies")
     options = parser.parse_args()
