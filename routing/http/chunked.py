@@ -17,7 +17,7 @@ MAX_TRAILERS = 8192
 MAX_EXTENSIONS = 16_384
 LAST_CHUNK = b"0\r\n\r\n"
 
-_QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\' + TEXT + rb')*+"'
+_QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\' + TEXT + rb')*"'
 _SIZE_LINE = re.compile(
     rb"([0-9A-Fa-f]{1,16}+)(?:[ \t]*+;[ \t]*+"
     + TOKEN
@@ -25,7 +25,7 @@ _SIZE_LINE = re.compile(
     + TOKEN
     + rb"++|"
     + _QUOTED
-    + rb"))?+)*+\Z"
+    + rb"))?)*\Z"
 )
 _size_lines: dict[int, bytes] = {}
 """Length of a whole chunk, framing and all → the line that one of that length began with, its CRLF included:

@@ -16,8 +16,8 @@ from routing.http.syntax import FIELD_LINE, HOST, PLAIN_TOKEN, TEXT, TOKEN
 
 _USUAL_HEAD = re.compile(
     rb"(" + PLAIN_TOKEN + rb"{1,64}+) (/[\x21\x22\x24-\x7e]*+) HTTP/1\.1"
-    rb"(?:\r\n[Hh]ost: ([A-Za-z0-9.\-]++(?::[0-9]{1,5}+)?+)(?=\r\n))?+"
-    rb"((?:\r\n" + PLAIN_TOKEN + rb"++:" + TEXT + rb"*+)*+)\r\n\r\n"
+    rb"(?:\r\n[Hh]ost: ([A-Za-z0-9.\-]++(?::[0-9]{1,5}+)?)(?=\r\n))?"
+    rb"((?:\r\n" + PLAIN_TOKEN + rb"++:" + TEXT + rb"*+)*)\r\n\r\n"
 )
 _REQUEST_LINE = re.compile(rb"(" + TOKEN + rb"++) ([^ ]++) HTTP/([0-9])\.([0-9])\Z")
 _TARGET = re.compile(rb"[\x21\x22\x24-\x7e]++\Z")

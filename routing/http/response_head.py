@@ -15,11 +15,11 @@ MAX_RESPONSE_HEAD = 131_072
 _HEAD = re.compile(
     rb"HTTP/1\.([01]) ([1-9][0-9][0-9])( "
     + TEXT
-    + rb"*+)?+((?:\r\n"
+    + rb"*+)?((?:\r\n"
     + TOKEN
     + rb"++:"
     + TEXT
-    + rb"*+)*+)\r\n\r\n"
+    + rb"*+)*)\r\n\r\n"
 )
 _OURS = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"

@@ -1,7 +1,8 @@
 """The grammar of RFC 9110 §5 and RFC 9112 §2-5, as compiled patterns.
 
-All quantifiers are possessive: each pattern reads its input once, without backtracking, so no
-input makes matching slow.
+Quantifiers of single characters are possessive, and whatever may follow a group tells at its first character
+whether the group goes on: each pattern reads its input once, so no input makes matching slow. Those of groups
+are not possessive, because Python before 3.11.5 misreads them (gh-106052).
 """
 
 import re
@@ -17,8 +18,8 @@ HEAD_END = b"\r\n\r\n"
 
 FIELD_LINE = re.compile(rb"(" + TOKEN + rb"++):[ \t]*+(" + TEXT + rb"*+)\Z")
 HOST = re.compile(
-    rb"(?:[A-Za-z0-9._~!$&'()*+,;=\-]++|(?:%[0-9A-Fa-f]{2})++)++(?::[0-9]{0,5}+)?+\Z"
-    rb"|\[[0-9A-Fa-f:.]++\](?::[0-9]{0,5}+)?+\Z"
+    rb"(?:[A-Za-z0-9._~!$&'()*,;=\-]++|(?:%[0-9A-Fa-f]{2})+)+(?::[0-9]{0,5}+)?\Z"
+    rb"|\[[0-9A-Fa-f:.]++\](?::[0-9]{0,5}+)?\Z"
 )
 """``uri-host [ ":" port ]`` of RFC 9110 §7.2, not empty."""
 LENGTH = re.compile(rb"[0-9]{1,18}+\Z")

@@ -14,7 +14,7 @@ from struct import Struct
 
 TRACEPARENT = re.compile(
     rb"(?:00(?=.{53}\Z)|(?!00|ff)[0-9a-f]{2})"
-    rb"-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]*+)?+\Z"
+    rb"-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]*+)?\Z"
 )
 """Its first group is the trace's id. Behind the flags only versions later than 00 may have more."""
 

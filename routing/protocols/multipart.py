@@ -14,7 +14,7 @@ BYTES_PER_TOKEN = 320.0
 
 _TYPE = re.compile(rb"\r\ncontent-type:[ \t]*+multipart/form-data[ \t]*+(;[^\r]*+)", re.I)
 _PARAMETER = re.compile(
-    rb"[ \t]*+;[ \t]*+(?:([^\s;=\"]++)[ \t]*+=[ \t]*+(?:\"((?:[^\"\\\r]|\\[^\r])*+)\"|([^\s;\"]*+)))?+"
+    rb"[ \t]*+;[ \t]*+(?:([^\s;=\"]++)[ \t]*+=[ \t]*+(?:\"((?:[^\"\\\r]|\\[^\r])*)\"|([^\s;\"]*+)))?"
 )
 _DISPOSITION = re.compile(rb"(?:\A|\r\n)content-disposition:[ \t]*+form-data(?=[ \t]*+;)([^\r]*+)", re.I)
 _FOLD = re.compile(rb"\r\n[ \t]++")

@@ -14,7 +14,7 @@ import msgspec
 
 from routing.contract.unreadable import UNREADABLE
 
-_PATH = re.compile(rb"/v1/(?:(responses)|conversations)(?:/([^/?]++)(/[^?]*+)?)?+/?(?:\?|\Z)")
+_PATH = re.compile(rb"/v1/(?:(responses)|conversations)(?:/([^/?]++)(/[^?]*+)?)?/?(?:\?|\Z)")
 
 
 class Asked(NamedTuple):

@@ -30,7 +30,7 @@ _STATELESS = (
     *(b"/v1/audio/transcriptions", b"/v1/audio/translations"),
 )
 
-_INFER = re.compile(rb"(?:/fleets/[^/]++)?+/v2/models/[^/]++(/versions/[^/]++)?+/infer\Z")
+_INFER = re.compile(rb"(?:/fleets/[^/]++)?/v2/models/[^/]++(/versions/[^/]++)?/infer\Z")
 
 
 def replay_is_safe(head: RequestHead, protocol: str, policy: ReplaySafe) -> bool:
