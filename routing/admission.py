@@ -244,7 +244,14 @@ class Admission:
         """A request has ended at a replica that serves only so many at once."""
         self._ended += 1
         self._places += 1
-        self.memory_freed()
+        if self.crowded:
+            self.call()
+        elif (cells := self._cells) is not None:
+            view = cells.view
+            for peer in cells.peers:
+                if view[peer]:  # WAITING, the first of its fields
+                    self.call()
+                    return
 
     def memory_freed(self) -> None:
         """A request has ended, of whichever fleet, that had memory on a device of this fleet's replicas."""

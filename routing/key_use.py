@@ -61,6 +61,32 @@ class Excess(NamedTuple):
     """All limits of the key."""
 
 
+class KeyCounts:
+    """What :class:`routing.contract.telemetry.KeyCounters` says, while it is counted: several times a
+    request, so in plain fields."""
+
+    __slots__ = ("id", "in_flight", "limited", "limited_by", "requests", "tokens")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.requests = 0
+        self.in_flight = 0
+        self.limited = 0
+        self.limited_by: dict[str, int] = {}
+        self.tokens = 0
+
+    def counters(self) -> KeyCounters:
+        """As they stand now."""
+        return KeyCounters(
+            id=self.id,
+            requests=self.requests,
+            in_flight=self.in_flight,
+            limited=self.limited,
+            limited_by={**self.limited_by},
+            tokens=self.tokens,
+        )
+
+
 class KeyUse:
     """One key at one worker. Whoever was let in by :meth:`begin` owes exactly one :meth:`end`."""
 
@@ -73,21 +99,22 @@ class KeyUse:
         "_reserved",
         "_share",
         "_tokens",
-        "counters",
+        "counts",
         "is_limited",
         "places",
         "reservations",
     )
 
     def __init__(
-        self, counters: KeyCounters, claim: Claim, share: HostShare, clock: Callable[[], float] = monotonic
+        self, counts: KeyCounts, claim: Claim, share: HostShare, clock: Callable[[], float] = monotonic
     ) -> None:
-        self.counters = counters
+        self.counts = counts
         self._claim = claim
         self._share = share
         self._clock = clock
-        self._limits = KeyLimits(id=counters.id)
+        self._limits = KeyLimits(id=counts.id)
         self.is_limited = False
+        """Whether :meth:`begin` may refuse."""
         self._in_flight = 0
         self._reserved = 0
         self.places: Cells | None = None
@@ -139,33 +166,87 @@ class KeyUse:
 
     def begin(self, reserved: int) -> Excess | None:
         """A request has come. ``None``: it is let in."""
-        counters = self.counters
-        counters.requests += 1
+        counts = self.counts
+        counts.requests += 1
         if self.is_limited and not self._take(reserved):
             return self._excess()
-        counters.in_flight += 1
+        counts.in_flight += 1
         self._in_flight += 1
-        self._reserved += reserved
-        if self.places is not None:
-            self.places.write(_SHOWN, self._in_flight)
+        if reserved:
+            self._reserved += reserved
         return None
 
     def end(self, reserved: int, tokens: int, prompt_unsaid: bool = False) -> None:
         """A request that was let in has ended, in whatever way. ``tokens``: what it has used.
         ``prompt_unsaid``: but for its prompt, for which the estimate is taken."""
-        counters = self.counters
-        counters.in_flight -= 1
-        counters.tokens += tokens
+        counts = self.counts
+        counts.in_flight -= 1
         self._in_flight -= 1
-        self._reserved -= reserved
-        if self.places is not None:
-            self.places.write(_SHOWN, self._in_flight)
-        if self.reservations is not None:
-            self._tokens.add(tokens + reserved if prompt_unsaid else tokens)
-            self.reservations.write(_SHOWN, self._reserved)
+        if reserved:
+            self._reserved -= reserved
+        if tokens:
+            counts.tokens += tokens
+        if self.is_limited:
+            places, reservations = self.places, self.reservations
+            if places is not None:
+                places.view[places.own + _SHOWN] = self._in_flight
+            if reservations is not None:
+                used = tokens + reserved if prompt_unsaid else tokens
+                if used:
+                    self._tokens.add(used)
+                reservations.view[reservations.own + _SHOWN] = self._reserved
 
     def _take(self, reserved: int) -> bool:
-        """All that the limits are about, or nothing."""
+        """All that the limits are about, or nothing.
+
+        Usually all claims fit: they are written, and behind one fence all is looked at. Where that is too
+        much, or a second has ended meanwhile, they are taken back and made one by one.
+        """
+        limits, share = self._limits, self._share
+        is_whole = share.count == 1
+        places, reservations = self.places, self.reservations
+        second = now = int(self._clock())
+        most_requests = limits.requests_per_minute
+        peers: tuple[int, ...] = ()
+        if places is not None:
+            peers = places.peers
+            places.view[places.own + _SHOWN] = self._in_flight + 1
+            if most_requests is not None:
+                second = self._requests.claim(1, now)
+        if reservations is not None:
+            peers = peers or reservations.peers
+            reservations.view[reservations.own + _SHOWN] = self._reserved + reserved
+        if peers:
+            fence()
+        fits = True
+        if places is not None:
+            most = limits.max_concurrency
+            if most is not None:
+                taken: float = self._in_flight + 1
+                if peers:
+                    taken += places.peers_sum(_SHOWN)
+                fits = taken <= (most if is_whole else share.of(most))
+            if most_requests is not None and fits:
+                fits = self._requests.had_by(second) <= (
+                    most_requests if is_whole else share.of(most_requests)
+                )
+        if reservations is not None and fits:
+            most = limits.tokens_per_minute
+            assert most is not None
+            taken = self._tokens.had_by(self._tokens.claim(0, now)) + self._reserved
+            if peers:
+                taken += reservations.peers_sum(_SHOWN)
+            fits = taken < (most if is_whole else share.of(most))
+        if fits and not (peers and most_requests is not None and int(self._clock()) > second):
+            return True
+        if most_requests is not None:
+            self._requests.unclaim(1, second)
+        self._show()
+        # Alone, nothing can have been seen that is taken back meanwhile.
+        return bool(peers) and self._take_one_by_one(reserved)
+
+    def _take_one_by_one(self, reserved: int) -> bool:
+        """Look again where another's claim may have been in the way that was taken back itself."""
         limits, share, places = self._limits, self._share, self.places
         most = limits.max_concurrency
         if most is not None and places is not None and not take(places, _SHOWN, 1, share.of(most)):
@@ -174,12 +255,18 @@ class KeyUse:
         fits = most is None or self._reserve(reserved, share.of(most))
         most = limits.requests_per_minute
         if fits and (most is None or self._requests.take(1, share.of(most))):
+            if places is not None:
+                places.write(_SHOWN, self._in_flight + 1)
             return True
-        if places is not None:
-            places.write(_SHOWN, self._in_flight)
+        self._show()
+        return False
+
+    def _show(self) -> None:
+        """What is in flight and reserved, and no claim besides."""
+        if self.places is not None:
+            self.places.write(_SHOWN, self._in_flight)
         if self.reservations is not None:
             self.reservations.write(_SHOWN, self._reserved)
-        return False
 
     def _reserve(self, tokens: int, limit: int) -> bool:
         cells = self.reservations
@@ -201,9 +288,9 @@ class KeyUse:
     def _excess(self) -> Excess:
         standings = self.standings()
         by = max(standings, key=lambda standing: standing.wait_s)
-        counters = self.counters
-        counters.limited += 1
-        counters.limited_by[by.limit] = counters.limited_by.get(by.limit, 0) + 1
+        counts = self.counts
+        counts.limited += 1
+        counts.limited_by[by.limit] = counts.limited_by.get(by.limit, 0) + 1
         return Excess(by, standings)
 
     def standings(self) -> list[Standing]:
@@ -231,4 +318,4 @@ class KeyUse:
         return found
 
     def __repr__(self) -> str:
-        return f"<KeyUse {self.counters.id} {self._in_flight} in flight>"
+        return f"<KeyUse {self.counts.id} {self._in_flight} in flight>"

@@ -6,7 +6,7 @@ from functools import partial
 
 from routing.contract.table import KeyLimits
 from routing.contract.telemetry import KeyCounters
-from routing.key_use import KeyUse
+from routing.key_use import KeyCounts, KeyUse
 from routing.policies.host_share import HostShare
 from routing.shared_counts import AlreadyHeld, CapacityExhausted, Cells, SharedCounts, own_cells
 
@@ -20,7 +20,7 @@ class KeyUses:
         self._shared = shared
         self._share = share
         self._by_hash: dict[str, KeyUse] = {}
-        self._counters: dict[str, KeyCounters] = {}
+        self._counts: dict[str, KeyCounts] = {}
         """By the keys' ids; they only grow while this worker lives, so those of keys that are gone stay."""
         self._claimed: dict[int, Cells] = {}
         """Out of the block, by their slots."""
@@ -30,8 +30,8 @@ class KeyUses:
         """Of the key with this hash, from its first use on."""
         use = self._by_hash.get(digest)
         if use is None:
-            counters = self._counters.setdefault(limits.id, KeyCounters(id=limits.id))
-            use = self._by_hash[digest] = KeyUse(counters, partial(self._claim, digest), self._share)
+            counts = self._counts.setdefault(limits.id, KeyCounts(limits.id))
+            use = self._by_hash[digest] = KeyUse(counts, partial(self._claim, digest), self._share)
             use.hold_to(limits)
         return use
 
@@ -39,20 +39,20 @@ class KeyUses:
         """These keys are in force from now on, and these limits of theirs."""
         self._is_full = False
         for digest, use in [*self._by_hash.items()]:
-            if digest in hashes and digest in limits and limits[digest].id == use.counters.id:
+            if digest in hashes and digest in limits and limits[digest].id == use.counts.id:
                 self._give_back(use.hold_to(limits[digest]))
             else:
                 del self._by_hash[digest]
                 self._give_back(use.retire())
 
     def report(self) -> list[KeyCounters]:
-        """Of all keys in force that have been used. Not copies: encode them before the next request."""
+        """Of all keys in force that have been used."""
         self._repair()
-        return [use.counters for use in self._by_hash.values()]
+        return [use.counts.counters() for use in self._by_hash.values()]
 
     def in_flight(self) -> int:
         """Requests with keys of which counts are kept."""
-        return sum(counters.in_flight for counters in self._counters.values())
+        return sum(counts.in_flight for counts in self._counts.values())
 
     def _claim(self, digest: str, what: str) -> Cells:
         if self._shared is None or self._is_full:

@@ -94,6 +94,7 @@ class Pool(Placing):
         self.version = Version(snapshot.epoch, snapshot.version)
         self.strategy = strategy
         self._pick = strategy.pick
+        self._weighs = strategy.weighs_waiting
         self.speed.keep_answer_times(strategy.memory)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._verdicts.policy = snapshot.policy
@@ -194,6 +195,18 @@ class Pool(Placing):
         else:
             return self._refuse(bool(tried), now)
         if replica.limited:
+            if replica.memory is None and (
+                turn != NEW or not self._weighs or replica.load <= replica.in_flight + replica.peer_in_flight
+            ):
+                # As placing does, the usual case: there is a place and nobody waits for it.
+                cells = replica.cells
+                if cells is None or not cells.peers:
+                    limit = replica.concurrency
+                    has_place = limit is None or replica.in_flight < limit
+                else:
+                    has_place = host_view.claim_slot(replica)
+                if has_place:
+                    return Attempt(self._verdicts, self.speed, replica, work, now)
             return self._begin_where_free(replica, candidates, Ask(work, since), now, turn)
         return Attempt(self._verdicts, self.speed, replica, work, now)
 

@@ -55,14 +55,10 @@ class SharedWindow:
 
     def take(self, amount: int, limit: int) -> bool:
         """Count so many more if all workers together then have had no more than ``limit``."""
-        words = self._words
         # The higher number gives way sooner where two collide, so that not both give way for ever.
         looks = max(1, _LOOKS_AGAIN - self._cells.worker)
         while looks:
-            second = self._turn_to(int(self._clock()))
-            at = self._own + second % SECONDS
-            words[at] += amount
-            self._total += amount
+            second = self.claim(amount, int(self._clock()))
             fence()
             fits = self._sum(second) <= limit
             if not fits:
@@ -70,14 +66,34 @@ class SharedWindow:
                 fits = self._sum(second) <= limit
             if fits and int(self._clock()) <= second:
                 return True
-            words[at] -= amount
-            self._total -= amount
+            self.unclaim(amount, second)
             if not fits:
                 self._over = -1
                 if self._sum(second) + amount > limit:
                     return False
                 looks -= 1
         return False
+
+    def claim(self, amount: int, second: int) -> int:
+        """The first half of :meth:`take`, for who claims several things at once: write it. What to do behind
+        a fence: look at :meth:`had_by` and, where there are peers, whether the second that is returned has
+        ended; too much or too late, and it is owed :meth:`unclaim` and :meth:`take` from the beginning."""
+        words, own = self._words, self._own
+        if words[own + STAMP] != second:
+            second = self._turn_to(second)
+        if amount:
+            words[own + second % SECONDS] += amount
+            self._total += amount
+        return second
+
+    def unclaim(self, amount: int, second: int) -> None:
+        """Take a claim back that was written into this second."""
+        self._words[self._own + second % SECONDS] -= amount
+        self._total -= amount
+
+    def had_by(self, second: int) -> int:
+        """By all workers in the minute up to this second, the claim among it."""
+        return self._sum(second) if self._cells.peers else self._total
 
     def add(self, amount: int) -> None:
         """Count so many more, whatever the limit."""

@@ -14,6 +14,7 @@ from routing import shared_counts as cell
 from routing.device_memory import Ask
 from routing.policies import ejection
 from routing.replica import Replica
+from routing.shared_counts import EXPECTED, EXPECTED_WORK, IN_FLIGHT
 from routing.shared_limits import take
 
 COUNTS_EVERY_S = 0.0005
@@ -26,14 +27,17 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         if cells is None:
             continue
         view = cells.view
-        in_flight = work = 0.0
+        in_flight = work = expected = 0.0
+        is_limited = replica.limited
         for peer in cells.peers:
             in_flight += view[peer]
             work += view[peer + 1]
+            if is_limited and (waiting := view[peer + EXPECTED]):
+                expected += waiting
+                work += view[peer + EXPECTED_WORK]
         replica.peer_in_flight = load = int(in_flight)
-        if replica.limited:
-            load += int(cells.peers_sum(cell.EXPECTED))
-            work += cells.peers_sum(cell.EXPECTED_WORK)
+        if expected:
+            load += int(expected)
         replica.peer_load = load
         replica.peer_load_work = work
         replica.load = replica.in_flight + replica.expected + load
@@ -70,23 +74,24 @@ def claim_place(replica: Replica, ask: Ask) -> bool:
     leave one. Count it at once, or another claim overwrites it."""
     memory = replica.memory
     if memory is None:
-        return _claim_slot(replica)
+        return claim_slot(replica)
     if not memory.claim(ask):
         return False
-    if _claim_slot(replica):
+    if claim_slot(replica):
         return True
     memory.unclaim()
     return False
 
 
-def _claim_slot(replica: Replica) -> bool:
+def claim_slot(replica: Replica) -> bool:
+    """The same at a replica that has no memory leased."""
     limit, cells = replica.concurrency, replica.cells
     if limit is None:
         return True
     if cells is None or not cells.peers:
         return replica.in_flight < limit
     # What it writes is what the attempt then writes as well.
-    return take(cells, cell.IN_FLIGHT, 1, limit)
+    return take(cells, IN_FLIGHT, 1, limit)
 
 
 def exchange_speeds(replicas: Iterable[Replica], now: float, tau: float) -> None:

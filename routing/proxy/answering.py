@@ -65,10 +65,11 @@ class Answering(ExchangeState, ABC):
         write(b"".join((head.block, link.response_fields, self.request_id, self.retried, ending, body)))
         self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
-        tokens = openai.completion_tokens(body) if body.find(b"_tokens") >= 0 else 0
+        says_tokens = body.find(b"_tokens") >= 0
+        tokens = openai.completion_tokens(body) if says_tokens else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.use is not None:
-            self.end_use_answered(head, body, tokens)
+            self.end_use_answered(head, body, tokens, says_tokens)
         # As ends.close_books and Pool.observe, without the calls. The only attempt took as long as the whole.
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)

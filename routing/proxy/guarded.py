@@ -59,7 +59,7 @@ class GuardedExchange(Exchange):
             head.note = self.proxy.plans.plan(head)
         if head.note.kind == LOCAL:  # type: ignore[attr-defined]
             return True
-        reserved = use.estimate(head.content_length)
+        reserved = 0 if use.reservations is None else use.estimate(head.content_length)
         excess = use.begin(reserved)
         if excess is not None:
             over_limit.refuse(self, excess)
@@ -74,8 +74,10 @@ class GuardedExchange(Exchange):
         self.use = None
         use.end(self._reserved, tokens, prompt_unsaid)
 
-    def end_use_answered(self, head: ResponseHead, body: bytes, output_tokens: int) -> None:
-        if body.find(b"_tokens") >= 0:
+    def end_use_answered(
+        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+    ) -> None:
+        if says_tokens:
             self.end_use(openai.tokens_used(body, output_tokens))
             return
         output = 0

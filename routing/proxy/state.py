@@ -123,8 +123,11 @@ class ExchangeState:
         """The request has ended, with these tokens used; to be called where ``use`` is set, on every way out.
         ``prompt_unsaid``: those of the prompt are not among them, for the answer did not say."""
 
-    def end_use_answered(self, head: ResponseHead, body: bytes, output_tokens: int) -> None:
-        """The same where the whole answer is at hand. ``output_tokens``: as it says; 0: it does not."""
+    def end_use_answered(
+        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+    ) -> None:
+        """The same where the whole answer is at hand. ``output_tokens``: as it says; 0: it does not.
+        ``says_tokens``: whether it says anything of tokens."""
 
     def priority(self) -> int:
         """Where the request stands among those that wait, by its place in

@@ -205,6 +205,18 @@ def test_a_newcomer_lines_up_behind_another_workers(workers):
     assert newcomer.attempt is None
 
 
+def test_a_newcomer_does_not_take_a_place_that_another_waits_for_where_waiting_is_weighed(make_snapshot):
+    pool = Pool(make_snapshot(1, max_concurrency=1, queue={"size": 3}), None, Random(0))
+    assert pool.strategy.weighs_waiting
+    holder = Request(pool, 1.0)
+    waits = Request(pool, 1.1)
+    holder.end(1.2)
+    newcomer = Request(pool, 1.2)
+    assert newcomer.attempt is None
+    pool.admission.serve(1.2)
+    assert waits.attempt
+
+
 def test_the_queues_size_is_the_hosts(workers):
     one, two = workers
     Request(one, 1.0)

@@ -1,14 +1,18 @@
 """What a client key uses, over several workers of a host, as keys and limits come and go."""
 
 import logging
+import mmap
 import os
+import time
+from random import Random
 
 import pytest
 
 from routing.contract.table import KeyLimits
 from routing.key_uses import KeyUses
 from routing.policies.host_share import HostShare
-from routing.shared_counts import SharedCounts
+from routing.shared_counts import CELL_FIELDS, Cells, SharedCounts
+from tests.balancing.test_shared_counts import in_processes, wait_for
 
 ALL = KeyLimits(id="web", requests_per_minute=10, max_concurrency=4, tokens_per_minute=1000)
 
@@ -46,7 +50,7 @@ def test_concurrency_is_one_for_all_workers(workers):
     first.end(0, 0)
     assert begun(second) == 1
     assert begun(first) == 0
-    assert second.counters.limited_by == {"max_concurrency": 99 + 99}
+    assert second.counts.limited_by == {"max_concurrency": 99 + 99}
     assert used(first) == used(second) == {"max_concurrency": 3}
 
 
@@ -85,7 +89,7 @@ def test_what_is_not_let_in_takes_nothing_of_any_limit(workers):
         second.end(10, 0)
     assert begun(first, reserved=10) == 0
     assert used(second) == {"requests_per_minute": 10, "tokens_per_minute": 0, "max_concurrency": 0}
-    assert first.counters.limited_by == {"requests_per_minute": 100}
+    assert first.counts.limited_by == {"requests_per_minute": 100}
 
 
 def test_the_limit_that_lasts_longest_is_the_one_that_is_told(workers):
@@ -106,7 +110,7 @@ def test_cells_are_claimed_with_the_first_use_and_given_back_when_the_key_leaves
     workers[1].follow(["a" * 64], {})
     assert block.used() == 0
     first.end(7, 5)
-    assert first.counters.tokens == 5
+    assert first.counts.tokens == 5
     again = uses(workers, ALL)
     assert begun(again[1]) == 4
     assert workers[0].in_flight() == 0
@@ -116,7 +120,7 @@ def test_a_key_without_limits_takes_no_cells_and_is_counted(block, workers):
     first, _ = uses(workers, KeyLimits(id="web"))
     assert begun(first) == 100
     assert block.used() == 0
-    assert (first.counters.requests, first.counters.in_flight) == (100, 100)
+    assert (first.counts.requests, first.counts.in_flight) == (100, 100)
 
 
 def test_limits_that_change_take_and_give_back_what_they_need(block, workers):
@@ -158,7 +162,7 @@ def test_cells_cleared_by_mistake_are_claimed_again(block, workers):
     block.clear_worker(0)
     assert used(second) == {"requests_per_minute": 0, "tokens_per_minute": 0, "max_concurrency": 0}
     (found,) = workers[0].report()
-    assert found is first.counters
+    assert found == first.counts.counters()
     assert used(second) == {"requests_per_minute": 0, "tokens_per_minute": 300, "max_concurrency": 3}
     assert begun(second) == 1
 
@@ -192,4 +196,55 @@ def test_a_key_under_another_id_is_another_ones(workers):
     again = workers[0].of("a" * 64, renamed)
     assert begun(again, tries=2) == 1
     assert [found.id for found in workers[0].report()] == ["shop"]
-    assert again.counters.requests == 2
+    assert again.counts.requests == 2
+
+
+def test_a_claim_that_is_taken_back_meanwhile_is_in_nobodys_way(workers):
+    first, second = uses(workers, ALL)
+
+    class Interrupted(Cells):
+        __slots__ = ()
+
+        def peers_sum(self, field):
+            found = super().peers_sum(field)
+            second.places.write(field, 0)
+            return found
+
+    first.places.__class__ = Interrupted
+    # The claims of one that is about to see that it was too late.
+    second.places.write(CELL_FIELDS - 1, 4)
+    assert first.begin(0) is None
+    assert used(second) == {"requests_per_minute": 1, "tokens_per_minute": 0, "max_concurrency": 1}
+
+
+def test_racing_processes_pass_none_of_a_keys_limits(block):
+    """What was granted is counted apart from the claims, and never with hindsight."""
+    limits = KeyLimits(id="web", max_concurrency=1, requests_per_minute=30_000, tokens_per_minute=10**9)
+    granted = memoryview(mmap.mmap(-1, 4096)).cast("Q")
+
+    def requester(worker):
+        def run():
+            counts = SharedCounts.attach(block.fd, worker)
+            use = KeyUses(counts, HostShare()).of("a" * 64, limits)
+            held = counts.claim("held")
+            rng, end = Random(worker), time.monotonic() + 20
+            granted[worker] = 1
+            wait_for(lambda: granted[1 - worker])
+            while time.monotonic() < end:
+                excess = use.begin(1)
+                if excess is None:
+                    granted[worker] += 1
+                    held.write(0, 1)
+                    assert held.peers_sum(0) == 0
+                    for _ in range(rng.randrange(20)):
+                        pass
+                    held.write(0, 0)
+                    use.end(1, 1)
+                elif excess.by.limit == "requests_per_minute":
+                    return
+            raise AssertionError("the limit was never reached")
+
+        return run
+
+    assert in_processes(requester(0), requester(1)) == [0, 0]
+    assert granted[0] + granted[1] - 2 == limits.requests_per_minute

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from routing.shared_counts import SharedCounts
+from routing.shared_counts import Cells, SharedCounts
 from routing.shared_limits import give_back, take
 from tests.balancing.test_shared_counts import in_processes
 
@@ -36,6 +36,21 @@ def test_nothing_falls_below_nothing(block):
     cells = SharedCounts.attach(block.fd, 0).claim("a")
     give_back(cells, CLAIMED, 5)
     assert cells.view[cells.own + CLAIMED] == 0
+
+
+def test_a_claim_that_is_taken_back_meanwhile_is_in_nobodys_way(block):
+    first, second = (SharedCounts.attach(block.fd, worker).claim("a") for worker in (0, 1))
+
+    class Interrupted(Cells):
+        __slots__ = ()
+
+        def peers_sum(self, field):
+            second.write(field, 0)
+            return super().peers_sum(field)
+
+    first.__class__ = Interrupted
+    second.write(CLAIMED, 1)
+    assert take(first, CLAIMED, 1, 1)
 
 
 @pytest.mark.parametrize("limit", [1, 2])
