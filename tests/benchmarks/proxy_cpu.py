@@ -19,7 +19,8 @@ connections that stay open.
 
 With ``--key`` our proxy asks for a client key and every request carries it; nginx passes the field on. With
 ``--limits replicas`` each replica serves only so many at once, with ``--limits all`` the key has a limit of
-each kind as well: none is reached, all are counted. With ``--workers 2`` ours has two processes on the one CPU, which keep these limits together.
+each kind as well: none is reached, all are counted. With ``--workers 2`` ours has two processes on the one
+CPU, which keep these limits together.
 
 nginx and wrk come from the system's packages; nothing here passes or fails by time.
 """
