@@ -106,7 +106,7 @@ class Admission:
             # Each worker then has a line of its own, of the whole size.
             return
         cells.write(WAITING, len(self.line))
-        self._show()
+        self._show(*range(CLASSES))
 
     def unshare(self) -> None:
         """The fleet is gone."""
@@ -114,11 +114,11 @@ class Admission:
             self._shared.release(self._cells)
             self._cells = None
 
-    def _show(self) -> None:
-        """Let the others see who waits."""
+    def _show(self, *ranks: int) -> None:
+        """Let the others see who waits, of these classes."""
         cells, line = self._cells, self.line
         if cells is not None:
-            for rank in range(CLASSES):
+            for rank in ranks:
                 cells.write(ELDEST + rank, line.eldest(rank))
                 cells.write(LENGTH + rank, line.counts[rank])
 
@@ -161,7 +161,7 @@ class Admission:
         self._aim(ticket, wanted)
         self._counters.queued += 1
         self.crowded = True
-        self._show()
+        self._show(ticket.rank)
         # There may be a place by now, or none may ever have been missing but for those that wait elsewhere.
         self.caller.look_soon(self)
         return None
@@ -174,7 +174,7 @@ class Admission:
                 device.unreserve(ticket)
             if self._cells is not None:
                 give_back(self._cells, WAITING, 1)
-            self._show()
+            self._show(ticket.rank)
             self.look_at_peers()
 
     def look(self, ticket: Ticket, begin: Callable[[], Attempt | Refusal]) -> Attempt | Refusal:

@@ -37,14 +37,14 @@ class WaitingRoom:
 
     def _look(self) -> None:
         soon, self._soon = self._soon, {}
-        now = monotonic()
-        for admission in soon:
-            admission.serve(now)
-            if len(admission.line):
-                self._lines.add(admission)
+        # First, so that whoever waits is looked at again whatever happens here.
+        self._lines.update(admission for admission in soon if len(admission.line))
         if self._lines and not self._ticking:
             self._ticking = True
             self._loop.call_later(LOOK_EVERY_S, self._tick)
+        now = monotonic()
+        for admission in soon:
+            admission.serve(now)
 
     def _woken(self, worker: int) -> None:
         self._wakes.hear(worker)
