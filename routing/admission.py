@@ -134,8 +134,8 @@ class Admission:
         if cells is not None:
             cells.write(ENDED, ended)
             ended += cells.peers_sum(ENDED)
-        self.rate.look(ended, now)
         self.look_at_peers()
+        (self.rate.look if self.crowded else self.rate.pass_over)(ended, now)
 
     # --- coming and going ----------------------------------------------------------------------------
 
@@ -284,8 +284,9 @@ class Admission:
                     break
         return found
 
-    def serve(self, now: float, yields: bool = True) -> None:
-        """Let those in who find a place, in order. ``yields``: not before another worker's that is first."""
+    def serve(self, now: float, yields: bool = True, woken: bool = False) -> None:
+        """Let those in who find a place, in order. ``yields``: not before another worker's that is first.
+        ``woken``: by another worker, which is not called back: two could do so for ever."""
         line = self.line
         while (ticket := line.overdue(now)) is not None:
             self.leave(ticket)
@@ -298,14 +299,15 @@ class Admission:
                 continue
             peer = self._peer_before(ticket) if yields else None
             if peer is not None:
-                self.caller.wake(peer)
+                if not woken:
+                    self.caller.wake(peer)
                 return
             patient = ticket.lets_by(now)
             if ticket.waiter.admit(now, patient):
                 found = True
                 places -= 1
                 continue
-            asked += 1
+            asked += not ticket.particular
             # One that has come unnoticed is found at the next look.
             if not patient or asked == MOST_ASKED or (yields and places <= 0):
                 return

@@ -29,7 +29,8 @@ TOKENS = "tokens_per_minute"
 
 _SHOWN = CELL_FIELDS - 1
 """Field of a cell, behind the window: requests in flight, or tokens reserved."""
-_MOST_ESTIMATED_BYTES = 65_536
+MOST_ESTIMATED_BYTES = 65_536
+"""Of a body, whatever it says of its size."""
 _BYTES_PER_TOKEN = 4
 _TRY_AGAIN_S = 1.0
 """Told where it depends on requests that are in flight."""
@@ -162,7 +163,7 @@ class KeyUse:
         """Tokens to reserve for a request with such a body, as its head tells; 0: there is no limit."""
         if self.reservations is None:
             return 0
-        return max(1, min(body_bytes, _MOST_ESTIMATED_BYTES) // _BYTES_PER_TOKEN)
+        return max(1, min(body_bytes, MOST_ESTIMATED_BYTES) // _BYTES_PER_TOKEN)
 
     def begin(self, reserved: int) -> Excess | None:
         """A request has come. ``None``: it is let in."""

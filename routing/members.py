@@ -57,7 +57,9 @@ class Members:
         if self._shared is None:
             return
         for replica in self.listed:
-            if replica.cells is not None and not self._shared.still_held(replica.cells):
+            if replica.cells is None:
+                self._claim_cells(replica)
+            elif not self._shared.still_held(replica.cells):
                 self._shared.drop(replica.cells)
                 replica.cells = replica.cell_view = None
                 self._claim_cells(replica)

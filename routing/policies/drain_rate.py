@@ -1,7 +1,8 @@
 """How fast a fleet ends requests: what a client that cannot be served now is told about when to come back.
 
 The rate is an exponentially decaying average over :data:`TAU_S` of the requests that all workers of the host
-have ended, looked at on the slow timer.
+have ended, looked at on the slow timer while somebody waits: where nobody does, what ends is what comes, and
+says nothing of what could be served. It is forgotten when nobody has waited for so long.
 """
 
 from math import exp
@@ -15,25 +16,36 @@ _ENOUGH = 10
 class DrainRate:
     """Requests a second that end."""
 
-    __slots__ = ("_at", "_ended", "per_s", "seen")
+    __slots__ = ("_at", "_ended", "_idle_s", "_sum", "_weight", "per_s", "seen")
 
     def __init__(self) -> None:
         self._at = 0.0
         self._ended = 0.0
-        self.per_s = 0.0
+        self.per_s = self._sum = self._weight = 0.0
+        self._idle_s = 0.0
         self.seen = 0.0
         """Requests that the rate comes from."""
 
     def look(self, ended: float, now: float) -> None:
         """``ended``: how many in all. Fewer than before: what a worker did went with it."""
         passed = now - self._at
+        self._idle_s = 0.0
         if not self._at or ended < self._ended or passed <= 0:
             self._at, self._ended = now, ended
             return
         keep = exp(-passed / TAU_S)
-        self.per_s = self.per_s * keep + (ended - self._ended) / passed * (1 - keep)
+        self._sum = self._sum * keep + (ended - self._ended) / passed * (1 - keep)
+        self._weight = self._weight * keep + 1 - keep
+        self.per_s = self._sum / self._weight
         self.seen += ended - self._ended
         self._at, self._ended = now, ended
+
+    def pass_over(self, ended: float, now: float) -> None:
+        """As :meth:`look`, while nobody waits: what ends then is what comes, not what could be served."""
+        self._idle_s += now - self._at if self._at else 0.0
+        self._at, self._ended = now, ended
+        if self._idle_s > TAU_S:
+            self.per_s = self._sum = self._weight = self.seen = 0.0
 
     @property
     def known(self) -> bool:

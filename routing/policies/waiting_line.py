@@ -4,8 +4,9 @@ Rules.
 
 - The highest class is served first; within a class, who came first. A class that is never served would wait
   for ever, so everybody has a deadline; the lower classes are those that meet it under overload.
-- Who waits for something particular (one replica, others than those it was at, a fast one, much memory) lets
-  others by, but not after half of its time, so that a large request is not passed over until it is late.
+- Who waits for something particular (one replica, others than those it was at, much memory) lets others by:
+  what is free is no use to it, and when that is free which it needs, it is asked first. Who only prefers a
+  fast replica lets others by for half of its time, and then takes what is free.
 - A request of a higher class takes the place of the last one of the lowest class when the line is full.
 
 The line knows no replicas and no clock; :mod:`routing.admission` serves it. Times are monotonic seconds.
@@ -70,7 +71,7 @@ class Ticket:
 
     def lets_by(self, now: float) -> bool:
         """Whether others go before it, where it finds no place itself."""
-        return (self.particular or self.aim is not None) and now < self.half_time
+        return self.particular or bool(self.reserved) or (self.aim is not None and now < self.half_time)
 
     @property
     def half_time(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.http.roles import Client
-from routing.key_use import KeyUse
+from routing.key_use import MOST_ESTIMATED_BYTES, KeyUse
 from routing.pool import Pool
 from routing.protocols import openai
 from routing.proxy import ends, over_limit
@@ -59,7 +59,10 @@ class GuardedExchange(Exchange):
             head.note = self.proxy.plans.plan(head)
         if head.note.kind == LOCAL:  # type: ignore[attr-defined]
             return True
-        reserved = 0 if use.reservations is None else use.estimate(head.content_length)
+        reserved = 0
+        if use.reservations is not None:
+            # A body that comes in chunks does not say how large it is.
+            reserved = use.estimate(MOST_ESTIMATED_BYTES if head.chunked else head.content_length)
         excess = use.begin(reserved)
         if excess is not None:
             over_limit.refuse(self, excess)

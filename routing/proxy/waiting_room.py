@@ -50,7 +50,7 @@ class WaitingRoom:
         self._wakes.hear(worker)
         now = monotonic()
         for admission in list(self._lines):
-            admission.serve(now)
+            admission.serve(now, woken=True)
 
     def _tick(self) -> None:
         now = monotonic()

@@ -116,6 +116,10 @@ def test_the_rate_follows_what_ends():
     before = rate.per_s
     rate.look(3.0, 40.0)
     assert rate.per_s == before
+    rate.pass_over(3.0, 44.0)
+    assert rate.known
+    rate.pass_over(4.0, 46.0)
+    assert not rate.known
 
 
 # --- several workers ---------------------------------------------------------------------------------
@@ -254,6 +258,33 @@ def test_two_that_find_nothing_do_not_call_each_other_for_ever(workers):
         for pool in workers:
             pool.admission.serve(1.2)
     assert len(one.admission.caller.woken) + len(two.admission.caller.woken) <= 3
+
+
+def test_who_was_woken_does_not_wake_back(workers):
+    """Else two workers of which each has the first of some fleet call each other for ever."""
+    one, two = workers
+    Request(one, 1.0)
+    Request(two, 1.1)
+    Request(one, 1.2)
+    one.admission.caller.woken.clear()
+    one.admission.serve(1.3, woken=True)
+    assert one.admission.caller.woken == []
+
+
+def test_a_fleet_that_comes_back_while_its_requests_go_on_is_counted_again_after_them(block, make_snapshot):
+    snapshot = make_snapshot(1, strategy="least_connections", max_concurrency=2)
+    shared = [SharedCounts.attach(block.fd, worker) for worker in (0, 1)]
+    before = [Pool(snapshot, one, Random(1)) for one in shared]
+    held = [Request(pool, 1.0) for pool in before]
+    for pool in before:
+        pool.close()
+    after = [Pool(snapshot, one, Random(1)) for one in shared]
+    for request in held:
+        request.end(1.1)
+    for pool in after:
+        pool.refresh(1.2)
+    found = [after[number % 2].begin(1.0, 1.3, (), CALLED) for number in range(4)]
+    assert sum(isinstance(one, Attempt) for one in found) == 2
 
 
 def test_what_waits_for_a_replica_counts_in_every_workers_choice(block, make_snapshot):

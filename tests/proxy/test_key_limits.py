@@ -1,5 +1,6 @@
 """Limits of client keys at the proxy: what is refused, in which words, and that every way out gives back."""
 
+import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -716,3 +717,23 @@ async def test_every_way_out_gives_the_place_back_once(rig: Rig, replica: Replic
     assert (await other.answer()).status == 200
     assert rig.proxy.key_uses.in_flight() == 0
     assert [standing.used for standing in use.standings()] == [0]
+
+
+async def test_a_body_that_does_not_tell_its_size_reserves_the_most(rig: Rig, replica: Replica) -> None:
+    in_force(rig, THOUSAND)
+    answers = asyncio.Event()
+
+    async def wait(connection: ReplicaConnection, seen: Seen) -> None:
+        await answers.wait()
+        connection.transport.write(OK_ANSWER)
+
+    replica.script = wait
+    first, second = await rig.client(), await rig.client()
+    body = b'{"model": "f"}'
+    chunked = request(body=body).replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
+    head, _, _ = chunked.partition(b"\r\n\r\n")
+    first.send(head + b"\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    await until(lambda: replica.requests)
+    assert (await second.ask(request())).status == 429
+    answers.set()
+    assert (await first.answer()).status == 200

@@ -116,6 +116,8 @@ class Steady(DrainRate):
     def look(self, ended: float, now: float) -> None:
         pass
 
+    pass_over = look
+
 
 async def test_retry_after_is_what_the_queue_takes_to_drain(rig: Rig) -> None:
     gate = await one(rig, queue={"size": 1, "timeout_s": 60})
@@ -190,6 +192,53 @@ async def test_who_would_be_late_is_refused_at_once(rig: Rig) -> None:
     await until(lambda: gate.serving)
     gate.release()
     assert (await second.answer()).status == 200
+
+
+async def test_a_fleet_that_was_idle_does_not_take_its_idleness_for_slowness(rig: Rig) -> None:
+    gate = await one(rig)
+    rate = rig.table.fleets["f"].admission.rate
+    for second in range(100):
+        rate.pass_over(float(second), 1.0 + second)
+    assert not rate.known
+    several = await clients(rig, 3)
+    for number, client in enumerate(several):
+        await lined_up(rig, client, number, b"\r\nX-Request-Timeout-Ms: 9000", waiting=max(0, number))
+        await until(lambda: gate.serving)
+    for client in several:
+        await until(lambda: gate.serving)
+        gate.release()
+        assert (await client.answer()).status == 200
+
+
+async def test_who_needs_one_replica_leaves_what_is_free_to_others(rig: Rig) -> None:
+    """One that was lost by the second replica waits for the first; half of its time passes."""
+    busy, breaks = await rig.replica("busy"), await rig.replica("breaks")
+    rig.fleet(busy, breaks, policy=policy("round_robin", queue={"timeout_s": 1.0}))
+    at_busy = Gate(busy)
+    broken = 0
+
+    async def cut_once(connection: ReplicaConnection, seen: Seen) -> None:
+        nonlocal broken
+        await until(lambda: at_busy.serving)
+        if broken:
+            connection.transport.write(OK_ANSWER)
+        else:
+            broken = 1
+            connection.transport.abort()
+
+    breaks.script = cut_once
+    first, second, third = await clients(rig, 3)
+    first.send(ask(1))
+    second.send(ask(2))
+    line = rig.table.fleets["f"].admission.line
+    await until(lambda: len(line) == 1)
+    await asyncio.sleep(0.6)
+    assert (await third.ask(ask(3))).status == 200
+    assert len(line) == 1
+    at_busy.release()
+    await until(lambda: at_busy.serving)
+    at_busy.release()
+    assert [(await client.answer()).status for client in (first, second)] == [200, 200]
 
 
 async def test_a_client_that_leaves_gives_up_its_place_in_the_queue(rig: Rig) -> None:
