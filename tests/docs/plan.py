@@ -12,6 +12,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "make test"): "is what runs these tests",
     ("docs/backup.md", "docker compose"): ENGINE,
     ("docs/backup.md", "install -d"): MACHINE,
+    (
+        "docs/performance.md",
+        ".venv/bin/python -m tests.benchmarks",
+    ): "measures, and would take minutes of a test's",
     ("docs/production.md", "docker compose"): ENGINE,
     ("docs/production.md", "useradd"): MACHINE,
     ("docs/production.md", "runuser"): MACHINE,
