@@ -19,7 +19,7 @@ def request_bytes(exchange: ExchangeState, link: Link, body: bytes) -> bytes:
     if plan.v2 or exchange.upload is not None or len(body) != head.content_length:
         target, fields = _changed(exchange, plan, body)
     if link.authorizes:
-        fields = _without(b"authorization:", fields)
+        fields = without(b"authorization:", fields)
     if head.plain:
         ours = exchange.client.tag
     else:
@@ -63,9 +63,9 @@ def _changed(exchange: ExchangeState, plan: Plan, body: bytes) -> tuple[bytes, b
             fields += b"\r\nTransfer-Encoding: chunked"
         elif exchange.upload.grown:
             length = head.content_length + exchange.upload.grown
-            fields = _without(b"content-length:", fields) + b"\r\nContent-Length: %d" % length
+            fields = without(b"content-length:", fields) + b"\r\nContent-Length: %d" % length
     elif len(body) != head.content_length:
-        fields = _without(b"content-length:", fields) + b"\r\nContent-Length: %d" % len(body)
+        fields = without(b"content-length:", fields) + b"\r\nContent-Length: %d" % len(body)
     return target, fields
 
 
@@ -84,9 +84,13 @@ def _continued_fields(head: RequestHead, peer: bytes, proxy: Host) -> bytes:
     return fields + b"\r\nX-Request-Id: "
 
 
-def _without(name: bytes, fields: bytes) -> bytes:
+def without(name: bytes, fields: bytes) -> bytes:
     """``fields`` less those of this lower-case name, which ends with its colon."""
-    if b"\r\n" + name not in fields.lower():
-        return fields
-    lines = fields.split(b"\r\n")[1:]
-    return b"".join([b"\r\n" + line for line in lines if not line.lower().startswith(name)])
+    lowered, name = fields.lower(), b"\r\n" + name
+    at = lowered.find(name)
+    while at >= 0:
+        end = lowered.find(b"\r\n", at + 2)
+        fields = fields[:at] + (fields[end:] if end >= 0 else b"")
+        lowered = fields.lower()
+        at = lowered.find(name, at)
+    return fields

@@ -17,6 +17,7 @@ from routing.proxy import ends, over_limit
 from routing.proxy.client_keys import Grant
 from routing.proxy.destination import Unroutable
 from routing.proxy.exchange import Exchange
+from routing.proxy.forwarded import without
 from routing.proxy.host import Host
 from routing.proxy.plan import LOCAL
 
@@ -67,6 +68,10 @@ class GuardedExchange(Exchange):
         if excess is not None:
             over_limit.refuse(self, excess)
             return False
+        if use.reservations is not None:
+            # The tokens of a compressed answer could not be counted. A head that comes again on the
+            # connection is this very one: it stays so, which serves its key also without the limit.
+            head.fields = without(b"accept-encoding:", head.fields)
         self.use = use
         self._reserved = reserved
         return True

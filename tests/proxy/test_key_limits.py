@@ -1,6 +1,7 @@
 """Limits of client keys at the proxy: what is refused, in which words, and that every way out gives back."""
 
 import asyncio
+import gzip
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -382,6 +383,33 @@ async def test_a_stream_that_comes_in_one_piece_is_counted_alike(rig: Rig, repli
     assert counters(rig).tokens == 2
     (standing,) = rig.proxy.key_uses.of(HASH, THOUSAND).standings()
     assert standing.used == 2 + len(b'{"model": "f", "messages": []}') // 4
+
+
+async def test_a_replica_is_not_asked_to_compress_what_is_to_be_counted(rig: Rig, replica: Replica) -> None:
+    """As servers behind nginx do: what is asked for compressed comes compressed."""
+    said = b'{"usage": {"prompt_tokens": 600, "completion_tokens": 500}}'
+
+    async def script(connection: ReplicaConnection, seen: Seen) -> None:
+        encoded = seen.get(b"accept-encoding") != []
+        body = gzip.compress(said) if encoded else said
+        about = b"Content-Encoding: gzip\r\n" if encoded else b""
+        connection.transport.write(OK + about + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    replica.script = script
+    in_force(rig, THOUSAND)
+    client = await rig.client()
+    asks = (b"Accept: */*", b"accept-encoding: gzip", b"X-Own: 1", b"Accept-Encoding: br;q=0.5, gzip")
+    asked = request(b"/v1/chat/completions", b'{"model": "f"}', *asks)
+    answer = await client.ask(asked)
+    assert (answer.status, answer.body) == (200, said)
+    assert (replica.requests[0].get(b"accept"), replica.requests[0].get(b"x-own")) == ([b"*/*"], [b"1"])
+    assert counters(rig).tokens == 1100
+    assert (await client.ask(asked)).status == 429
+    # Whoever has no such limit gets what was asked for.
+    answer = await client.ask(asked.replace(KEY, OTHER))
+    assert (answer.status, answer.get(b"content-encoding")) == (200, [b"gzip"])
+    in_force(rig, replace(ONE_MINUTE, requests_per_minute=9))
+    assert (await client.ask(asked)).get(b"content-encoding") == [b"gzip"]
 
 
 async def test_a_burst_is_held_back_by_what_it_may_take(rig: Rig, replica: Replica) -> None:
