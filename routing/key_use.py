@@ -163,7 +163,9 @@ class KeyUse:
         """Tokens to reserve for a request with such a body, as its head tells; 0: there is no limit."""
         if self.reservations is None:
             return 0
-        return max(1, min(body_bytes, MOST_ESTIMATED_BYTES) // _BYTES_PER_TOKEN)
+        if body_bytes > MOST_ESTIMATED_BYTES:
+            body_bytes = MOST_ESTIMATED_BYTES
+        return body_bytes // _BYTES_PER_TOKEN if body_bytes > _BYTES_PER_TOKEN else 1
 
     def begin(self, reserved: int) -> Excess | None:
         """A request has come. ``None``: it is let in."""
@@ -224,8 +226,9 @@ class KeyUse:
             most = limits.max_concurrency
             if most is not None:
                 taken: float = self._in_flight + 1
-                if peers:
-                    taken += places.peers_sum(_SHOWN)
+                view = places.view
+                for peer in places.peers:
+                    taken += view[peer + _SHOWN]
                 fits = taken <= (most if is_whole else share.of(most))
             if most_requests is not None and fits:
                 fits = self._requests.had_by(second) <= (
@@ -235,8 +238,9 @@ class KeyUse:
             most = limits.tokens_per_minute
             assert most is not None
             taken = self._tokens.had_by(self._tokens.claim(0, now)) + self._reserved
-            if peers:
-                taken += reservations.peers_sum(_SHOWN)
+            view = reservations.view
+            for peer in reservations.peers:
+                taken += view[peer + _SHOWN]
             fits = taken < (most if is_whole else share.of(most))
         if fits and not (peers and most_requests is not None and int(self._clock()) > second):
             return True

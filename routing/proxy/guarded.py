@@ -85,16 +85,19 @@ class GuardedExchange(Exchange):
     def end_use_answered(
         self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
     ) -> None:
+        use, pool = self.use, self.pool
+        assert use is not None
+        assert pool is not None
+        self.use = None
         if says_tokens:
-            self.end_use(openai.tokens_used(body, output_tokens))
+            use.end(self._reserved, openai.tokens_used(body, output_tokens))
             return
         output = 0
-        assert self.pool is not None
-        if self.pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:
+        if pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:
             events = openai.EventTokens()
             events.feed(body)
             output = events.total()
-        self.end_use(output, prompt_unsaid=output > 0)
+        use.end(self._reserved, output, output > 0)
 
     def take(self, pool: Pool, now: float) -> None:
         if not self.may_use(pool.name):

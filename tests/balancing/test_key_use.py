@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from routing.contract.table import KeyLimits
+from routing.key_use import KeyCounts, KeyUse
 from routing.key_uses import KeyUses
 from routing.policies.host_share import HostShare
-from routing.shared_counts import CELL_FIELDS, Cells, SharedCounts
+from routing.shared_counts import CELL_FIELDS, SharedCounts
 from tests.balancing.test_shared_counts import in_processes, wait_for
 
 ALL = KeyLimits(id="web", requests_per_minute=10, max_concurrency=4, tokens_per_minute=1000)
@@ -199,18 +200,81 @@ def test_a_key_under_another_id_is_another_ones(workers):
     assert again.counts.requests == 2
 
 
+class Clock:
+    def __init__(self):
+        self.now = 1000.5
+        self.meanwhile = []
+
+    def __call__(self):
+        now = self.now
+        while self.meanwhile:
+            self.meanwhile.pop()()
+        return now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def timed(block, clock):
+    """The same key in two workers, by this clock."""
+
+    def make(limits):
+        made = []
+        for worker in (0, 1):
+            claim = SharedCounts.attach(block.fd, worker).claim
+            made.append(
+                KeyUse(KeyCounts("web"), lambda what, claim=claim: claim(f"web{what}"), HostShare(), clock)
+            )
+            made[-1].hold_to(limits)
+        return made
+
+    return make
+
+
+def test_what_another_worker_had_in_a_second_that_is_over_counts(timed, clock):
+    first, second = timed(KeyLimits(id="web", requests_per_minute=10, tokens_per_minute=10**6))
+    assert begun(first, tries=1) == 1
+    assert begun(second, tries=3) == 3
+    clock.now += 1
+    assert begun(first) == 6
+    clock.now += 60
+    assert begun(second) == 10
+
+
+def test_nothing_is_granted_into_a_second_that_is_over(timed, clock):
+    """By a worker that is held up between its look at the clock and its claim."""
+    first, second = timed(KeyLimits(id="web", requests_per_minute=2))
+    assert first.begin(0) is None
+
+    def second_comes():
+        clock.now += 1
+        assert second.begin(0) is None
+
+    clock.meanwhile.append(second_comes)
+    assert first.begin(0) is not None
+
+
+def test_a_prompt_is_estimated_by_its_bytes(timed):
+    use, _ = timed(KeyLimits(id="web", tokens_per_minute=10))
+    assert [use.estimate(length) for length in (-1, 0, 7, 8, 400, 1 << 40)] == [1, 1, 1, 2, 100, 16_384]
+    use.hold_to(KeyLimits(id="web"))
+    assert use.estimate(400) == 0
+
+
 def test_a_claim_that_is_taken_back_meanwhile_is_in_nobodys_way(workers):
     first, second = uses(workers, ALL)
 
-    class Interrupted(Cells):
+    class Interrupted(KeyUse):
         __slots__ = ()
 
-        def peers_sum(self, field):
-            found = super().peers_sum(field)
-            second.places.write(field, 0)
-            return found
+        def _show(self):
+            super()._show()
+            second.places.write(CELL_FIELDS - 1, 0)
 
-    first.places.__class__ = Interrupted
+    first.__class__ = Interrupted
     # The claims of one that is about to see that it was too late.
     second.places.write(CELL_FIELDS - 1, 4)
     assert first.begin(0) is None
