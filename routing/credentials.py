@@ -7,6 +7,7 @@ until it can: neither is the token of before sent, nor anything without one.
 Proxies and the probes of both planes share it, so that what a probe is let in with, a request is too.
 """
 
+import functools
 import os
 import re
 import socket
@@ -73,6 +74,42 @@ class Credentials:
             self._read.clear()
         self._read[reference] = known
         return known
+
+
+def without_token(said: bytes, bearer: bytes) -> bytes:
+    """What a replica answered, fit to be shown: without the token that it was asked with, should it quote it.
+
+    ``bearer`` is what :meth:`Credentials.bearer` gave. The token is found as it is and as JSON, URLs and HTML
+    write its characters; a first part of it too where ``said`` was cut off in the middle.
+    """
+    token = bearer.removeprefix(b"Bearer ")
+    said = _written(token).sub(HIDDEN, said)
+    for length in range(min(len(token) - 1, len(said)), _TELLING - 1, -1):
+        if said.endswith(token[:length]):
+            return said[:-length] + HIDDEN
+    return said
+
+
+HIDDEN = b"***"
+_TELLING = 4
+"""Fewer of a token's characters at the end of a text are there by chance."""
+
+
+@functools.lru_cache(maxsize=256)
+def _written(token: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"".join(_ways_to_write(code) for code in token))
+
+
+def _ways_to_write(code: int) -> bytes:
+    """A pattern of one character: letters and digits are written as they are everywhere."""
+    character = bytes((code,))
+    if character.isalnum():
+        return character
+    itself, number = re.escape(character), b"%02x" % code
+    named = {b"&": b"|&amp;", b"<": b"|&lt;", b">": b"|&gt;", b'"': b"|&quot;"}.get(character, b"")
+    # More than one backslash: JSON in a JSON string.
+    quoted = rb"|\\*(?i:u00%b)|(?i:%%%b)|&#0*%d;|(?i:&#x0*%b);" % (number, number, code, number)
+    return rb"(?:\\*%b%b%b)" % (itself, named, quoted)
 
 
 def token_at(reference: str) -> bytes:

@@ -27,7 +27,7 @@ from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_ur
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
-from routing.credentials import Credentials, NoCredential
+from routing.credentials import Credentials, NoCredential, without_token
 from routing.tls import words
 from routing.tls.contexts import Contexts, Untrusted
 from routing.tls.names import names_at
@@ -153,14 +153,35 @@ async def exchange(
     credential: str = "",
     trace: object = None,
 ) -> tuple[int, bytes]:
-    """Sends one request; the answer's status and as much of its body as a probe reads.
+    """Sends one request; the answer's status and as much of its body as a probe reads, an error's without the
+    token that it may quote.
 
     ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (NotSent
     among them) or aiohttp.ClientError.
     """
     target = parse_base_url(base_url)
-    if credential:
-        request = _authorized(request, credential)
+    if not credential:
+        return await _verified(session, target, request, tls, trace)
+    bearer = _bearer(credential)
+    field = ("Authorization", bearer.decode("ascii"))
+    request = request._replace(headers=(*request.headers, field))
+    try:
+        status, body = await _verified(session, target, request, tls, trace)
+    except aiohttp.ClientResponseError as error:
+        raise aiohttp.ClientResponseError(error.request_info, (), message=_UNQUOTED) from None
+    except aiohttp.ClientPayloadError:
+        raise aiohttp.ClientPayloadError(_UNQUOTED) from None
+    return status, without_token(body, bearer) if status >= 400 else body
+
+
+_UNQUOTED = "what came is not HTTP, or ended too early"
+"""In place of the client's own words, which may quote any part of what came."""
+
+
+async def _verified(
+    session: aiohttp.ClientSession, target: BaseUrl, request: ProbeRequest, tls: Tls, trace: object
+) -> tuple[int, bytes]:
+    """Over TLS where the replica is reached so."""
     if target.scheme == "http":
         return await _exchange(session, target, request, trace, True, None)
     name = tls.server_name or target.host.removesuffix(".")
@@ -176,13 +197,12 @@ async def exchange(
         raise NotVerified(words.words_of(cause, name, names)) from None
 
 
-def _authorized(request: ProbeRequest, credential: str) -> ProbeRequest:
+def _bearer(credential: str) -> bytes:
     """Raises NotSent."""
     try:
-        value = _CREDENTIALS.bearer(credential).decode("ascii")
+        return _CREDENTIALS.bearer(credential)
     except NoCredential as error:
         raise NotSent(str(error)) from None
-    return request._replace(headers=(*request.headers, ("Authorization", value)))
 
 
 class NotSent(OSError):

@@ -11,7 +11,7 @@ from routing.contract.addresses import BaseUrl, forbidden_address
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
-from routing.credentials import Credentials, NoCredential
+from routing.credentials import Credentials, NoCredential, without_token
 from routing.tls import words
 from routing.tls.contexts import Contexts, Untrusted
 from routing.tls.names import names_at
@@ -34,11 +34,11 @@ class Place(NamedTuple):
         """What its certificate must be for."""
         return self.tls.server_name or self.target.host.removesuffix(".")
 
-    def authorization(self) -> bytes:
-        """The field with its token, preceded by CRLF; nothing where it wants none. Raises NoCredential."""
+    def bearer(self) -> bytes:
+        """The value of Authorization; nothing where it wants none. Raises NoCredential."""
         if not self.credential or self.credentials is None:
             return b""
-        return b"\r\nAuthorization: " + self.credentials.bearer(self.credential)
+        return self.credentials.bearer(self.credential)
 
 
 class _NotVerified(Exception):
@@ -66,20 +66,23 @@ async def _ask(checks: Checks, kind: Kind, place: Place) -> Verdict:
 
 
 async def _exchange(place: Place, request: ProbeRequest) -> tuple[int, bytes]:
-    """Status and as much of the body as a verdict needs.
+    """Status and as much of the body as a verdict needs, an error's without the token that it may quote.
 
     Raises _NotVerified, Untrusted, NoCredential, OSError, EOFError, HttpParserError.
     """
-    authorization = place.authorization()
+    bearer = place.bearer()
     reader, writer = await _connect(place)
     try:
-        writer.write(_encode(place.target, request, authorization))
+        writer.write(_encode(place.target, request, bearer))
         answer = _Answer(is_head=request.method == "HEAD")
         while not answer.complete:
             data = await reader.read(_READ_BYTES)
             if not data:
-                return answer.at_end_of_stream()
+                answer.end_of_stream()
+                break
             answer.feed(data)
+        if bearer and answer.status >= 400:
+            return answer.status, without_token(answer.body, bearer)
         return answer.status, answer.body
     finally:
         writer.close()
@@ -111,13 +114,15 @@ async def _address(target: BaseUrl) -> str:
     return address
 
 
-def _encode(target: BaseUrl, request: ProbeRequest, authorization: bytes) -> bytes:
+def _encode(target: BaseUrl, request: ProbeRequest, bearer: bytes) -> bytes:
     lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {target.host_field}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in request.headers]
     if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}")
     head = "\r\n".join(lines).encode("latin-1")
-    return head + authorization + b"\r\n\r\n" + request.body
+    if bearer:
+        head += b"\r\nAuthorization: " + bearer
+    return head + b"\r\n\r\n" + request.body
 
 
 class _Answer:
@@ -133,11 +138,10 @@ class _Answer:
     def feed(self, data: bytes) -> None:
         self._parser.feed_data(data)
 
-    def at_end_of_stream(self) -> tuple[int, bytes]:
-        """A body may end with the stream; a head may not."""
+    def end_of_stream(self) -> None:
+        """A body may end with it; a head may not."""
         if not self.status:
             raise EOFError
-        return self.status, self.body
 
     def on_headers_complete(self) -> None:
         status: int = self._parser.get_status_code()

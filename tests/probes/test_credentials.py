@@ -14,8 +14,8 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.presets import Checks, checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import Tls
-from routing.contract.verdict import Verdict
-from routing.credentials import Credentials
+from routing.contract.verdict import MAX_BODY_BYTES, Verdict
+from routing.credentials import Credentials, without_token
 from routing.standalone import probe_client
 from routing.tls.contexts import Contexts
 from tests.probes import servers
@@ -108,3 +108,78 @@ def test_a_server_that_is_asked_for_something_else(server: HttpServer) -> None:
     server.answer = servers.ready
     assert by_control_plane(server.url, "").passed
     assert b"uthorization" not in server.requests[0]
+
+
+# --- a server that quotes what it was asked with ---
+
+
+def quotes(status: int, body: bytes) -> servers.Answer:
+    """An error whose text holds the whole Authorization field of the request, where ``body`` has %b."""
+
+    async def answer(server: HttpServer, head: bytes, writer: asyncio.StreamWriter) -> None:
+        [value] = re.findall(rb"(?im)^authorization: (.*)\r$", head)
+        await says(status, body % value)(server, head, writer)
+
+    return answer
+
+
+QUOTED = "Incorrect API key provided: Bearer ***."
+
+
+@both
+@pytest.mark.parametrize("status", [401, 503])
+def test_a_token_that_the_answer_quotes_is_in_no_words(
+    server: HttpServer, reference: str, asked: Asked, status: int
+) -> None:
+    server.answer = quotes(status, b'{"error": {"message": "Incorrect API key provided: %b."}}')
+    assert asked(server.url, reference).words == f"{status} {QUOTED}"
+
+
+@both
+def test_nor_the_part_of_it_that_was_read(server: HttpServer, reference: str, asked: Asked) -> None:
+    blank = MAX_BODY_BYTES - len(b"no: Bearer ") - 12
+    server.answer = quotes(503, b" " * blank + b"no: %b")
+    assert asked(server.url, reference).words == "503 no: Bearer ***"
+
+
+@both
+def test_nor_that_of_an_answer_that_cannot_be_read(server: HttpServer, reference: str, asked: Asked) -> None:
+    async def garbled(server: HttpServer, head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nwrong " + TOKEN + b"\r\n\r\n")
+        await writer.drain()
+
+    server.answer = garbled
+    verdict = asked(server.url, reference)
+    assert not verdict.passed
+    assert TOKEN.decode() not in verdict.words
+    assert TOKEN.decode() not in _tried(server.url, reference)
+
+    async def garbled_chunk(server: HttpServer, head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + TOKEN + b"\r\n")
+        await writer.drain()
+
+    server.answer = garbled_chunk
+    assert TOKEN.decode() not in asked(server.url, reference).words
+    assert TOKEN.decode() not in _tried(server.url, reference)
+
+
+def test_a_trial_does_not_quote_it_either(server: HttpServer, reference: str) -> None:
+    server.answer = quotes(503, b'{"error": {"message": "Incorrect API key provided: %b."}}')
+    assert f"503 {QUOTED}" in _tried(server.url, reference)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        rb'a/b+c=<d&"~',
+        rb"a\/b+c=\u003Cd\u0026\"~",
+        rb"a\\/b\\u002bc\\u003d\\u003cd\\u0026\\\"~",
+        b"a%2Fb%2bc%3D%3Cd%26%22%7E",
+        b"a/b+c=&lt;d&amp;&quot;~",
+        b"a/b&#43;c&#x3D;&#60;d&#38;&#34;~",
+    ],
+)
+def test_however_its_characters_are_written(written: bytes) -> None:
+    bearer = rb'Bearer a/b+c=<d&"~'
+    assert without_token(b"[" + written + b"] and [" + written + b"]", bearer) == b"[***] and [***]"
+    assert without_token(b"a/b+c is another", bearer) == b"a/b+c is another"
