@@ -204,7 +204,8 @@ def _cold(replicas: list[ReplicaLive]) -> ColdLive | None:
     """As proxies decide it: nobody can be asked, and somebody who would be is being checked."""
     if any(replica.eligible and replica.weight > 0 for replica in replicas):
         return None
-    loading = [replica for replica in replicas if replica.state == "checking" and replica.weight > 0]
+    checked = [replica for replica in replicas if replica.state == "checking" and replica.weight > 0]
+    loading = [replica for replica in checked if not replica.locked_out]
     if not loading:
         return None
     known = [replica.expected_in_s for replica in loading if replica.expected_in_s is not None]

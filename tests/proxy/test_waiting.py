@@ -469,6 +469,19 @@ async def test_a_cold_fleet_says_so_and_when_it_is_expected(
     assert rig.table.fleets["f"].counters.cold == 1
 
 
+async def test_a_replica_that_cannot_be_asked_once_it_has_loaded_is_not_waited_for(rig: Rig) -> None:
+    replica = await rig.replica()
+    loading(rig, cold="hold")
+    snapshot = rig.table.fleets["f"].snapshot
+    without = [replace(spec, credential="env:TEST_REPLICA_UNSET") for spec in snapshot.replicas]
+    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=without))
+    answer = await (await rig.client()).ask(ask(1))
+    assert (answer.status, code(answer)) == (503, "no_replica")
+    assert b"1 without its credential (env:TEST_REPLICA_UNSET is" in answer.body
+    assert b"loading" not in answer.body
+    assert not replica.connections
+
+
 async def test_requests_are_held_until_the_first_replica_is_ready(rig: Rig) -> None:
     replica = await rig.replica()
     loading(rig, cold="hold")

@@ -370,6 +370,14 @@ def test_a_fleet_is_cold_while_nobody_can_be_asked_and_somebody_loads() -> None:
     assert cold(loading("a", startup_s=20.0)) == ColdLive(loading=1, expected_in_s=0.0)
 
 
+def test_who_has_no_credential_is_not_waited_for() -> None:
+    rows = Rows("1:4", [fleet_row(row("a", health="checking"))])
+    without = replica(uid="uid-a", no_credential="credential env:K is not set (host h)")
+    frames = frames_of(rows, fleet(replicas=[without]))
+    assert by_name(frames)["a"].locked_out
+    assert frames.fleets["digits"].summary.cold is None
+
+
 def test_a_replica_is_expected_only_while_it_starts() -> None:
     rows = [
         row("a", startup_s=60.0),
