@@ -54,6 +54,7 @@ def test_a_taken_name_is_said_at_the_name(open_page: Open, new_class: Callable[[
     name = new_class(1.0)
     page = open_page("/hardware")
     page.get_by_role("button", name="New hardware class").click()
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
     page.keyboard.type(name)
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text(f"There is a hardware class {name} already")
