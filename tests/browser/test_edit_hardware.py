@@ -106,6 +106,13 @@ def test_an_accelerator_is_made_filled_and_never_made_too_small(
     expect(form.get_by_label("Name")).to_be_focused()
     page.keyboard.type(name)
     page.keyboard.press("Tab")
+    page.keyboard.type("80 potatoes")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_have_text(
+        'must be an amount of memory, such as 80 GiB, 512 MiB or a number of bytes, not "80 potatoes"'
+    )
+    expect(form.get_by_label("Memory")).to_be_focused()
+    page.keyboard.press("ControlOrMeta+A")
     page.keyboard.type("80 gib")
     expect(form).to_contain_text("Understood as 80 GiB: 85,899,345,920 bytes.")
     page.keyboard.press("Enter")

@@ -2,13 +2,13 @@
 import { html } from "../html.js";
 
 /**
- * @typedef {{draft: import("./draft.js").Draft, name: string, label: string, help?: any, whole?: boolean}} Common
+ * @typedef {{draft: import("./draft.js").Draft, name: string, label: string, help?: any, whole?: boolean, wrong?: string}} Common
+ *   `wrong`: said instead of what the API said of the field
  */
 
 /** @param {Common & {children?: any}} props */
-function Entry({ draft, name, label, help, whole, children }) {
+function Entry({ draft, name, label, help, whole, wrong = draft.errors[name], children }) {
   const id = `${draft.id}-${name}`;
-  const wrong = draft.errors[name];
   return html`<div class=${`entry${whole ? " whole" : ""}`}>
     <label for=${id}>${label}</label>
     ${children}
@@ -18,9 +18,8 @@ function Entry({ draft, name, label, help, whole, children }) {
 }
 
 /** @param {Common} props */
-function common({ draft, name, help }) {
+function common({ draft, name, help, wrong = draft.errors[name] }) {
   const id = `${draft.id}-${name}`;
-  const wrong = draft.errors[name];
   const described = [help && `${id}-help`, wrong && `${id}-wrong`].filter(Boolean).join(" ");
   return { id, name, disabled: draft.busy, "aria-invalid": Boolean(wrong), "aria-describedby": described || undefined };
 }
