@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.reach import reaches_all
 from tests.browser.site import LOOKER, Site
@@ -64,9 +65,7 @@ def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
 
     limit.fill("many")
     panel.get_by_role("button", name="Apply").click()
-    expect(panel.locator(".problem")).to_contain_text(
-        'max_concurrency: must be a whole number, not the text "many"'
-    )
+    expect(panel.get_by_role("alert")).to_have_text('must be a whole number, not the text "many"')
     limit.fill("8")
     expect(panel.get_by_role("button", name="Apply")).to_be_disabled()
     limit.fill("")
@@ -76,6 +75,40 @@ def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
     panel.get_by_role("button", name="back to revision 2").click()
     expect(limit).to_have_value("8")
     assert site.api("GET", path)["set"] == {"max_concurrency": 8, "queue": queue}
+
+
+def test_what_is_wrong_with_a_policy_stands_at_each_field(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    panel = page.get_by_role("region", name=re.compile("^Policy"))
+    wrong = {
+        "kappa": ("50", re.compile("must be between 0 and 20, not 50")),
+        "Max concurrency": ("0", "must be from 1 to 1000000, not 0"),
+        "Queue size": ("-1", "must be from 0 to 1000000, not -1"),
+        "Queue timeout": ("x", 'must be a number, not the text "x"'),
+    }
+    for label, (value, _) in wrong.items():
+        panel.get_by_label(label).fill(value)
+    panel.get_by_label("Queue timeout").press("Enter")
+    for label, (_, words) in wrong.items():
+        field = panel.get_by_label(label)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(
+            re.compile(words.pattern if isinstance(words, re.Pattern) else re.escape(words))
+        )
+    expect(panel.get_by_role("alert")).to_have_count(4)
+    expect(panel.get_by_role("status")).to_have_text("Not applied yet")
+    expect(panel.get_by_label("kappa")).to_be_focused()
+    assert findings(page) == []
+
+    panel.get_by_label("kappa").fill("5")
+    expect(panel.get_by_label("kappa")).to_have_attribute("aria-invalid", "false")
+    expect(panel.get_by_role("alert")).to_have_count(3)
+    panel.get_by_role("button", name="Discard").click()
+    expect(panel.get_by_role("alert")).to_have_count(0)
+    assert site.api("GET", f"/fleets/{name}/policy")["set"] == {}
 
 
 def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(

@@ -1,6 +1,7 @@
 /** The fields of the policy panel that say how many requests a replica works on, and how many wait. */
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
+import { told, Wrong } from "./wrong_field.js";
 
 /** @typedef {import("./policy.js").Policy} Policy */
 /** @typedef {import("./admission.js").Name} Name */
@@ -27,14 +28,14 @@ function NumberField({ policy, name, label, help, unit = "", placeholder = "" })
 }
 
 /** @param {{policy: Policy, name: Name, label: string, help: string, children?: any}} props */
-function Field({ name, label, help, children }) {
+function Field({ policy, name, label, help, children }) {
   return html`<div class="parameter"><div class="field"><label for=${`admission-${name}`}>${label}</label>${children}</div>
-    <p class="help" id=${`admission-${name}-help`}>${help}</p></div>`;
+    <p class="help" id=${`admission-${name}-help`}>${help}</p><${Wrong} policy=${policy} id=${`admission-${name}`} /></div>`;
 }
 
 /** @param {Policy} policy @param {Name} name */
 function common(policy, name) {
-  return { id: `admission-${name}`, disabled: policy.busy || !MAY_CHANGE, "aria-describedby": `admission-${name}-help` };
+  return { id: `admission-${name}`, disabled: policy.busy || !MAY_CHANGE, ...told(policy, `admission-${name}`) };
 }
 
 /** @param {Policy} policy @param {Name} name */

@@ -2,6 +2,7 @@
 import { api } from "../api.js";
 import { Admission } from "./admission.js";
 import { applied } from "./applied.js";
+import { fieldOf, focusFirstWrong } from "./field_ids.js";
 
 /**
  * @typedef {{name: string, type: "number" | "integer" | "boolean" | "string", default: any, minimum: number | null,
@@ -13,6 +14,9 @@ import { applied } from "./applied.js";
 
 const REVISIONS_SHOWN = 6;
 const MOST_REVISIONS = 1000;
+
+/** The panel's form, by its `id`. */
+export const FORM = "policy-form";
 
 export class Policy {
   /** @param {string} fleet @param {() => void} changed */
@@ -42,7 +46,10 @@ export class Policy {
     this.busy = false;
     /** @type {import("./applied.js").Outcome | null} */
     this.result = null;
+    /** What is wrong and belongs to no field. */
     this.problem = "";
+    /** What is wrong with a field, by its `id`. @type {Record<string, string>} */
+    this.errors = {};
     /** The revision to go back to after a change made here. */
     this.previous = 0;
   }
@@ -97,23 +104,25 @@ export class Policy {
   choose(name) {
     this.strategy = name === this.stored.strategy ? "" : name;
     this.typed = {};
+    this.errors = {};
     this.#touched();
   }
 
   /** @param {string} name @param {string} value */
   type(name, value) {
     this.typed = { ...this.typed, [name]: value };
-    this.#touched();
+    this.#touched(`parameter-${name}`);
   }
 
   /** @param {import("./admission.js").Name} name @param {string} value */
   admit(name, value) {
     this.admission.type(this.stored, name, value);
-    this.#touched();
+    this.#touched(`admission-${name}`);
   }
 
   reset() {
     this.#forget();
+    this.errors = {};
     this.#touched();
   }
 
@@ -123,7 +132,10 @@ export class Policy {
     this.admission.reset();
   }
 
-  #touched() {
+  /** @param {string} [field] whose `id` it is */
+  #touched(field = "") {
+    const { [field]: _, ...others } = this.errors;
+    this.errors = others;
     this.result = null;
     this.problem = "";
     this.changed();
@@ -166,6 +178,7 @@ export class Policy {
   /** @param {() => Promise<{data: any, etag: string | null}>} request @param {number} previous */
   async #write(request, previous) {
     this.busy = true;
+    this.errors = {};
     this.#touched();
     try {
       const { data } = await request();
@@ -175,10 +188,26 @@ export class Policy {
       await this.read();
       this.result = result;
     } catch (error) {
-      this.problem = /** @type {Error} */ (error).message;
+      this.#wrong(/** @type {import("../api.js").ApiProblem} */ (error));
     }
     this.busy = false;
     this.changed();
+    if (Object.keys(this.errors).length) requestAnimationFrame(() => focusFirstWrong(FORM));
+  }
+
+  /** Each at its field, where it is about what stands there. @param {import("../api.js").ApiProblem} problem */
+  #wrong({ message, fields = [] }) {
+    if (this.restored || !fields.length) {
+      this.problem = message;
+      return;
+    }
+    const elsewhere = [];
+    for (const { pointer, detail } of fields) {
+      const field = fieldOf(pointer);
+      if (document.getElementById(field)) this.errors[field] = [this.errors[field], detail].filter(Boolean).join("; ");
+      else elsewhere.push(`${pointer.slice(1).replaceAll("/", ".")}: ${detail}`.replace(/^: /, ""));
+    }
+    this.problem = elsewhere.join(" ");
   }
 }
 

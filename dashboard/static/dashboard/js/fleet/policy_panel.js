@@ -5,6 +5,8 @@ import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
 import { AdmissionFields } from "./admission_fields.js";
 import { ParameterField } from "./parameter_field.js";
+import { FORM } from "./policy.js";
+import { told, Wrong } from "./wrong_field.js";
 
 /** @param {{policy: import("./policy.js").Policy}} props */
 export function PolicyPanel({ policy }) {
@@ -19,14 +21,14 @@ export function PolicyPanel({ policy }) {
   };
   return html`<section class="panel" aria-labelledby="policy-title">
     ${heading}
-    <form class="stack" onSubmit=${submit}>
+    <form class="stack" id=${FORM} noValidate onSubmit=${submit}>
       <div class="fields">
         <div class="parameter"><div class="field"><label for="strategy">Strategy</label>
-          <select id="strategy" aria-describedby="strategy-help" value=${policy.shown()?.name} disabled=${policy.busy || !MAY_CHANGE}
+          <select id="strategy" ...${told(policy, "strategy")} value=${policy.shown()?.name} disabled=${policy.busy || !MAY_CHANGE}
             onChange=${(/** @type {any} */ event) => policy.choose(event.target.value)}>
             ${policy.strategies.map((one) => html`<option value=${one.name} selected=${one.name === policy.shown()?.name}>${one.name.replaceAll("_", " ")}</option>`)}
           </select></div>
-          <p class="help" id="strategy-help">${policy.shown()?.sentence}</p></div>
+          <p class="help" id="strategy-help">${policy.shown()?.sentence}</p><${Wrong} policy=${policy} id="strategy" /></div>
         ${policy.shown()?.parameters.map((one) => html`<${ParameterField} key=${`${policy.shown()?.name}.${one.name}`} parameter=${one} policy=${policy} />`)}
       </div>
       <${AdmissionFields} policy=${policy} />
