@@ -1,4 +1,7 @@
 from django.apps import AppConfig
+from django.conf import settings
+
+from routing.contract import own_folders
 
 
 class ControlPlaneConfig(AppConfig):
@@ -12,3 +15,4 @@ class ControlPlaneConfig(AppConfig):
         )
 
         private_database.connect()
+        own_folders.keep(settings.DATA_DIR)

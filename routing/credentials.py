@@ -8,12 +8,13 @@ Proxies and the probes of both planes share it, so that what a probe is let in w
 """
 
 import functools
-import os
 import re
 import socket
 import time
 
 from routing import referenced
+from routing.contract import own_folders
+from routing.contract.references import OUR_FILE
 from routing.referenced import Stamp
 
 LOOK_EVERY_S = 1.0
@@ -114,8 +115,9 @@ def _ways_to_write(code: int) -> bytes:
 
 def token_at(reference: str) -> bytes:
     """Raises ValueError that goes on behind the reference's name; it never holds what was found."""
-    if reference.startswith("file:") and _is_ours(reference[5:]):
-        raise ValueError("lies among Switchyard's own data, of which no replica is told")
+    # Again, and where the file is: links change, and whoever took the reference may not know this host.
+    if reference.startswith("file:") and own_folders.holds(reference[5:]):
+        raise ValueError(OUR_FILE)
     found = referenced.read(reference, MOST_BYTES, "a token's file has")
     if reference.startswith("file:"):
         found = found.rstrip(b"\r\n")
@@ -126,12 +128,3 @@ def token_at(reference: str) -> bytes:
             "holds more than a token: one line of ASCII without spaces is wanted, and no word before it"
         )
     return found
-
-
-def _is_ours(path: str) -> bool:
-    """Whether it lies in the folder where the control plane keeps its keys."""
-    folder = os.environ.get("SWITCHYARD_DATA_DIR")
-    if not folder:
-        return False
-    folder = os.path.realpath(folder)
-    return os.path.commonpath((folder, os.path.realpath(path))) == folder

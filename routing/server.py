@@ -131,6 +131,7 @@ class Server:
             keys_required=self.options.keys_required,
             certificate=None if self.certificate is None else self.certificate.in_force,
             trace_sample_percent=self.options.trace_sample_percent,
+            state_dir=None if self.options.state_dir is None else str(self.options.state_dir.absolute()),
         )
         known = self.table.message()
         peers, overrides = Peers(numbers=sorted(self._numbers.taken)), self._overrides()

@@ -25,6 +25,7 @@ from routing import logs
 from routing.acceptor import Acceptor
 from routing.access_log import AccessLog
 from routing.certificate import Certificate, server_context
+from routing.contract import own_folders
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.control_channel import (
     Applied,
@@ -209,6 +210,8 @@ class Worker:
     def _received(self, message: Message) -> None:
         match message:
             case Start():
+                if message.state_dir is not None:
+                    own_folders.keep(message.state_dir)
                 if message.certificate is not None:
                     self._speak_tls(message.certificate)
                 self._started.set_result(message)

@@ -6,11 +6,14 @@ Redis, disk copies, backups and logs hold the reference only.
 
 import re
 
+from routing.contract import own_folders
+
 MAX_REFERENCE = 500
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 OURS = "SWITCHYARD_"
 """How the variables begin that hold secrets of Switchyard's own."""
+OUR_FILE = "lies among Switchyard's own data, of which no replica is told"
 
 
 def ca_reference(text: str) -> str:
@@ -28,7 +31,10 @@ def credential_reference(text: str) -> str:
     cure = "says where the replica's bearer token is: env:NAME or file:/whole/path, never the token itself"
     if text.startswith(f"env:{OURS}"):
         raise ValueError(f"{OURS}… are settings of Switchyard's own, which no replica is told")
-    return _reference(text, cure, "replica.token")
+    reference = _reference(text, cure, "replica.token")
+    if reference.startswith("file:") and own_folders.holds(reference[5:]):
+        raise ValueError(f"{reference} {OUR_FILE}; put the token into a file elsewhere")
+    return reference
 
 
 def _reference(text: str, cure: str, example: str) -> str:

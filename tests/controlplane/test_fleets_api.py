@@ -1,9 +1,11 @@
 """``/fleets`` and ``/fleets/{fleet}``."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica
 from controlplane.probes import targets
@@ -174,6 +176,26 @@ def test_how_replicas_are_verified(api: Api, llm: str, redis_client: Any) -> Non
     pem = api.patch("/fleets/llm", {"tls": {"ca": "-----BEGIN CERTIFICATE-----\nMII"}})
     assert pem.json()["errors"][0]["pointer"] == "/tls/ca"
     assert "never the certificate itself" in pem.json()["errors"][0]["detail"]
+
+
+def test_a_credential_may_not_lead_into_the_data_folder(
+    api: Api, llm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SWITCHYARD_DATA_DIR")  # as where the folder is the usual one
+    own = settings.DATA_DIR / "secret_key"
+    (tmp_path / "link").symlink_to(own)
+    for reference in (f"file:{own}", f"file:{tmp_path}/link"):
+        words = (
+            f"{reference} lies among Switchyard's own data, of which no replica is told; put the token into"
+        )
+        for answer in (
+            api.patch("/fleets/llm", {"credential": reference}),
+            api.patch("/fleets/llm/replicas/b", {"credential": reference}),
+        ):
+            assert answer.status_code == 400
+            [error] = answer.json()["errors"]
+            assert error["pointer"] == "/credential"
+            assert words in error["detail"]
 
 
 def test_a_credential_of_all_replicas(api: Api, llm: str, redis_client: Any) -> None:

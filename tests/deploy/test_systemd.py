@@ -54,6 +54,15 @@ def test_each_service_is_confined(units: Path, name: str) -> None:
     assert float(found[1]) <= 2.0
 
 
+def test_the_proxy_knows_where_the_control_planes_own_files_are() -> None:
+    """No replica's credential may lead there; its environment file holds Redis's address alone."""
+    environment = unit_settings(UNITS / "switchyard-proxy.service")["Environment"]
+    [data] = [line for line in environment if line.startswith("SWITCHYARD_DATA_DIR=")]
+    for name in ("web", "worker", "beat", "conductor", "prepare"):
+        [folder] = unit_settings(UNITS / f"switchyard-{name}.service")["StateDirectory"]
+        assert data == f"SWITCHYARD_DATA_DIR=/var/lib/{folder}"
+
+
 def test_the_target_starts_every_service() -> None:
     wanted = " ".join(unit_settings(UNITS / "switchyard.target")["Wants"]).split()
     assert sorted(wanted) == SERVICES

@@ -75,3 +75,23 @@ def test_under_a_control_plane_the_reference_alone_is_kept(
     began = time.monotonic()
     until(lambda: running.get() == (200, "a") and a.authorizations[-1] == "Bearer newer", "the newer one")
     assert time.monotonic() - began < 5
+
+
+def test_what_the_proxy_itself_keeps_is_sent_to_nobody(
+    tmp_path: Path, replicas: list[Replica], proxy: Callable[..., Proxy], publisher: Publisher, redis_url: str
+) -> None:
+    a, b = replicas
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "note").write_text(TOKEN)
+    (tmp_path / "link").symlink_to(state / "note")
+    specs = [
+        ReplicaSpec(uid="u", name="a", url=a.url, credential=f"file:{tmp_path}/link"),
+        ReplicaSpec(uid="v", name="b", url=b.url),
+    ]
+    publisher.fleet(snapshot(1, [], replicas=specs))
+    publisher.manifest(1)
+    running = proxy("--redis", redis_url, "--state-dir", str(state), "--workers", "1").ready()
+    assert {running.get() for _ in range(4)} == {(200, "b")}
+    assert not a.authorizations
+    assert f"credential file:{tmp_path}/link lies among Switchyard's own data" in running.log
