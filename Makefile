@@ -33,6 +33,7 @@ bench: python
 	@$(RUN) run --dev -m tests.benchmarks.picking
 	@$(RUN) run --dev -m tests.benchmarks.proxy_cpu
 	@$(RUN) run --dev -m tests.benchmarks.proxy_cpu --limits all --workers 2
+	@$(RUN) run --dev -m tests.benchmarks.workers
 	@$(RUN) run --dev -m tests.benchmarks.peers
 	@$(RUN) run --dev -m tests.benchmarks.memory
 	@$(RUN) run --dev -m tests.benchmarks.leaving --times 8
