@@ -3,7 +3,8 @@
 What a dead worker had counted stays in the sums (:class:`Totals`), so that no counter ever falls.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
 
@@ -29,6 +30,15 @@ REPLICA_COUNTERS = (
     "ejections",
     "output_tokens",
 )
+
+_Counters = TypeVar("_Counters")
+_Added = TypeVar("_Added", contravariant=True)
+
+
+class _Add(Protocol[_Added]):
+    """Adds counters to a sum; ``live``: with what only workers that are there have."""
+
+    def __call__(self, into: _Added, more: _Added, /, *, live: bool) -> None: ...
 
 
 class Totals:
@@ -62,28 +72,31 @@ class Totals:
 
 def merge(totals: Totals, reports: Iterable[WorkerReport]) -> list[FleetCounters]:
     """Sums per fleet that some live worker still routes for, by name."""
-    merged: dict[str, FleetCounters] = {}
-    for report in reports:
-        for fleet in report.fleets:
-            if fleet.name not in merged:
-                merged[fleet.name] = FleetCounters(name=fleet.name)
-                if fleet.name in totals.fleets:
-                    _add_fleet(merged[fleet.name], totals.fleets[fleet.name], live=False)
-            _add_fleet(merged[fleet.name], fleet, live=True)
-    return [merged[name] for name in sorted(merged)]
+    live = ((fleet.name, fleet) for report in reports for fleet in report.fleets)
+    return _merged(live, totals.fleets, lambda name: FleetCounters(name=name), _add_fleet)
 
 
 def merge_keys(totals: Totals, reports: Iterable[WorkerReport]) -> list[KeyCounters]:
     """Sums per client key that some live worker has been asked with, by id."""
-    merged: dict[str, KeyCounters] = {}
-    for report in reports:
-        for key in report.keys:
-            if key.id not in merged:
-                merged[key.id] = KeyCounters(id=key.id)
-                if key.id in totals.keys:
-                    _add_key(merged[key.id], totals.keys[key.id], live=False)
-            _add_key(merged[key.id], key, live=True)
-    return [merged[id] for id in sorted(merged)]
+    live = ((key.id, key) for report in reports for key in report.keys)
+    return _merged(live, totals.keys, lambda id: KeyCounters(id=id), _add_key)
+
+
+def _merged(
+    live: Iterable[tuple[str, _Counters]],
+    ended: Mapping[str, _Counters],
+    new: Callable[[str], _Counters],
+    add: _Add[_Counters],
+) -> list[_Counters]:
+    """Sums of those that live workers report, with what workers that have ended had counted of the same."""
+    merged: dict[str, _Counters] = {}
+    for name, counters in live:
+        if name not in merged:
+            merged[name] = new(name)
+            if name in ended:
+                add(merged[name], ended[name], live=False)
+        add(merged[name], counters, live=True)
+    return [merged[name] for name in sorted(merged)]
 
 
 def _add_key(into: KeyCounters, key: KeyCounters, *, live: bool) -> None:
