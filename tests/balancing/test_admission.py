@@ -122,6 +122,14 @@ def test_the_rate_follows_what_ends():
     assert not rate.known
 
 
+def test_what_ends_while_nobody_waits_is_no_rate(make_pool, send):
+    """A fleet that is asked once a second does not take ten seconds for ten."""
+    pool = make_pool(1, max_concurrency=1)
+    for second in range(1, 60):
+        send(pool, float(second))
+    assert not pool.admission.rate.known
+
+
 # --- several workers ---------------------------------------------------------------------------------
 
 
