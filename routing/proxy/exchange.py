@@ -35,6 +35,7 @@ from routing.proxy.replay import (
 )
 from routing.proxy.upload import HELD_BYTES, Upload
 from routing.refusal import Refusal
+from routing.replica import Replica
 from routing.unsent_attempt import wait_for_client, wait_for_replica
 
 _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "cannot be asked"}
@@ -185,10 +186,11 @@ class Exchange(Answering):
         failure: Failure | None = None,
         fresh: bool = False,
         found: Attempt | None = None,
+        avoided: tuple[Replica, ...] | OneReplica | None = None,
     ) -> None:
         """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
-        attempt itself, that was waited for."""
-        attempt = found or pool.begin(self.work, now, self.tried)
+        attempt itself, that was waited for. ``avoided``: instead of those that were tried."""
+        attempt = found or pool.begin(self.work, now, self.tried if avoided is None else avoided)
         if type(attempt) is not Attempt:
             self._wait(pool, attempt, now, failure, fresh)  # type: ignore[arg-type]
             return
@@ -345,12 +347,27 @@ class Exchange(Answering):
         ):
             pool.counters.retries += 1
             self.retried = retried_because(self.retried, failure.code)
-            # That an idle connection was closed says nothing about the replica: on a new one it may be asked.
-            if not stale and isinstance(self.tried, tuple):
-                self.tried = (*self.tried, attempt.replica)
-            self._try(pool, now, failure, fresh=stale)
+            # What was lost once is not risked on another idle connection.
+            avoided = self._avoided(attempt, stale, now)
+            self._try(pool, now, failure, fresh=not self.repeatable, avoided=avoided)
         else:
             ends.answer_error(self, failure)
+
+    def _avoided(self, attempt: Attempt, stale: bool, now: float) -> tuple[Replica, ...] | OneReplica:
+        """Who is not asked next; but for a stale connection's replica, not again for this request either.
+
+        That an idle connection was closed says nothing about the replica: on a new one it may be asked. Yet
+        it may have been killed this moment, so another one is asked before it.
+        """
+        if isinstance(self.tried, OneReplica):
+            return self.tried
+        tried = (*self.tried, attempt.replica)
+        if not stale:
+            self.tried = tried
+            return tried
+        pool = self.pool
+        assert pool is not None
+        return tried if pool.has_other_than(tried, now) else self.tried
 
     def _may_ask_again(self, stale: bool) -> bool:
         tried = self.tried

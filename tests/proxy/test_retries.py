@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import msgspec
 import pytest
 
 from routing.contract.policy import Policy, ReplaySafe, Retries, Timeouts
@@ -233,6 +234,26 @@ async def test_a_connection_closed_while_idle_is_no_failure_where_the_other_repl
     for _ in range(4):
         answer = await client.ask(GET)
         assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [left.name.encode()])
+
+
+async def test_what_a_killed_replica_drops_goes_to_another(rig: Rig) -> None:
+    """As llama.cpp showed: a killed process drops its connections first, and accepts for a moment longer."""
+    least = msgspec.structs.replace(policy(), strategy="least_connections")
+    killed, other = await fleet_of(rig, 2, least)
+    client = await rig.client()
+    rig.fleet(killed, other, policy=least, draining=(other,))
+    assert (await client.ask(GET)).status == 200
+    rig.fleet(killed, other, policy=least, draining=(killed,))
+    other.script = answer_bytes(b"")
+    for _ in range(2):
+        (await rig.client()).send(GET)
+    await until(lambda: len(other.requests) == 2)
+    other.script = answer_bytes(OK_ANSWER)
+    killed.script = answer_bytes(b"", "fin")
+    rig.fleet(killed, other, policy=least)
+    answer = await client.ask(GET)
+    assert (answer.status, answer.get(b"x-switchyard-replica")) == (200, [other.name.encode()])
+    assert len(killed.requests) == 2
 
 
 @pytest.mark.row("F13")
