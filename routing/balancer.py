@@ -57,15 +57,21 @@ class Balancer:
         self._pool = Pool(self._snapshot(replicas), rng=rng)
 
     @contextmanager
-    def pick(self, work: float = 0.0, tried: tuple[Replica, ...] = ()) -> Iterator[Replica]:
+    def pick(
+        self, work: float = 0.0, tried: tuple[Replica, ...] = (), key: str | bytes = b""
+    ) -> Iterator[Replica]:
         """The replica to use inside the ``with`` block; how the block ends is how the call ended.
 
         ``work``: estimated units of work, 0 when there is no estimate. ``tried``: replicas a repeated call
-        has been at. An exception counts as a failure of the replica, except KeyboardInterrupt and
-        cancellation. Raises NoReplica at once when nobody is eligible, or nobody has a place.
+        has been at. ``key``: the session that the call belongs to, or its prompt, for strategies that keep
+        such calls together; others leave it aside. An exception counts as a failure of the replica, except
+        KeyboardInterrupt and cancellation. Raises NoReplica at once when nobody is eligible, or nobody has a
+        place.
         """
         with self._lock:
-            attempt = self._pool.begin(work, self._clock(), tried, ANY)
+            affinity = self._pool.affinity
+            hashes = affinity.hashes(key.encode() if isinstance(key, str) else key) if affinity else ()
+            attempt = self._pool.begin(work, self._clock(), tried, ANY, key=hashes)
         if isinstance(attempt, Refusal):
             raise NoReplica(attempt.message)
         outcome = Outcome.CANCELLED

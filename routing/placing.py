@@ -8,6 +8,7 @@ replica on probation, where one replica alone can serve, and where nobody can.
 from abc import ABC
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import cast
 
 from routing.admission import Admission
 from routing.attempt import Attempt
@@ -19,7 +20,7 @@ from routing.policies import cold_start, eligibility, host_view, memory_leases
 from routing.policies.fleet_speed import FleetSpeed
 from routing.refusal import Refusal
 from routing.replica import Replica
-from routing.strategies.base import Strategy
+from routing.strategies.base import KeyedStrategy, Strategy
 from routing.verdicts import Verdicts
 
 NEW, CALLED, ANY = range(3)
@@ -53,8 +54,42 @@ class Placing(ABC):
         """Those in the table, in its order."""
         return self._members.listed
 
+    def _begin_near(
+        self,
+        strategy: KeyedStrategy,
+        candidates: Sequence[Replica],
+        ask: Ask,
+        now: float,
+        turn: int,
+        key: tuple[int, ...],
+    ) -> Attempt | Refusal:
+        """Where its key leads one of one or more candidates, unless load forbids that."""
+        replica = strategy.pick_near(candidates, ask.work, now, self._rng, key)
+        if replica.limited:
+            found = self._begin_where_free(replica, candidates, ask, now, turn, key)
+        else:
+            found = Attempt(self._verdicts, self.speed, replica, ask.work, now)
+        if isinstance(found, Attempt):
+            strategy.remember(found.replica, key)
+        return found
+
+    def _pick_again(
+        self, candidates: Sequence[Replica], work: float, now: float, key: tuple[int, ...]
+    ) -> Replica:
+        """Of several, for a request that has been picked for before."""
+        strategy = self.strategy
+        if key and strategy.affinity is not None:
+            return cast("KeyedStrategy", strategy).pick_near(candidates, work, now, self._rng, key)
+        return self._pick(candidates, work, now, self._rng)
+
     def _begin_where_free(
-        self, replica: Replica, candidates: Sequence[Replica], ask: Ask, now: float, turn: int
+        self,
+        replica: Replica,
+        candidates: Sequence[Replica],
+        ask: Ask,
+        now: float,
+        turn: int,
+        key: tuple[int, ...] = (),
     ) -> Attempt | Refusal:
         """At the one that was picked if it has a place, else at the best of those that have one, unless the
         strategy would rather wait. It knows nothing of memory: for want of that another is taken at once."""
@@ -79,7 +114,7 @@ class Placing(ABC):
             if not candidates:
                 return self._short_of_memory(short, ask, turn) if short else self._busy
             only = len(candidates) == 1
-            replica = candidates[0] if only else self._pick(candidates, ask.work, now, self._rng)
+            replica = candidates[0] if only else self._pick_again(candidates, ask.work, now, key)
         if short and turn == NEW:
             memory_leases.count_short(short, ask)
         return self._placed(replica, ask.work, now)

@@ -10,6 +10,7 @@ between those a pick costs one comparison and the strategy's loop. All times are
 from collections.abc import Iterator
 from math import inf
 from random import Random
+from typing import cast
 
 from routing import strategies
 from routing.admission import Admission
@@ -30,6 +31,7 @@ from routing.pool_report import Explanation, explanation, replica_counters
 from routing.refusal import Refusal
 from routing.replica import Replica
 from routing.shared_counts import SharedCounts
+from routing.strategies.base import KeyedStrategy
 from routing.verdicts import Verdicts
 
 __all__ = ["ANY", "CALLED", "NEW", "Attempt", "Explanation", "Pool", "Refusal"]
@@ -93,6 +95,8 @@ class Pool(Placing):
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
         self.strategy = strategy
+        self.affinity = strategy.affinity
+        """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
         self._pick = strategy.pick
         self._weighs = strategy.weighs_waiting
         self.speed.keep_answer_times(strategy.memory)
@@ -158,6 +162,7 @@ class Pool(Placing):
         tried: tuple[Replica, ...] | OneReplica = (),
         turn: int = NEW,
         since: float = inf,
+        key: tuple[int, ...] = (),
     ) -> Attempt | Refusal:
         """Pick a replica for a request and count it there.
 
@@ -166,6 +171,8 @@ class Pool(Placing):
         ``work``: estimated units, 0 or less when there is no estimate (the fleet's mean is used).
 
         ``since``: when it began to wait, if it has.
+
+        ``key``: what :attr:`affinity` reads in the request, as its hashes.
 
         ``turn``: :data:`NEW`, :data:`CALLED` from the line, or :data:`ANY` place will do. A refusal that lets
         it wait (:attr:`Refusal.waits_s`) is the beginning of that: :class:`routing.admission.Admission`.
@@ -187,6 +194,9 @@ class Pool(Placing):
             if attempt is not None:
                 return attempt
         size = len(candidates)
+        if key and size and self.affinity is not None:
+            near = cast("KeyedStrategy", self.strategy)
+            return self._begin_near(near, candidates, Ask(work, since), now, turn, key)
         if size > 1:
             pick = self._pick
             replica = pick(candidates, work, now, self._rng)

@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 
 
@@ -42,6 +43,10 @@ class Strategy(Protocol):
     memory: AnswerMemory | None
     """``None``: the strategy does not go by answer times, and nobody spends time on them."""
 
+    affinity: Affinity | None
+    """What of a request it goes by besides; only a :class:`KeyedStrategy` has any, for the others nobody
+    reads requests."""
+
     def __init__(self, parameters: msgspec.Struct) -> None: ...
 
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
@@ -50,4 +55,21 @@ class Strategy(Protocol):
         ``work``: estimated work of this request, above 0. ``now``: monotonic seconds. Counts nothing:
         whoever sends the request does that.
         """
+        ...
+
+
+class KeyedStrategy(Strategy, Protocol):
+    """One that sends requests of the same key to the same replica, as far as load allows."""
+
+    home: Replica | None
+    """Where the key of the last :meth:`pick_near` leads if load is left aside; ``None``: nowhere yet."""
+
+    def pick_near(
+        self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        """As :meth:`Strategy.pick`, for a request with this key: what :meth:`Affinity.hashes` made of it."""
+        ...
+
+    def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
+        """A request with this key is on its way to that replica, whoever picked it."""
         ...

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory, NoParameters
 from routing.strategies.sampling import sample
@@ -28,6 +29,7 @@ class LeastConnections:
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
     memory: AnswerMemory | None = None
+    affinity: Affinity | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         pass

@@ -37,6 +37,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory
 from routing.strategies.sampling import sample
@@ -64,6 +65,7 @@ class LeastExpectedWork:
     weighs_waiting: ClassVar[bool] = True
     Parameters: ClassVar[type[msgspec.Struct]] = LeastExpectedWorkParameters
     memory: AnswerMemory | None = None
+    affinity: Affinity | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, LeastExpectedWorkParameters)

@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory
 from routing.strategies.soonest import least_answer_time
@@ -44,6 +45,7 @@ class PeakEwma:
     )
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = PeakEwmaParameters
+    affinity: Affinity | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, PeakEwmaParameters)

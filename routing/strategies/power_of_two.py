@@ -19,6 +19,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory
 from routing.strategies.drawing import WeightedDraw
@@ -46,6 +47,7 @@ class PowerOfTwo:
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = PowerOfTwoParameters
     memory: AnswerMemory | None = None
+    affinity: Affinity | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, PowerOfTwoParameters)

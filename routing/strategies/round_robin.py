@@ -22,6 +22,7 @@ from typing import ClassVar
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory, NoParameters
 from routing.strategies.sampling import LARGE_POOL, SAMPLE, sample
@@ -37,6 +38,7 @@ class RoundRobin:
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
     memory: AnswerMemory | None = None
+    affinity: Affinity | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         self._averaged: Sequence[Replica] = ()

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import msgspec
 
+from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory, NoParameters
 from routing.strategies.drawing import WeightedDraw
@@ -31,6 +32,7 @@ class WeightedRandom:
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = NoParameters
     memory: AnswerMemory | None = None
+    affinity: Affinity | None = None
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         self._draw = WeightedDraw()
