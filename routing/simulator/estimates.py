@@ -1,0 +1,24 @@
+"""What the proxy is told of a request's work, of what it really is."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Literal
+
+UNITS_PER_S = 1000.0
+"""Work is told in units of a millisecond at speed 1."""
+
+Kind = Literal["exact", "noisy", "none"]
+Estimate = Callable[[float, Random], float]
+"""Of true work and a source of randomness: told work, 0 for none."""
+
+
+def estimate(kind: Kind, sigma: float = 1.0) -> Estimate:
+    """``noisy``: times a lognormal number of this ``sigma`` whose median is 1."""
+    if kind == "exact":
+        return lambda work, rng: work
+    if kind == "none":
+        return lambda work, rng: 0.0
+    return lambda work, rng: work * rng.lognormvariate(0.0, sigma)
+
+
+NOISY = estimate("noisy")

@@ -1,0 +1,96 @@
+"""A server that works on so many requests at once, each at the same speed, and has the others wait in order.
+
+Theory. It is the G/G/C queue with first come, first served. What a slot does is independent of the others: a
+request of ``s`` seconds takes ``s / speed``. When the speed changes, so does the rest of what is being worked
+on.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from routing.outcome import Outcome
+from routing.simulator.engine import Engine
+from routing.simulator.requests import Request
+from routing.simulator.servers import Heard
+
+
+class _Job:
+    """One request in a slot. Replaced when the speed changes: what was planned for the old one is void."""
+
+    __slots__ = ("_server", "heard", "left_s", "request", "since")
+
+    def __init__(
+        self, server: "FixedSlots", request: Request, heard: Heard, left_s: float, since: float
+    ) -> None:
+        self._server = server
+        self.request = request
+        self.heard = heard
+        self.left_s = left_s
+        """At speed 1."""
+        self.since = since
+
+    def __call__(self) -> None:
+        self._server.done(self)
+
+
+class FixedSlots:
+    """``slots`` requests at once, each at ``speed``; a queue of its own without bound."""
+
+    def __init__(self, engine: Engine, speed: float, slots: int) -> None:
+        self._engine = engine
+        self.speed = speed
+        self.slots = slots
+        self.running: dict[Request, _Job] = {}
+        self.queue: deque[tuple[Request, Heard]] = deque()
+        self.freed: Callable[[], None] | None = None
+        """Called when a slot has become free: for references that know all."""
+
+    def begin(self, request: Request, heard: Heard) -> None:
+        if len(self.running) < self.slots:
+            self._start(request, heard, request.seconds)
+        else:
+            self.queue.append((request, heard))
+
+    def _start(self, request: Request, heard: Heard, left_s: float) -> None:
+        engine = self._engine
+        self.running[request] = job = _Job(self, request, heard, left_s, engine.now)
+        engine.at(engine.now + left_s / self.speed, job)
+
+    def done(self, job: _Job) -> None:
+        """One that was planned is through, unless things have changed since."""
+        request = job.request
+        if self.running.get(request) is job:
+            del self.running[request]
+            self._next()
+            job.heard.ended(self._engine.now, Outcome.SUCCESS)
+
+    def _next(self) -> None:
+        if self.queue:
+            request, heard = self.queue.popleft()
+            self._start(request, heard, request.seconds)
+        elif self.freed is not None:
+            self.freed()
+
+    def cancel(self, request: Request) -> None:
+        if self.running.pop(request, None) is not None:
+            self._next()
+        else:
+            self.queue = deque(entry for entry in self.queue if entry[0] is not request)
+
+    def drop(self) -> list[Heard]:
+        lost = [job.heard for job in self.running.values()]
+        lost += [heard for _, heard in self.queue]
+        self.running.clear()
+        self.queue.clear()
+        return lost
+
+    def set_speed(self, speed: float) -> None:
+        now, old = self._engine.now, self.speed
+        self.speed = speed
+        for job in list(self.running.values()):
+            self._start(job.request, job.heard, job.left_s - (now - job.since) * old)
+
+    def __repr__(self) -> str:
+        return (
+            f"<FixedSlots {len(self.running)} of {self.slots}, {len(self.queue)} wait, speed {self.speed:g}>"
+        )

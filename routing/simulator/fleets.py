@@ -1,0 +1,103 @@
+"""Which replicas a simulation has, and what its proxies are told of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from routing.contract.policy import Policy
+from routing.contract.table import FleetSnapshot, Protocol, ReplicaSpec
+from routing.simulator.engine import Engine
+from routing.simulator.fixed_slots import FixedSlots
+from routing.simulator.servers import Server
+
+MakeServer = Callable[[Engine, float], Server]
+"""Of an engine and a speed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """One replica: its server, and what is said of it in the table."""
+
+    name: str
+    make: MakeServer
+    speed: float = 1.0
+    slots: int = 1
+    """How many it serves at once at full speed."""
+    weight: float = 1.0
+    """What the proxies are told of its speed."""
+    max_concurrency: int | None = None
+    """What they are told of its slots; ``None``: nothing."""
+    site: str = ""
+
+    @property
+    def capacity(self) -> float:
+        """Seconds of work at speed 1 that it does in a second."""
+        return self.speed * self.slots
+
+    def spec(self, number: int) -> ReplicaSpec:
+        return ReplicaSpec(
+            uid=f"uid-{number}",
+            name=self.name,
+            url=f"http://10.0.{number // 250}.{number % 250 + 1}:8000",
+            weight=self.weight,
+            max_concurrency=self.max_concurrency,
+            site=self.site,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fleet:
+    """Machines in the table's order."""
+
+    machines: Sequence[Machine]
+    protocol: Protocol = "generic"
+    sites_away_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    """From a proxy's site to a replica's, network time in one direction; none is given: 0."""
+
+    @property
+    def capacity(self) -> float:
+        return sum(machine.capacity for machine in self.machines)
+
+    def snapshot(self, policy: Policy) -> FleetSnapshot:
+        """The first table that the proxies have."""
+        specs = [machine.spec(number) for number, machine in enumerate(self.machines)]
+        return FleetSnapshot(
+            epoch=1,
+            version=1,
+            revision=1,
+            name="simulated",
+            protocol=self.protocol,
+            policy=policy,
+            replicas=specs,
+        )
+
+    def away_s(self, site: str) -> dict[str, float]:
+        """How far each site is from a proxy in this one."""
+        return {there: away for (here, there), away in self.sites_away_s.items() if here == site}
+
+
+def fixed_slots(
+    speeds: Sequence[float], slots: int = 4, *, weights: bool = True, limits: bool = True, site: str = ""
+) -> Fleet:
+    """Servers with slots. ``weights``, ``limits``: whether the proxies are told how fast each is, and how
+    many requests it serves at once."""
+
+    def make(engine: Engine, speed: float) -> Server:
+        return FixedSlots(engine, speed, slots)
+
+    machines = [
+        Machine(
+            name=f"r{number}",
+            make=make,
+            speed=speed,
+            slots=slots,
+            weight=speed if weights else 1.0,
+            max_concurrency=slots if limits else None,
+            site=site,
+        )
+        for number, speed in enumerate(speeds, 1)
+    ]
+    return Fleet(machines=machines)
+
+
+UNEQUAL = (1.0,) * 6 + (2.0,) * 6 + (4.0,) * 4
+"""Speeds of the fleet that is simulated unless another is given: 6 of speed 1, 6 of speed 2, 4 of speed 4."""

@@ -1,0 +1,86 @@
+"""A server as it is reached over the network: it may be far, down, or answer with errors at once.
+
+Faults happen to the node and not to the server in it, so that every kind of server can have them.
+"""
+
+from functools import partial
+
+from routing.outcome import Outcome
+from routing.simulator.engine import Engine
+from routing.simulator.requests import Request
+from routing.simulator.servers import Heard, Server
+
+REFUSED_AFTER_S = 0.0002
+"""How long it takes to learn that nobody listens."""
+
+
+class Node:
+    """One replica's machine."""
+
+    def __init__(self, engine: Engine, name: str, server: Server, site: str = "") -> None:
+        self._engine = engine
+        self.name = name
+        self.server = server
+        self.site = site
+        self.up = True
+        self.fails_after_s: float | None = None
+        """Every request is answered with an error after so long; ``None``: it works."""
+
+    def begin(self, request: Request, heard: Heard, away_s: float) -> None:
+        """``away_s``: from whoever sends it, in one direction."""
+        if away_s:
+            now = self._engine.now
+            self._engine.at(now + away_s, partial(self._arrive, request, _Far(self._engine, heard, away_s)))
+        else:
+            self._arrive(request, heard)
+
+    def cancel(self, request: Request, away_s: float) -> None:
+        """Who sent it has gone, and must not mind what it still hears."""
+        if away_s:
+            self._engine.at(self._engine.now + away_s, partial(self.server.cancel, request))
+        else:
+            self.server.cancel(request)
+
+    def _arrive(self, request: Request, heard: Heard) -> None:
+        if not self.up:
+            self._answer(heard, Outcome.REFUSED, REFUSED_AFTER_S)
+        elif self.fails_after_s is not None:
+            self._answer(heard, Outcome.FAILED, self.fails_after_s)
+        else:
+            self.server.begin(request, heard)
+
+    def _answer(self, heard: Heard, outcome: Outcome, after_s: float) -> None:
+        now = self._engine.now + after_s
+        self._engine.at(now, partial(heard.ended, now, outcome))
+
+    def crash(self) -> None:
+        """What it worked on is lost; who asks it from now on finds nobody."""
+        self.up = False
+        for heard in self.server.drop():
+            heard.ended(self._engine.now, Outcome.LOST)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name} {'up' if self.up else 'down'} {self.server!r}>"
+
+
+class _Far:
+    """Tells everything so much later."""
+
+    __slots__ = ("_away_s", "_engine", "_heard")
+
+    def __init__(self, engine: Engine, heard: Heard, away_s: float) -> None:
+        self._engine = engine
+        self._heard = heard
+        self._away_s = away_s
+
+    def first_byte(self, now: float) -> None:
+        now += self._away_s
+        self._engine.at(now, partial(self._heard.first_byte, now))
+
+    def tokens(self, now: float, count: int) -> None:
+        now += self._away_s
+        self._engine.at(now, partial(self._heard.tokens, now, count))
+
+    def ended(self, now: float, outcome: Outcome) -> None:
+        now += self._away_s
+        self._engine.at(now, partial(self._heard.ended, now, outcome))

@@ -1,0 +1,214 @@
+"""A proxy of a simulation: the real pool, and around it what an exchange does with it.
+
+:class:`Exchange` follows :mod:`routing.proxy.exchange`, without its bytes: begin, wait where there is no
+place, send, settle; another replica where none was reached or the connection broke before an answer, within
+the retry budget; late where the client's time limit passes. Requests are taken for ones that may be sent twice.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from math import inf
+from random import Random
+
+from routing.admission import LOOK_EVERY_S, Admission
+from routing.contract.table import FleetSnapshot
+from routing.outcome import Outcome
+from routing.policies.host_share import HostShare
+from routing.policies.waiting_line import Ticket
+from routing.pool import ANY, CALLED, Attempt, Pool
+from routing.refusal import Refusal
+from routing.replica import Replica
+from routing.simulator.engine import Engine
+from routing.simulator.nodes import Node
+from routing.simulator.requests import END_OF, FAILED, LATE, REFUSED, Request
+
+MOST_EXTRA_TRIES = 2
+"""As :mod:`routing.proxy.replay` has it, which a test compares."""
+
+
+class SimulatedProxy:
+    """One proxy with one worker; it also calls those that wait (:class:`routing.admission.Caller`)."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        snapshot: FleetSnapshot,
+        nodes: Mapping[str, Node],
+        rng: Random,
+        host_share: HostShare | None = None,
+        site: str = "",
+        away_s: Mapping[str, float] | None = None,
+    ) -> None:
+        """``nodes``: by the replicas' uids. ``away_s``: how far those are that are not at hand."""
+        self.engine = engine
+        self.nodes = nodes
+        self.site = site
+        self.away_s = away_s or {}
+        self.pool = Pool(snapshot, None, rng, host_share)
+        self.pool.admission.caller = self
+        self._soon = False
+        self._ticking = False
+
+    def arrive(self, request: Request) -> None:
+        """A client's request has come. How it ended is written into it."""
+        self.pool.request_seen()
+        Exchange(self, request).begin(self.engine.now)
+
+    def replace(self, snapshot: FleetSnapshot) -> None:
+        """The control plane has said something new."""
+        self.pool.replace(snapshot)
+
+    def look_soon(self, admission: Admission) -> None:
+        if not self._soon:
+            self._soon = True
+            self.engine.at(self.engine.now, self._look)
+
+    def wake(self, worker: int) -> None:
+        raise AssertionError("a simulated proxy has one worker")
+
+    def _look(self) -> None:
+        self._soon = False
+        admission = self.pool.admission
+        admission.serve(self.engine.now)
+        if len(admission.line) and not self._ticking:
+            self._ticking = True
+            self.engine.at(self.engine.now + LOOK_EVERY_S, self._tick)
+
+    def _tick(self) -> None:
+        admission = self.pool.admission
+        admission.serve(self.engine.now, yields=False)
+        self._ticking = len(admission.line) > 0
+        if self._ticking:
+            self.engine.at(self.engine.now + LOOK_EVERY_S, self._tick)
+
+
+class Exchange:
+    """One request at one proxy: who hears from the server, and who waits in the line."""
+
+    __slots__ = ("_attempt", "_node", "_proxy", "_request", "_ticket", "_tried")
+
+    def __init__(self, proxy: SimulatedProxy, request: Request) -> None:
+        self._proxy = proxy
+        self._request = request
+        self._attempt: Attempt | None = None
+        self._node: Node
+        self._ticket: Ticket | None = None
+        self._tried: tuple[Replica, ...] = ()
+
+    def begin(self, now: float) -> None:
+        request = self._request
+        if request.deadline_s < inf:
+            self._proxy.engine.at(now + request.deadline_s, self._client_leaves)
+        self._try(now)
+
+    # --- attempts ------------------------------------------------------------------------------------
+
+    def _try(self, now: float, again: bool = False) -> None:
+        """``again``: after an attempt that came to nothing, which is what its client is told in the end."""
+        found = self._proxy.pool.begin(self._request.estimate, now, self._tried)
+        if isinstance(found, Attempt):
+            self._send(found, now)
+        elif not found.waits_s or not self._line_up(found, now):
+            self._end(FAILED if again else REFUSED, now)
+
+    def _send(self, attempt: Attempt, now: float) -> None:
+        self._attempt = attempt
+        replica, request, proxy = attempt.replica, self._request, self._proxy
+        request.sent_s = now
+        request.replica = replica.name
+        request.attempts += 1
+        self._node = node = proxy.nodes[replica.uid]
+        node.begin(request, self, proxy.away_s.get(node.site, 0.0) if proxy.away_s else 0.0)
+
+    def _end(self, end: str, now: float) -> None:
+        self._request.end = end
+        self._request.ended_s = now
+
+    def _client_leaves(self) -> None:
+        request, now = self._request, self._proxy.engine.now
+        if request.end:
+            return
+        if self._ticket is not None:
+            self._proxy.pool.admission.leave(self._ticket)
+            self._ticket = None
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            self._node.cancel(request, self._proxy.away_s.get(self._node.site, 0.0))
+            attempt.settle(Outcome.CANCELLED, now)
+        self._end(LATE, now)
+
+    # --- heard of the server --------------------------------------------------------------------------
+
+    def first_byte(self, now: float) -> None:
+        if self._attempt is not None:
+            self._request.first_byte_s = now
+            self._attempt.first_byte(now)
+
+    def tokens(self, now: float, count: int) -> None:
+        if self._attempt is not None:
+            self._request.tokens += count
+            self._attempt.heard(now, count)
+
+    def ended(self, now: float, outcome: Outcome) -> None:
+        attempt = self._attempt
+        if attempt is None:
+            return
+        self._attempt = None
+        request = self._request
+        at_once = request.first_byte_s == inf
+        attempt.settle(outcome, now, request.tokens, at_once=at_once and outcome is not Outcome.REFUSED)
+        if self._may_go_elsewhere(attempt, outcome, at_once):
+            self._try(now, again=True)
+            return
+        if at_once:
+            request.first_byte_s = now
+        self._end(END_OF.get(outcome, FAILED), now)
+
+    def _may_go_elsewhere(self, attempt: Attempt, outcome: Outcome, untouched: bool) -> bool:
+        """Where it was not sent at all, or was lost before any answer; that only once."""
+        if outcome is not Outcome.REFUSED and not (outcome is Outcome.LOST and untouched):
+            return False
+        if len(self._tried) >= MOST_EXTRA_TRIES:
+            return False
+        pool = self._proxy.pool
+        if not pool.retry_allowed(unsent=outcome is Outcome.REFUSED):
+            return False
+        pool.counters.retries += 1
+        self._tried = (*self._tried, attempt.replica)
+        return True
+
+    # --- waiting for a place (routing.policies.waiting_line.Waiter) -------------------------------------
+
+    def _line_up(self, refusal: Refusal, now: float) -> bool:
+        request, pool = self._request, self._proxy.pool
+        least = min(refusal.waits_s, pool.policy.timeouts.total_s, request.at_s + request.deadline_s - now)
+        work = request.estimate or pool.speed.mean_work
+        ticket = Ticket(self, request.priority, request.at_s, now + least, work, bool(self._tried))
+        if pool.admission.join(ticket, refusal.wanted, now) is not None:
+            return False
+        self._ticket = ticket
+        return True
+
+    def admit(self, now: float, patient: bool) -> bool:
+        pool, ticket = self._proxy.pool, self._ticket
+        assert ticket is not None
+        turn = CALLED if patient else ANY
+        begin = partial(pool.begin, self._request.estimate, now, self._tried, turn, ticket.since)
+        found = pool.admission.look(ticket, begin)
+        if isinstance(found, Refusal) and found.waits_s:
+            return False
+        self._ticket = None
+        if isinstance(found, Refusal):
+            pool.admission.leave(ticket)
+            self._end(REFUSED, now)
+        else:
+            pool.admission.found(ticket, now)
+            self._send(found, now)
+        return True
+
+    def late(self, now: float) -> None:
+        """It has waited for as long as the fleet lets one wait."""
+        self._ticket = None
+        self._end(REFUSED, now)
+
+    displaced = late

@@ -1,0 +1,41 @@
+"""What a run was like for those who asked."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import ceil
+from statistics import fmean
+
+from routing.simulator.requests import ANSWERED, Request
+
+
+class Result:
+    """One strategy's run. Latencies are of requests that were answered, in seconds, ascending."""
+
+    def __init__(self, strategy: str, requests: Sequence[Request]) -> None:
+        self.strategy = strategy
+        self.requests = requests
+        self.latencies = sorted(request.latency_s for request in requests if request.end == ANSWERED)
+        self.ends = Counter(request.end for request in requests)
+        self.picked = Counter(request.replica for request in requests if request.replica)
+        """By the replica that each was last sent to."""
+        self.events = 0
+        self.wall_s = 0.0
+        """What the run itself took."""
+
+    def quantile(self, share: float) -> float:
+        return quantile(self.latencies, share)
+
+    @property
+    def mean_s(self) -> float:
+        return fmean(self.latencies) if self.latencies else 0.0
+
+    @property
+    def not_answered(self) -> int:
+        return len(self.requests) - self.ends[ANSWERED]
+
+
+def quantile(ascending: Sequence[float], share: float) -> float:
+    """The value below or at which this share of all lies; 0 of none."""
+    if not ascending:
+        return 0.0
+    return ascending[max(0, ceil(share * len(ascending)) - 1)]

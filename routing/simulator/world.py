@@ -1,0 +1,50 @@
+"""All that a simulation consists of besides requests and whoever sends them on."""
+
+import msgspec
+
+from routing.contract.policy import Policy
+from routing.contract.table import Health
+from routing.simulator.engine import Engine
+from routing.simulator.fleets import Fleet, Machine
+from routing.simulator.nodes import Node
+from routing.simulator.proxies import SimulatedProxy
+
+
+class World:
+    """Machines, the table that says what is known of them, and the proxies that route by it."""
+
+    def __init__(self, engine: Engine, fleet: Fleet, policy: Policy) -> None:
+        self.engine = engine
+        self.fleet = fleet
+        self.snapshot = fleet.snapshot(policy)
+        self.nodes = {
+            spec.uid: Node(engine, machine.name, machine.make(engine, machine.speed), machine.site)
+            for spec, machine in zip(self.snapshot.replicas, fleet.machines, strict=True)
+        }
+        self.proxies: list[SimulatedProxy] = []
+
+    def machine(self, name: str) -> Machine:
+        """Raises ValueError in words where none is called so."""
+        for machine in self.fleet.machines:
+            if machine.name == name:
+                return machine
+        names = ", ".join(machine.name for machine in self.fleet.machines)
+        raise ValueError(f"there is no replica {name!r}; choose one of: {names}")
+
+    def node(self, name: str) -> Node:
+        """The same."""
+        machine = self.machine(name)
+        return next(node for node in self.nodes.values() if node.name == machine.name)
+
+    def report_health(self, name: str, health: Health, has_passed: bool = True) -> None:
+        """What the control plane's probes have found reaches all proxies."""
+        replicas = [
+            msgspec.structs.replace(spec, health=health, has_passed=has_passed, health_source="probe")
+            if spec.name == name
+            else spec
+            for spec in self.snapshot.replicas
+        ]
+        version = self.snapshot.version + 1
+        self.snapshot = msgspec.structs.replace(self.snapshot, version=version, replicas=replicas)
+        for proxy in self.proxies:
+            proxy.replace(self.snapshot)
