@@ -2,7 +2,8 @@
 
 :class:`Exchange` follows :mod:`routing.proxy.exchange`, without its bytes: begin, wait where there is no
 place, send, settle; another replica where none was reached or the connection broke before an answer, within
-the retry budget; late where the client's time limit passes. Requests are taken for ones that may be sent twice.
+the retry budget; late where the client's time limit passes. Requests are taken to be such as may be sent
+twice.
 """
 
 from collections.abc import Mapping
