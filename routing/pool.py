@@ -31,7 +31,7 @@ from routing.pool_report import Explanation, explanation, replica_counters
 from routing.refusal import Refusal
 from routing.replica import Replica
 from routing.shared_counts import SharedCounts
-from routing.strategies.base import KeyedStrategy
+from routing.strategies.base import KeyedStrategy, Strategy
 from routing.verdicts import Verdicts
 
 __all__ = ["ANY", "CALLED", "NEW", "Attempt", "Explanation", "Pool", "Refusal"]
@@ -79,7 +79,7 @@ class Pool(Placing):
 
         Raises ValueError in words, and changes nothing, when the snapshot cannot be routed from.
         """
-        strategy = strategies.build(snapshot.policy.strategy, snapshot.policy.parameters)
+        strategy = self._strategy(snapshot.policy)
         check_limits(snapshot)
         pairs = self._members.prepare(snapshot)
 
@@ -108,6 +108,13 @@ class Pool(Placing):
         self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
         self._nobody()
         self.admission.call()
+
+    def _strategy(self, policy: Policy) -> Strategy:
+        """The one in force stays while no other is wanted, with what it has built for the replicas."""
+        before: Policy | None = getattr(self, "policy", None)
+        if before and (before.strategy, before.parameters) == (policy.strategy, policy.parameters):
+            return self.strategy
+        return strategies.build(policy.strategy, policy.parameters)
 
     def close(self) -> None:
         """The fleet is gone: begin() refuses, shared counts are given back as requests end."""

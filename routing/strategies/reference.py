@@ -31,8 +31,13 @@ def table() -> str:
 def _parameter(one: registry.ParameterDescription) -> str:
     bounds = (one.minimum, one.maximum)
     limits = "" if None in bounds else ", {:g} to {:g}".format(*bounds)
-    default = f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
-    return f"`{one.name}`{limits}, default {default}. {one.words}"
+    return f"`{one.name}`{limits}, default {_default(one)}. {one.words}"
+
+
+def _default(one: registry.ParameterDescription) -> str:
+    if isinstance(one.default, str):
+        return f"`{one.default}`" if one.default else "empty"
+    return f"{one.default:g}" if isinstance(one.default, float) else str(one.default).lower()
 
 
 if __name__ == "__main__":

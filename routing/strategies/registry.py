@@ -11,6 +11,7 @@ from msgspec import inspect
 
 from routing.contract.policy import StrategyParameter
 from routing.strategies.base import Strategy
+from routing.strategies.consistent_hash import ConsistentHash
 from routing.strategies.least_connections import LeastConnections
 from routing.strategies.least_expected_work import LeastExpectedWork
 from routing.strategies.least_response_time import LeastResponseTime
@@ -29,6 +30,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
         PowerOfTwo,
         LeastResponseTime,
         PeakEwma,
+        ConsistentHash,
     )
 }
 

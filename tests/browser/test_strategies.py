@@ -3,14 +3,31 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from routing import strategies
+from routing.contract.policy import StrategyParameter
+from routing.strategies import ParameterDescription
 from tests.browser.reach import reaches_all
 from tests.browser.site import Site
 from tests.server.rig import Proxy
 
 pytestmark = pytest.mark.browser
+
+
+def _changed(field: Locator, parameter: ParameterDescription) -> StrategyParameter:
+    """The field shows the default and takes another value, which is returned."""
+    if parameter.type == "boolean":
+        expect(field).to_be_checked(checked=bool(parameter.default))
+        field.set_checked(not parameter.default)
+        return not parameter.default
+    if parameter.type == "string":
+        expect(field).to_have_value(str(parameter.default))
+        field.fill("x-other")
+        return "x-other"
+    expect(field).to_have_value(f"{parameter.default:g}")
+    field.fill("5")
+    return 5
 
 
 def test_each_is_applied_by_page_and_taken_by_all_workers(
@@ -28,9 +45,7 @@ def test_each_is_applied_by_page_and_taken_by_all_workers(
         chosen = {}
         for parameter in about.parameters:
             field = policy.get_by_label(parameter.name.replace("_", " "))
-            expect(field).to_have_value(f"{parameter.default:g}")
-            chosen[parameter.name] = 5
-            field.fill("5")
+            chosen[parameter.name] = _changed(field, parameter)
         policy.get_by_role("button", name="Apply").click()
         expect(policy.locator(".result")).to_contain_text(f"revision {revision}")
         stored = site.api("GET", f"/fleets/{name}/policy")["policy"]

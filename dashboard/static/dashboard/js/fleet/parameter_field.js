@@ -21,5 +21,5 @@ export function ParameterField({ parameter, policy }) {
 function bounds({ minimum, maximum, default: standard }) {
   const known = (/** @type {number | null} */ value) => value !== null && value !== undefined;
   const range = known(minimum) && known(maximum) ? `${minimum} to ${maximum}` : known(minimum) ? `at least ${minimum}` : known(maximum) ? `at most ${maximum}` : "";
-  return `${range ? `${range[0].toUpperCase()}${range.slice(1)}; default` : "Default"} ${standard}.`;
+  return `${range ? `${range[0].toUpperCase()}${range.slice(1)}; default` : "Default"} ${standard === "" ? "empty" : standard}.`;
 }

@@ -1,0 +1,109 @@
+"""Consistent hashing with bounded loads: requests of one session go to one replica.
+
+Theory. The session's key has its place on a ring (:mod:`routing.strategies.ring`), and the replica whose
+point is nearest serves all of them, so that what it keeps of the session (a cache, an adapter, a warm file)
+is used again. A replica with more than ``load_bound`` times its fair share in flight is passed over for the
+next on the ring (:mod:`routing.strategies.load_bound`), always the same one for a key, so that a session
+that overflows still has few homes. Both ring and bound go by weight. Slow start lowers the bound alone:
+until a new replica may take its keys, they stay where they were. Nothing is remembered, so all workers and
+proxies agree.
+
+A request without a key goes where it is expected to be done soonest, as by ``least_expected_work``.
+
+Source: Mirrokni, Thorup and Zadimoghaddam (arXiv 1608.01350), as in HAProxy's ``hash-balance-factor``.
+
+Weakness: a bound too tight sends sessions away for the smallest unevenness, and with few requests in flight a
+session's second request at a time overflows at once; one too loose lets a popular session overload its home.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from routing.affinity import Affinity
+from routing.replica import Replica
+from routing.strategies.base import AnswerMemory
+from routing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+from routing.strategies.load_bound import LoadBound
+from routing.strategies.ring import Ring
+from routing.strategies.session_key import read_from
+
+
+class ConsistentHashParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    load_bound: Annotated[
+        float,
+        msgspec.Meta(
+            ge=1.0,
+            le=100.0,
+            description="How many times its fair share of the requests in flight a replica may have before "
+            "sessions overflow to the next one.",
+        ),
+    ] = 1.25
+    header: Annotated[
+        str,
+        msgspec.Meta(
+            description="Name of the header field whose value is the session's key; empty: none is read."
+        ),
+    ] = "x-session-id"
+    cookie: Annotated[
+        str,
+        msgspec.Meta(
+            description="Name of the cookie whose value is the key of requests without that header field; "
+            "empty: none is read."
+        ),
+    ] = ""
+    user: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether requests with neither have the key that their JSON body names: "
+            "prompt_cache_key, user, safety_identifier or metadata.user_id."
+        ),
+    ] = True
+
+
+class ConsistentHash:
+    """A session's own replica, or the next on the ring while that has too much."""
+
+    name: ClassVar[str] = "consistent_hash"
+    sentence: ClassVar[str] = (
+        "Sends requests of one session to the same replica, unless that has more than its share in flight."
+    )
+    weighs_waiting: ClassVar[bool] = False
+    Parameters: ClassVar[type[msgspec.Struct]] = ConsistentHashParameters
+    memory: AnswerMemory | None = None
+
+    def __init__(self, parameters: msgspec.Struct) -> None:
+        assert isinstance(parameters, ConsistentHashParameters)
+        self.affinity: Affinity | None = read_from(
+            self.name, parameters.header, parameters.cookie, parameters.user
+        )
+        self.home: Replica | None = None
+        self._bound = LoadBound(parameters.load_bound)
+        self._ring = Ring()
+        self._of: Sequence[Replica] = ()
+        self._among: frozenset[Replica] = frozenset()
+        self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
+        """Of requests without a key."""
+
+    def pick_near(
+        self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        if candidates is not self._of:
+            self._of = candidates
+            self._among = frozenset(candidates)
+            self._ring.take(candidates)
+        limit = self._bound.per_share(candidates)
+        onward = self._ring.onward(key[0], self._among)
+        self.home = home = next(onward)
+        if home.load < limit * home.share:
+            return home
+        for replica in onward:
+            if replica.load < limit * replica.share:
+                return replica
+        # The sum of loads was not the newest.
+        return home
+
+    def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
+        """The ring knows it all."""

@@ -1,0 +1,111 @@
+"""A ring of replicas, on which each key has its place, the same in every worker and proxy.
+
+Theory. Replicas have points on a circle of 2⁶⁴ places, and a key belongs to the replica whose point comes
+next. So a replica that joins takes over what now lies before its points and nothing else, about its share
+of all keys, and one that leaves gives its keys to the others. With one probe a key, even shares take
+hundreds of points a replica; here a key has several places and belongs to the point that is nearest to any
+of them, which evens shares out with few points: of 100 replicas the largest has 1.24 times the mean with 16
+points each, where one probe of 64 points has 1.31.
+
+A replica has points by its weight. Whoever is not among the candidates (its health, or that it was tried) is
+passed over, which moves the same keys as its leaving would, and costs no new ring: that is needed only where
+members or weights change.
+
+Sources: Karger et al., "Consistent Hashing and Random Trees" (STOC 1997); Appleton and O'Reilly, "Multi-probe
+consistent hashing" (arXiv 1505.00062).
+"""
+
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from math import log
+
+from routing.replica import Replica
+
+POINTS = 16
+"""Of a replica of about the mean weight."""
+_CIRCLE = (1 << 64) - 1
+_PROBES = (1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+"""Odd numbers, by which a key is multiplied for its places."""
+_STEP = 16.0
+"""By how much the mean weight may grow before replicas have fewer points for the same weight. Keys move when
+that happens, so it must be rare."""
+
+
+class Ring:
+    """Points of all candidates ever seen that have not left the fleet."""
+
+    __slots__ = ("_owners", "_per_weight", "_places", "_points", "_weights")
+
+    def __init__(self) -> None:
+        self._places: list[int] = []
+        """Where the points are, in order."""
+        self._owners: dict[int, Replica] = {}
+        """By place."""
+        self._points: dict[Replica, list[int]] = {}
+        self._weights: dict[Replica, float] = {}
+        self._per_weight = float(POINTS)
+
+    def take(self, candidates: Sequence[Replica]) -> None:
+        """From now on these have their points, by the weights that they have now."""
+        weights = self._weights
+        changed = [one for one in candidates if weights.get(one) != one.spec.weight]
+        gone = [one for one in weights if one.leaving] if len(weights) > len(candidates) else []
+        if not changed and not gone:
+            return
+        for replica in gone:
+            del weights[replica]
+        weights.update((one, one.spec.weight) for one in changed)
+        mean = sum(weights.values()) / len(weights)
+        per_weight = POINTS * _STEP ** -round(log(mean, _STEP))
+        if per_weight != self._per_weight:
+            self._per_weight = per_weight
+            changed = list(weights)
+        self._withdraw((*gone, *changed))
+        self._add(changed)
+
+    def _withdraw(self, replicas: Iterable[Replica]) -> None:
+        owners, before = self._owners, len(self._owners)
+        for replica in replicas:
+            for place in self._points.pop(replica, ()):
+                # A replica that left may have come back as another object, with the same points.
+                if owners.get(place) is replica:
+                    del owners[place]
+        if len(owners) < before:
+            self._places = [place for place in self._places if place in owners]
+
+    def _add(self, replicas: Iterable[Replica]) -> None:
+        owners, new = self._owners, []
+        for replica in replicas:
+            self._points[replica] = points = places_of(replica.uid, self._weights[replica] * self._per_weight)
+            new += [place for place in points if place not in owners]
+            owners.update(dict.fromkeys(points, replica))
+        self._places += new
+        # Few behind many that are in order already: that is soon done.
+        self._places.sort()
+
+    def onward(self, key: int, among: Container[Replica]) -> Iterator[Replica]:
+        """The key's own replica first, then those whose points follow, round the ring; some several times."""
+        places, owners = self._places, self._owners
+        size = len(places)
+        nearest, best = 0, _CIRCLE + 1
+        for probe in _PROBES:
+            place = key * probe & _CIRCLE
+            start = at = bisect_left(places, place)
+            while at < start + size and owners[places[at % size]] not in among:
+                at += 1
+            distance = (places[at % size] - place) & _CIRCLE
+            if distance < best:
+                nearest, best = at, distance
+        for at in range(nearest, nearest + size):
+            replica = owners[places[at % size]]
+            if replica in among:
+                yield replica
+
+
+def places_of(uid: str, points: float) -> list[int]:
+    """So many places on the circle, rounded, at least one; more of them begin with the same."""
+    count, places = max(1, round(points)), b""
+    for number in range((count + 7) // 8):
+        places += blake2b(b"%d/%b" % (number, uid.encode())).digest()
+    return [int.from_bytes(places[at : at + 8], "big") for at in range(0, 8 * count, 8)]
