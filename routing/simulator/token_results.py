@@ -1,0 +1,40 @@
+"""What a run was like for those who asked a language model: how soon it began, and how fast it went on.
+
+Three series beside latency, each of requests that were answered:
+
+- *first token*: from the request's arrival to the first output token;
+- *seconds per token*: the whole latency by the output tokens, waiting included, which the papers of Orca and
+  vLLM call normalized latency;
+- *seconds between tokens*: from the first output token to the last by the tokens after the first (TPOT); of
+  answers with more than one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from routing.simulator.requests import ANSWERED, Request
+from routing.simulator.results import quantile
+
+
+class TokenFigures(NamedTuple):
+    """99th percentiles, in seconds. Field names are those of the JSON that is printed."""
+
+    p99_first_token_s: float
+    p99_s_per_token: float
+    p99_s_between_tokens: float
+
+
+def token_figures(requests: Sequence[Request]) -> TokenFigures | None:
+    """``None``: no answer had tokens."""
+    answered = [one for one in requests if one.end == ANSWERED and one.tokens]
+    if not answered:
+        return None
+    return TokenFigures(
+        _p99(one.first_byte_s - one.at_s for one in answered),
+        _p99(one.latency_s / one.tokens for one in answered),
+        _p99((one.ended_s - one.first_byte_s) / (one.tokens - 1) for one in answered if one.tokens > 1),
+    )
+
+
+def _p99(values: Iterable[float]) -> float:
+    return quantile(sorted(values), 0.99)
