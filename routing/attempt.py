@@ -10,6 +10,7 @@ from routing.contract.sketch import bucket_of
 from routing.outcome import Outcome
 from routing.policies.fleet_speed import FleetSpeed
 from routing.replica import Replica
+from routing.source import Source
 
 LEARN_STREAM_EVERY_S = 0.25
 _SUCCESS = Outcome.SUCCESS
@@ -27,6 +28,9 @@ class Judge(Protocol):
     def emptied(self, replica: Replica) -> None:
         """The last request of a replica that is no longer in the table has ended."""
 
+    def succeeded(self, source: Source, replica: Replica, now: float) -> None:
+        """Such a request has been answered there. Told while it was asked for."""
+
 
 class Attempt:
     """Whoever holds it owes exactly one :meth:`settle`, on every way out. Not for several threads."""
@@ -36,6 +40,7 @@ class Attempt:
         "_learned_at",
         "_learned_tokens",
         "_open",
+        "_source",
         "_speed",
         "_tokens",
         "probe",
@@ -73,6 +78,20 @@ class Attempt:
             at = replica.cell_at
             view[at] = in_flight
             view[at + 1] = replica.work
+
+    @property
+    def source(self) -> Source | None:
+        """Whose request it is; ``None``: nobody has said. Told where it matters, before it is settled: for a
+        request that has failed, and for a :class:`routing.watched_attempt.WatchedAttempt`."""
+        try:
+            return self._source
+        except AttributeError:
+            # Not even an empty field: nothing is spent on a request that goes well.
+            return None
+
+    @source.setter
+    def source(self, source: Source) -> None:
+        self._source = source
 
     def request_sent(self, now: float) -> None:
         """Only now has the replica the whole request: what it takes for the answer counts from here."""

@@ -33,6 +33,7 @@ from routing.replica import Replica
 from routing.shared_counts import SharedCounts
 from routing.strategies.base import KeyedStrategy, Strategy
 from routing.verdicts import Verdicts
+from routing.watched_attempt import make_watched
 
 __all__ = ["ANY", "CALLED", "NEW", "Attempt", "Explanation", "Pool", "Refusal"]
 
@@ -64,11 +65,13 @@ class Pool(Placing):
         self._limited = False
         """Whether requests may have to wait: for a place, or for the first replica."""
         self._members = Members(shared)
-        self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sort)
+        self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sort, shared)
 
         self._sorted = eligibility.Eligibility()
         self._eligible: list[Replica] = []
         self._probation: list[Replica] = []
+        self._unusual = False
+        """Whether a request may be begun otherwise than as usual: on probation, or watched."""
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
         self._refresh_due = 0.0
@@ -123,11 +126,13 @@ class Pool(Placing):
         self._nobody()
         self.admission.call()
         self.admission.unshare()
+        self._verdicts.close()
 
     def _nobody(self) -> None:
         """Forget who is eligible; the next begin() sorts anew."""
         self._sorted = eligibility.Eligibility()
         self._eligible = self._probation = []
+        self._unusual = False
         self._due = self._refresh_due = 0.0
 
     # --- the request path ------------------------------------------------------------------------
@@ -196,10 +201,10 @@ class Pool(Placing):
             if isinstance(tried, OneReplica):
                 return self._begin_at(tried, Ask(work, since), now, turn)
             candidates = [replica for replica in candidates if replica not in tried]
-        elif self._probation:
-            attempt = self._probe(work, now)
-            if attempt is not None:
-                return attempt
+        elif self._unusual:
+            found = self._begin_unusually(work, now, turn, since, key)
+            if found is not None:
+                return found
         size = len(candidates)
         if key and size and self.affinity is not None:
             near = cast("KeyedStrategy", self.strategy)
@@ -226,6 +231,23 @@ class Pool(Placing):
                     return Attempt(self._verdicts, self.speed, replica, work, now)
             return self._begin_where_free(replica, candidates, Ask(work, since), now, turn)
         return Attempt(self._verdicts, self.speed, replica, work, now)
+
+    def _begin_unusually(
+        self, work: float, now: float, turn: int, since: float, key: tuple[int, ...]
+    ) -> Attempt | Refusal | None:
+        """As a probe request, or as one that says who sent it; ``None``: begin it as usual."""
+        if self._probation:
+            attempt = self._probe(work, now)
+            if attempt is not None:
+                return attempt
+        if not self._verdicts.watching:
+            return None
+        self._unusual = False
+        found = self.begin(work, now, (), turn, since, key)
+        self._unusual = True
+        if type(found) is Attempt:
+            make_watched(found)
+        return found
 
     # --- the slow timer --------------------------------------------------------------------------
 
@@ -283,6 +305,7 @@ class Pool(Placing):
         self._sorted = found = eligibility.sort_out(self.replicas, now)
         self._eligible = found.eligible
         self._probation = found.probation
+        self._unusual = bool(found.probation) or self._verdicts.watching
         if found.next_end:
             self._refresh_due = min(self._refresh_due, found.next_end)
             self._due = min(self._due, self._refresh_due)

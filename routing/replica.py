@@ -12,6 +12,7 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.table import ReplicaSpec, Tls
 from routing.device_memory import ReplicaMemory
 from routing.shared_counts import Cells
+from routing.source import Row
 
 
 class LearnedSpeed:
@@ -50,7 +51,9 @@ class EjectionState:
         "lasted_s",
         "probing",
         "reason",
+        "returned_after",
         "returned_at",
+        "row",
         "stalled",
         "until",
     )
@@ -58,6 +61,8 @@ class EjectionState:
     def __init__(self) -> None:
         self.failures = 0
         """Failures since the last answer that was none."""
+        self.row = Row()
+        """By whom those are."""
         self.until = 0.0
         """End of the ejection, then probation until one probe request passes; 0: not ejected."""
         self.claimed_at = 0.0
@@ -67,6 +72,8 @@ class EjectionState:
         self.lasted_s = 0.0
         self.in_a_row = 0
         self.returned_at = 0.0
+        self.returned_after = 0
+        """Answers that this worker had had from it by then."""
         self.probing = False
         """Whether this worker has the one probe request in flight."""
         self.stalled = False
@@ -83,12 +90,23 @@ class EjectionState:
 class RecentAnswers:
     """Readings of a replica's counters at the beginning of the last two windows."""
 
-    __slots__ = ("began", "earlier_failed", "earlier_succeeded", "failed", "succeeded")
+    __slots__ = (
+        "began",
+        "by_client",
+        "earlier_by_client",
+        "earlier_failed",
+        "earlier_succeeded",
+        "failed",
+        "succeeded",
+    )
 
     def __init__(self) -> None:
         self.began = 0.0
         self.succeeded = self.earlier_succeeded = 0
         self.failed = self.earlier_failed = 0
+        self.by_client: dict[int, int] = {}
+        """Failures of the present window by client, of a few clients."""
+        self.earlier_by_client: dict[int, int] = {}
 
 
 class HttpSide(Protocol):

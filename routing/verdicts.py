@@ -14,9 +14,16 @@ from routing.members import Members
 from routing.outcome import FAILURES, Outcome
 from routing.policies import answer_time, ejection, eligibility, host_view, learned_speed, success_rate
 from routing.policies.fleet_speed import FleetSpeed
+from routing.policies.shared_suspects import SharedSuspects, number_of
+from routing.policies.suspects import Suspects
 from routing.replica import Replica
+from routing.shared_counts import SharedCounts
+from routing.source import Source
 
 log = logging.getLogger(__name__)
+
+WATCH_S = 30.0
+"""How long a failure that is held against a client has the requests say who sent them."""
 
 _WORDS = {
     Outcome.FAILED: "answered with a server error",
@@ -36,6 +43,7 @@ class Verdicts:
         speed: FleetSpeed,
         rng: Random,
         changed: Callable[[float], None],
+        shared: SharedCounts | None = None,
     ) -> None:
         self._members = members
         self._speed = speed
@@ -44,6 +52,11 @@ class Verdicts:
         self.policy = Policy()
         self.fleet = ""
         """The pool's name, for the log."""
+        self._suspects = Suspects()
+        self._told = SharedSuspects(shared)
+        self.watching = False
+        """Whether the next requests are to say who sent them: :meth:`succeeded`."""
+        self._watch_until = 0.0
 
     # --- attempts that ended ---------------------------------------------------------------------
 
@@ -75,6 +88,18 @@ class Verdicts:
         """The last request of a replica that is no longer in the table has ended."""
         self._members.emptied(replica)
 
+    def succeeded(self, source: Source, replica: Replica, now: float) -> None:
+        """Such a request has been answered there."""
+        if any(self._suspects.knows(who) for who in source):
+            number = number_of(replica.uid)
+            self._suspects.succeeded(source.request, number, now)
+            if self._suspects.succeeded(source.client, number, now):
+                self._told.tell(self.fleet, source.client, number, now, succeeded=True)
+
+    def close(self) -> None:
+        """The fleet is gone."""
+        self._told.unshare()
+
     def _answered_without_success(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         replica = attempt.replica
         replica.heard_at = now
@@ -90,11 +115,53 @@ class Verdicts:
     def _failed(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         replica = attempt.replica
         state = replica.ejection
-        if attempt.probe:
+        # Of what was refused nothing was sent, so that it cannot be the request's fault.
+        source = None if outcome is Outcome.REFUSED else attempt.source
+        if source is not None:
+            self._note(source, replica, now)
+        if attempt.probe and source is not None and self._is_suspect(source, now):
+            # It would have failed anywhere, so it decides nothing.
+            state.probing = False
+            host_view.release_probe(replica)
+        elif attempt.probe:
             self._eject(replica, now, f"its probe request {_words(replica, outcome)}")
-        elif ejection.failed(state, self.policy.ejection.consecutive_failures) and not state.until:
-            words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
-            self._eject(replica, now, words)
+        elif ejection.failed(state, self.policy.ejection.consecutive_failures, source) and not state.until:
+            excuse = self._excuse(replica, now)
+            if not excuse:
+                words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
+                self._eject(replica, now, words)
+
+    # --- whose fault it is -----------------------------------------------------------------------
+
+    def _note(self, source: Source, replica: Replica, now: float) -> None:
+        success_rate.failed_by(replica, source.client)
+        number = number_of(replica.uid)
+        self._suspects.failed(source.request, number, now)
+        if self._suspects.failed(source.client, number, now):
+            self._told.tell(self.fleet, source.client, number, now)
+
+    def _is_suspect(self, source: Source, now: float) -> bool:
+        self._told.follow(self._suspects)
+        return any(self._suspects.is_suspect(who, now) for who in source)
+
+    def _excuse(self, replica: Replica, now: float) -> str:
+        """Why its row of failures is not its fault, in words; empty: it is."""
+        self._told.follow(self._suspects)
+        state, limit = replica.ejection, self.policy.ejection.consecutive_failures
+        others = success_rate.failed_share(r for r in self._members.listed if r is not replica)
+        excuse = self._suspects.excuse(state.row, state.failures, limit, others, now)
+        if excuse:
+            if state.failures == limit:
+                said = (replica.name, self.fleet, limit, excuse)
+                log.info("replica %s of fleet %s is not ejected for %d failures in a row: %s", *said)
+            self._watch(now)
+        return excuse
+
+    def _watch(self, now: float) -> None:
+        self._watch_until = now + WATCH_S
+        if not self.watching:
+            self.watching = True
+            self._changed(now)
 
     # --- on the slow timer -----------------------------------------------------------------------
 
@@ -102,6 +169,8 @@ class Verdicts:
         """Follow the other workers, and look for replicas that are silent or fail too often."""
         replicas, stall_s = self._members.listed, self.policy.timeouts.stall_s
         success_rate.renew(replicas, now)
+        self.watching = now < self._watch_until
+        self._told.follow(self._suspects)
         for replica in replicas:
             state = replica.ejection
             host_view.follow_ejections(replica, now)
@@ -114,6 +183,10 @@ class Verdicts:
                 words = f"stalled: nothing heard for {silent:.0f} s with {waiting} in flight"
                 self._eject(replica, now, words, stalled=True)
             elif success_rate.is_outlier(replica, replicas):
+                client = success_rate.by_one_client(replica)
+                if client and not self._suspects.is_good(client, now, except_at=number_of(replica.uid)):
+                    self._watch(now)
+                    continue
                 self._eject(replica, now, success_rate.words(replica))
 
     # --- out and back ----------------------------------------------------------------------------
@@ -129,7 +202,8 @@ class Verdicts:
         )
         if not again and self._ejected_on_host(now) >= limit:
             return
-        ejection.eject(state, now, self.policy.ejection.base_s, self._rng, words, stalled)
+        base_s, answers = self.policy.ejection.base_s, replica.succeeded + replica.failed
+        ejection.eject(state, now, base_s, self._rng, words, stalled, answers)
         host_view.show_ejection(replica)
         if not again and self._ejected_on_host(now) > limit:
             ejection.undo(state)
@@ -141,7 +215,7 @@ class Verdicts:
 
     def _let_back(self, replica: Replica, now: float) -> None:
         log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
-        ejection.lift(replica.ejection, now)
+        ejection.lift(replica.ejection, now, replica.succeeded + replica.failed)
         # What it was learned to cost while it failed is no longer true.
         learned_speed.forget(replica.speed)
         answer_time.forget(replica)

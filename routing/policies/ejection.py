@@ -3,9 +3,11 @@
 Rules.
 
 - ``consecutive_failures`` failures in a row eject. Load (429), cancels and the client's own errors
-  neither count nor break the row; any success breaks it.
+  neither count nor break the row; any success breaks it. A row that one client alone has made may be that
+  client's fault: :mod:`routing.policies.suspects`.
 - The first ejection lasts ``base_s``; each that follows soon after the last doubles it; ±20 % jitter,
-  at most 300 s.
+  at most 300 s. Soon is within ``base_s`` and as long as the last one was, or within the replica's next 20
+  answers (and 300 s), so that it means the same where answers are rare.
 - After that the replica is on probation: one request at a time on this host. An answer lets it
   back, a failure ejects it again.
 - At most ``max_ejected_percent`` of the pool's replicas are out at once on this host. A worker claims: it
@@ -21,14 +23,19 @@ full return, as circuit breakers do it.
 from random import Random
 
 from routing.replica import EjectionState
+from routing.source import Source
 
 LONGEST_S = 300.0
 JITTER = 0.2
+SOON_ANSWERS = 20
 
 
-def failed(state: EjectionState, limit: int) -> bool:
-    """Count one failure; True: as many in a row as eject."""
+def failed(state: EjectionState, limit: int, source: Source | None = None) -> bool:
+    """Count one failure; True: as many in a row as eject. ``source``: whose request may be at fault."""
+    if not state.failures:
+        state.row.begin()
     state.failures += 1
+    state.row.add(source)
     return state.failures >= limit
 
 
@@ -38,10 +45,19 @@ def allowed(replicas: int, max_percent: float) -> int:
 
 
 def eject(
-    state: EjectionState, now: float, base_s: float, rng: Random, reason: str, stalled: bool = False
+    state: EjectionState,
+    now: float,
+    base_s: float,
+    rng: Random,
+    reason: str,
+    stalled: bool = False,
+    answers: int = 0,
 ) -> None:
-    """Take out from ``now`` on."""
-    soon = state.until > 0 or now - state.returned_at < base_s + state.lasted_s
+    """Take out from ``now`` on. ``answers``: that this worker has had from the replica, failures included."""
+    soon_s = base_s + state.lasted_s
+    if answers - state.returned_after < SOON_ANSWERS:
+        soon_s = max(soon_s, LONGEST_S)
+    soon = state.until > 0 or now - state.returned_at < soon_s
     state.in_a_row = state.in_a_row + 1 if state.in_a_row and soon else 1
     jitter = 1 + JITTER * (2 * rng.random() - 1)
     # The exponent is bounded: 2^60 times any base is past the cap already.
@@ -74,14 +90,15 @@ def adopt(state: EjectionState, until: float, claimed_at: float, in_a_row: int, 
     state.adopted = True
 
 
-def lift(state: EjectionState, now: float) -> None:
-    """Let back in full."""
+def lift(state: EjectionState, now: float, answers: int = 0) -> None:
+    """Let back in full. ``answers``: as for :func:`eject`."""
     state.until = state.claimed_at = 0.0
     state.reason = ""
     state.failures = 0
     state.probing = False
     state.adopted = False
     state.returned_at = now
+    state.returned_after = answers
 
 
 def stalled(in_flight: int, heard_at: float, now: float, stall_s: float, pool_p99_s: float) -> bool:

@@ -2,17 +2,26 @@
 
 Theory. Over the last 15 to 30 s, with at least 20 answers: below 80 % success while the other
 replicas of the pool together reach 80 %. Where the whole pool fails, the requests are at fault or
-something behind all replicas is, and ejecting some would only load the others.
+something behind all replicas is, and ejecting some would only load the others. Where answers are rare the
+windows are longer, until 20 answers are in them, 10 minutes at most: a replica that answers once in ten
+seconds is judged by 200 s.
+
+Where it would do well without the failures of one client, it is asked whose fault those are
+(:mod:`routing.policies.suspects`).
 
 Source: Envoy's outlier detection (success rate), with a fixed threshold in place of a deviation.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from routing.replica import Replica
 
 WINDOW_S = 15.0
+LONGEST_WINDOW_S = 300.0
 LEAST_ANSWERS = 20
+MOST_CLIENTS = 8
+"""Of which failures are counted apart in one window, those that failed first."""
 THRESHOLD = 0.8
 
 
@@ -20,8 +29,10 @@ def renew(replicas: Iterable[Replica], now: float) -> None:
     """Start new windows where the present ones are full. Call at least every few seconds."""
     for replica in replicas:
         window = replica.recent
-        if now - window.began >= WINDOW_S:
+        age = now - window.began
+        if age >= WINDOW_S and (age >= LONGEST_WINDOW_S or _is_filled(replica)):
             window.began = now
+            window.earlier_by_client, window.by_client = window.by_client, {}
             window.earlier_succeeded, window.earlier_failed = window.succeeded, window.failed
             window.succeeded, window.failed = replica.succeeded, replica.failed
 
@@ -31,6 +42,34 @@ def forget(replica: Replica) -> None:
     window = replica.recent
     window.succeeded = window.earlier_succeeded = replica.succeeded
     window.failed = window.earlier_failed = replica.failed
+    window.earlier_by_client = window.by_client = {}
+
+
+def failed_by(replica: Replica, client: int) -> None:
+    """One of its failures was with a request of this client."""
+    counts = replica.recent.by_client
+    if client in counts or len(counts) < MOST_CLIENTS:
+        counts[client] = counts.get(client, 0) + 1
+
+
+def by_one_client(replica: Replica) -> int:
+    """The client without whose failures it does well enough; 0: there is none."""
+    window = replica.recent
+    sums = Counter(window.earlier_by_client)
+    sums.update(window.by_client)
+    if not sums:
+        return 0
+    ((client, most),) = sums.most_common(1)
+    succeeded, failed = _counted(replica)
+    others = max(0, failed - most)
+    return client if succeeded >= THRESHOLD * (succeeded + others) else 0
+
+
+def failed_share(replicas: Iterable[Replica]) -> float:
+    """Of these replicas' answers together, which part were failures lately; 0 where there were none."""
+    counts = [_counted(replica) for replica in replicas]
+    succeeded, failed = sum(s for s, _ in counts), sum(f for _, f in counts)
+    return failed / (succeeded + failed) if failed else 0.0
 
 
 def is_outlier(replica: Replica, replicas: Sequence[Replica]) -> bool:
@@ -47,6 +86,13 @@ def words(replica: Replica) -> str:
     """Why it was ejected."""
     succeeded, failed = _counted(replica)
     return f"{failed} of {succeeded + failed} answers failed lately, while other replicas did well"
+
+
+def _is_filled(replica: Replica) -> bool:
+    """Whether the present window has half of the answers that are needed: two windows are looked at."""
+    window = replica.recent
+    answers = replica.succeeded - window.succeeded + replica.failed - window.failed
+    return 2 * answers >= LEAST_ANSWERS
 
 
 def _counted(replica: Replica) -> tuple[int, int]:

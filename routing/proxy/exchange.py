@@ -34,9 +34,11 @@ from routing.proxy.replay import (
     retried_because,
 )
 from routing.proxy.upload import HELD_BYTES, Upload
+from routing.proxy.whose import source_of
 from routing.refusal import Refusal
 from routing.replica import Replica
 from routing.unsent_attempt import wait_for_client, wait_for_replica
+from routing.watched_attempt import WatchedAttempt, make_plain, make_watched
 
 _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "cannot be asked"}
 
@@ -191,9 +193,17 @@ class Exchange(Answering):
         """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
         attempt itself, that was waited for. ``avoided``: instead of those that were tried."""
         attempt = found or pool.begin(self.work, now, self.tried if avoided is None else avoided)
+        if failure is not None and type(attempt) is Attempt:
+            # That another replica answers what one has failed at says whose fault it was.
+            make_watched(attempt)
         if type(attempt) is not Attempt:
-            self._wait(pool, attempt, now, failure, fresh)  # type: ignore[arg-type]
-            return
+            if type(attempt) is not WatchedAttempt:
+                self._wait(pool, attempt, now, failure, fresh)  # type: ignore[arg-type]
+                return
+            if self.upload is None:
+                attempt.source = source_of(self)
+            else:
+                make_plain(attempt)
         if self.head.time_limit_s and not self._client_waits(pool, attempt, now):
             return
         self.attempt = attempt
@@ -287,6 +297,8 @@ class Exchange(Answering):
         assert pool is not None
         assert attempt is not None
         already = self.tried
+        if head.status >= 500 or head.status == 404:
+            attempt.source = source_of(self)
         if not self.repeatable or isinstance(already, OneReplica) or len(already) >= MOST_EXTRA_TRIES:
             return False
         reason = another_because(self.head, head, pool.protocol, pool.policy.retries)
@@ -333,6 +345,8 @@ class Exchange(Answering):
         self.attempt = None
         if outcome is Outcome.REFUSED:
             attempt.replica.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
+        elif outcome is not Outcome.PREVENTED:
+            attempt.source = source_of(self)
         attempt.settle(outcome, now)
         if self.answer is not None:
             ends.close_books(self, answered=False, failed=not self.answer.is_tunnel)

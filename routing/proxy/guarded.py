@@ -113,6 +113,9 @@ class GuardedExchange(Exchange):
     def may_use(self, fleet: str) -> bool:
         return self._grant.opens(fleet)
 
+    def caller(self) -> bytes:
+        return self.head.key or self.client.peer
+
     def priority(self) -> int:
         return self._grant.priority
 

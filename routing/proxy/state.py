@@ -134,6 +134,10 @@ class ExchangeState:
         :data:`routing.contract.priority.PRIORITIES`: the least is served first."""
         return DEFAULT_RANK
 
+    def caller(self) -> bytes:
+        """What its requests have in common, for telling its failures from others': its address."""
+        return self.client.peer
+
     def may_use(self, fleet: str) -> bool:
         """Whether the fleet is one that the caller may use and hear of."""
         return True

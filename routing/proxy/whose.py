@@ -1,0 +1,29 @@
+"""Who sent a request, and which one it is: asked of those that fail, and of a few to compare them with."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from routing.proxy.state import ExchangeState
+from routing.source import Source
+
+_PART = 4096
+"""Bytes of a body that are looked at, at its beginning and at its end: prompts often begin alike."""
+
+
+def source_of(exchange: ExchangeState) -> Source:
+    """The caller is its key where keys are asked for, else its address. Two requests are the same where
+    method, target and body are; one whose body is not at hand is like no other."""
+    head, body = exchange.head, exchange.body_bytes
+    digest = blake2b(head.method + b" " + head.target, digest_size=4)
+    if exchange.upload is not None or exchange.answer is not None:
+        digest.update(exchange.request_id)
+    elif body:
+        digest.update(b"%d " % len(body))
+        digest.update(body[:_PART])
+        digest.update(body[_PART:][-_PART:])
+    return Source(_number(blake2b(exchange.caller(), digest_size=4).digest()), _number(digest.digest()))
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest) or 1
