@@ -223,7 +223,7 @@ class Pool(Placing):
                 # As placing does, the usual case: there is a place and nobody waits for it.
                 cells = replica.cells
                 if cells is None or not cells.peers:
-                    limit = replica.concurrency
+                    limit = replica.limit
                     has_place = limit is None or replica.in_flight < limit
                 else:
                     has_place = host_view.claim_slot(replica)
@@ -296,8 +296,9 @@ class Pool(Placing):
         replica.share = spec.weight * share
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
-        replica.concurrency = slow_start.slots(own, share)
-        replica.limited = limited = limit is not None or replica.memory is not None
+        replica.concurrency = slots = slow_start.slots(own, share)
+        replica.limit = slots if self.policy.queue.at == "proxy" else None
+        replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited
 

@@ -144,6 +144,7 @@ class Replica:
         "in_flight",
         "latency",
         "leaving",
+        "limit",
         "limited",
         "load",
         "load_work",
@@ -245,7 +246,9 @@ class Replica:
         self.share = 1.0
         """``weight · ramp``."""
         self.concurrency: int | None = None
-        """Requests of this proxy it serves at once, scaled by slow start; ``None``: a batching server."""
+        """Requests of this proxy it works on at once, scaled by slow start; ``None``: a batching server."""
+        self.limit: int | None = None
+        """Requests of this proxy it is given at one time; ``None``: as many as come."""
         self.limited = False
         """Whether a request needs a place here, and not only to be sent."""
         self.freed: Callable[[], None] | None = None

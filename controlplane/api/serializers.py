@@ -91,6 +91,7 @@ class Queue(Row):
     timeout_s = serializers.FloatField()
     cold = serializers.ChoiceField(choices=["refuse", "hold"])
     cold_timeout_s = serializers.FloatField()
+    at = serializers.ChoiceField(choices=["proxy", "replica"])
 
 
 class PolicyValues(Row):

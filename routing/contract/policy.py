@@ -12,6 +12,7 @@ StrategyParameter = bool | int | float | str
 ReplaySafe = Literal["auto", "always", "never"]
 HalfClose = Literal["abort", "allow"]
 Cold = Literal["refuse", "hold"]
+QueueAt = Literal["proxy", "replica"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,9 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """While every replica is still loading: ``refuse`` answers at once, ``hold`` lets requests wait."""
     cold_timeout_s: float = 300.0
     """How long ``hold`` lets a request wait for the first replica."""
+    at: QueueAt = "proxy"
+    """Where a request waits while replicas work on as many as ``max_concurrency`` says: here, which makes it
+    a limit, or at ``replica``, which has a queue of its own: then it only says how many are worked on."""
 
 
 class Locality(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from routing.contract.policy import (
     Cold,
     HalfClose,
     Policy,
+    QueueAt,
     ReplaySafe,
     StrategyParameter,
 )
@@ -152,6 +153,12 @@ QUEUE = Section(
             options=get_args(Cold),
         ),
         "cold_timeout_s": seconds("How long `hold` lets a request wait for the first replica.", 0.001, DAY_S),
+        "at": Choice(
+            words="Where requests wait that are more than `max_concurrency`: in the `proxy`, or at the "
+            "`replica`, where that has a queue of its own. Then it is no limit, and only says how many are "
+            "worked on side by side.",
+            options=get_args(QueueAt),
+        ),
     },
 )
 

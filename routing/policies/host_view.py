@@ -58,7 +58,7 @@ def expect(replica: Replica, requests: int, work: float) -> None:
 
 def has_place(replica: Replica, ask: Ask) -> bool:
     """Whether it serves one more such request, as far as this worker has seen."""
-    limit, memory = replica.concurrency, replica.memory
+    limit, memory = replica.limit, replica.memory
     if limit is not None and replica.in_flight + replica.peer_in_flight >= limit:
         return False
     return memory is None or memory.short(ask) is None
@@ -85,7 +85,7 @@ def claim_place(replica: Replica, ask: Ask) -> bool:
 
 def claim_slot(replica: Replica) -> bool:
     """The same at a replica that has no memory leased."""
-    limit, cells = replica.concurrency, replica.cells
+    limit, cells = replica.limit, replica.cells
     if limit is None:
         return True
     if cells is None or not cells.peers:

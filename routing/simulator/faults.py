@@ -1,9 +1,18 @@
-"""What goes wrong in a simulation, and when."""
+"""What goes wrong in a simulation, and when. What probes see of it reaches the proxies as late as in life."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
+from routing.contract.probe import Probe
 from routing.simulator.world import World
+
+_PROBE = Probe()
+SEEN_DOWN_AFTER_S = (_PROBE.fall - 0.5) * _PROBE.period_s
+"""From a crash to the table that says so, on average: the first probe that fails comes in half a period."""
+SEEN_UP_AFTER_S = (_PROBE.rise - 0.5) * _PROBE.period_s
+FIRST_PASS_AFTER_S = 0.5 * _PROBE.period_s
+"""A replica's very first pass counts at once."""
+FAILS_AFTER_S = 0.001
 
 
 class Fault(Protocol):
@@ -27,3 +36,52 @@ class Slowdown:
         node, speed = world.node(self.replica), world.machine(self.replica).speed
         world.engine.at(self.begin_s, lambda: node.server.set_speed(speed * self.factor))
         world.engine.at(self.end_s, lambda: node.server.set_speed(speed))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crash:
+    """It dies with what it works on and refuses connections until it is back; probes see both."""
+
+    replica: str
+    begin_s: float
+    end_s: float
+
+    def plan(self, world: World) -> None:
+        node, engine = world.node(self.replica), world.engine
+        engine.at(self.begin_s, node.crash)
+        seen_down_s = self.begin_s + SEEN_DOWN_AFTER_S
+        if seen_down_s < self.end_s:
+            engine.at(seen_down_s, lambda: world.report_health(self.replica, "down"))
+            up_s = self.end_s + SEEN_UP_AFTER_S
+            engine.at(up_s, lambda: world.report_health(self.replica, "ready"))
+        engine.at(self.end_s, node.restart)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FastFailure:
+    """It answers every request with an error at once, while its probes pass: only traffic shows it."""
+
+    replica: str
+    begin_s: float
+    end_s: float
+
+    def plan(self, world: World) -> None:
+        node = world.node(self.replica)
+        world.engine.at(self.begin_s, lambda: node.fail_after(FAILS_AFTER_S))
+        world.engine.at(self.end_s, lambda: node.fail_after(None))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColdStart:
+    """It loads its model until then and refuses connections; its first pass begins its slow start."""
+
+    replica: str
+    ready_s: float
+
+    def plan(self, world: World) -> None:
+        node, engine = world.node(self.replica), world.engine
+        node.crash()
+        world.report_health(self.replica, "checking", has_passed=False)
+        engine.at(self.ready_s, node.restart)
+        seen_s = self.ready_s + FIRST_PASS_AFTER_S
+        engine.at(seen_s, lambda: world.report_health(self.replica, "ready"))

@@ -1,8 +1,10 @@
 """Which replicas a simulation has, and what its proxies are told of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from routing.contract.fleet_file import FleetEntry
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, Protocol, ReplicaSpec
 from routing.simulator.engine import Engine
@@ -75,28 +77,42 @@ class Fleet:
         return {there: away for (here, there), away in self.sites_away_s.items() if here == site}
 
 
+def slotted(name: str, speed: float, slots: int, *, weights: bool = True, limits: bool = True) -> Machine:
+    """A server with slots. ``weights``, ``limits``: whether the proxies are told how fast it is, and how many
+    requests it serves at once."""
+    return Machine(
+        name=name,
+        make=partial(FixedSlots, slots=slots),
+        speed=speed,
+        slots=slots,
+        weight=speed if weights else 1.0,
+        max_concurrency=slots if limits else None,
+    )
+
+
 def fixed_slots(
-    speeds: Sequence[float], slots: int = 4, *, weights: bool = True, limits: bool = True, site: str = ""
+    speeds: Sequence[float], slots: int = 4, *, weights: bool = True, limits: bool = True
 ) -> Fleet:
-    """Servers with slots. ``weights``, ``limits``: whether the proxies are told how fast each is, and how
-    many requests it serves at once."""
+    """Servers with slots, called r1, r2 and so on."""
+    numbered = enumerate(speeds, 1)
+    return Fleet(
+        machines=[
+            slotted(f"r{number}", speed, slots, weights=weights, limits=limits) for number, speed in numbered
+        ]
+    )
 
-    def make(engine: Engine, speed: float) -> Server:
-        return FixedSlots(engine, speed, slots)
 
-    machines = [
-        Machine(
-            name=f"r{number}",
-            make=make,
-            speed=speed,
-            slots=slots,
-            weight=speed if weights else 1.0,
-            max_concurrency=slots if limits else None,
-            site=site,
-        )
-        for number, speed in enumerate(speeds, 1)
-    ]
-    return Fleet(machines=machines)
+def from_fleet_file(entry: FleetEntry, hardware: Mapping[str, float], slots: int, **told: bool) -> Fleet:
+    """The replicas of a fleet file's fleet: their weights are taken for their speeds, ``max_concurrency`` for
+    their slots. ``hardware``: weights of hardware classes; ``slots``: of those that are not said to have any;
+    ``told``: as :func:`slotted` has it."""
+    machines = []
+    for replica in entry.replicas:
+        speed = hardware.get(replica.hardware, 1.0) if replica.weight is None else replica.weight
+        limit = replica.max_concurrency or entry.policy.max_concurrency
+        if speed > 0:
+            machines.append(slotted(replica.name, speed, limit or slots, **told))
+    return Fleet(machines=machines, protocol=entry.protocol)
 
 
 UNEQUAL = (1.0,) * 6 + (2.0,) * 6 + (4.0,) * 4

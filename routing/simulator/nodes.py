@@ -24,7 +24,6 @@ class Node:
         self.site = site
         self.up = True
         self.fails_after_s: float | None = None
-        """Every request is answered with an error after so long; ``None``: it works."""
 
     def begin(self, request: Request, heard: Heard, away_s: float) -> None:
         """``away_s``: from whoever sends it, in one direction."""
@@ -58,6 +57,14 @@ class Node:
         self.up = False
         for heard in self.server.drop():
             heard.ended(self._engine.now, Outcome.LOST)
+
+    def restart(self) -> None:
+        """It is there again, and has nothing to do."""
+        self.up = True
+
+    def fail_after(self, seconds: float | None) -> None:
+        """From now on every request is answered with an error after so long; ``None``: no longer."""
+        self.fails_after_s = seconds
 
     def __repr__(self) -> str:
         return f"<Node {self.name} {'up' if self.up else 'down'} {self.server!r}>"

@@ -33,6 +33,18 @@ class Result:
     def not_answered(self) -> int:
         return len(self.requests) - self.ends[ANSWERED]
 
+    def figures(self) -> dict[str, str | int | float]:
+        """As they are written in JSON: latencies of what was answered, in seconds."""
+        return {
+            "strategy": self.strategy,
+            "p50_s": self.quantile(0.50),
+            "p95_s": self.quantile(0.95),
+            "p99_s": self.quantile(0.99),
+            "mean_s": self.mean_s,
+            "requests": len(self.requests),
+            "not_answered": self.not_answered,
+        }
+
 
 def quantile(ascending: Sequence[float], share: float) -> float:
     """The value below or at which this share of all lies; 0 of none."""

@@ -30,9 +30,12 @@ class Traffic:
 class Workload(Protocol):
     """A kind of request."""
 
-    name: str
-    sentence: str
-    """For people who choose."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sentence(self) -> str:
+        """For people who choose."""
 
     def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
         """In the order of arrival; of the same arguments the same, and new objects each time."""
@@ -86,4 +89,3 @@ BIMODAL = Sized("bimodal", "90 % of requests take 20 ms and 10 % take 400 ms at 
 LOGNORMAL = Sized("lognormal", "mean and variance of bimodal, every size between", MEAN_S, _lognormal)
 EXPONENTIAL = Sized("exponential", "exponential sizes of the same mean, 58 ms", MEAN_S, _exponential)
 EQUAL = Sized("equal", "every request takes 58 ms at speed 1", MEAN_S, _equal)
-SIZED = {one.name: one for one in (BIMODAL, LOGNORMAL, EXPONENTIAL, EQUAL)}

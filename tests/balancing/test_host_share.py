@@ -69,3 +69,11 @@ def test_every_fleet_of_a_table_shares_alike(make_snapshot):
     pool = table.fleets["digits"]
     pool.refresh(1.0)
     assert pool.replicas[0].concurrency == 2
+
+
+def test_where_requests_wait_at_the_replica_max_concurrency_is_what_it_works_on_and_no_limit(make_pool):
+    pool = make_pool(1, max_concurrency=2, queue={"at": "replica"})
+    attempts = [pool.begin(1.0, 1.0) for _ in range(5)]
+    assert [type(attempt).__name__ for attempt in attempts] == ["Attempt"] * 5
+    assert pool.replicas[0].concurrency == 2
+    assert pool.begin(1.0, 1.0).replica.in_flight == 6

@@ -1,7 +1,7 @@
 /** How many requests a replica works on at once, and how many wait, for how long: the draft of a change to that. */
 import { numeric } from "../edit/draft.js";
 
-/** @typedef {"max_concurrency" | "size" | "timeout_s" | "cold" | "cold_timeout_s"} Name */
+/** @typedef {"max_concurrency" | "size" | "timeout_s" | "cold" | "cold_timeout_s" | "at"} Name */
 
 /** @param {any} stored the policy @param {Name} name */
 function storedText(stored, name) {
@@ -33,8 +33,8 @@ export class Admission {
 
   /** The change as the API takes it; an empty field goes back to its default. */
   body() {
-    const { max_concurrency: limit, cold, ...numbers } = this.#typed;
-    const queue = { ...(cold && { cold }), ...Object.fromEntries(Object.entries(numbers).map(([name, text]) => [name, numeric(text.trim())])) };
+    const { max_concurrency: limit, cold, at, ...numbers } = this.#typed;
+    const queue = { ...(cold && { cold }), ...(at && { at }), ...Object.fromEntries(Object.entries(numbers).map(([name, text]) => [name, numeric(text.trim())])) };
     return { ...(limit !== undefined && { max_concurrency: numeric(limit.trim()) }), ...(Object.keys(queue).length && { queue }) };
   }
 }

@@ -12,10 +12,8 @@ export function AdmissionFields({ policy }) {
     <${NumberField} policy=${policy} name="max_concurrency" label="Max concurrency" placeholder="no limit" help="Requests that each replica works on at once; more wait. Empty: no limit." />
     <${NumberField} policy=${policy} name="size" label="Queue size" help="Requests that may wait at each proxy; one more is answered 503. 0: none waits; default 256." />
     <${NumberField} policy=${policy} name="timeout_s" label="Queue timeout" unit="s" help="How long a request may wait, then it is answered 503. Default 10 s." />
-    <${Field} policy=${policy} name="cold" label="While all load" help="What requests get while every replica is still loading.">
-      <select ...${common(policy, "cold")} value=${policy.admission.value(policy.stored, "cold")} onChange=${typed(policy, "cold")}>
-        ${[["refuse", "503 at once"], ["hold", "wait"]].map(([value, words]) => html`<option value=${value} selected=${value === policy.admission.value(policy.stored, "cold")}>${words}</option>`)}
-      </select><//>
+    <${ChoiceField} policy=${policy} name="at" label="Requests wait" options=${[["proxy", "in the proxy"], ["replica", "at the replica"]]} help="Where more than the max concurrency wait. At the replica, which then needs a queue of its own, it is no limit." />
+    <${ChoiceField} policy=${policy} name="cold" label="While all load" options=${[["refuse", "503 at once"], ["hold", "wait"]]} help="What requests get while every replica is still loading." />
     ${policy.admission.value(policy.stored, "cold") === "hold" && html`<${NumberField} policy=${policy} name="cold_timeout_s" label="Wait for loading" unit="s" help="How long a request may wait for the first replica. Default 300 s." />`}
   </div>`;
 }
@@ -25,6 +23,15 @@ function NumberField({ policy, name, label, help, unit = "", placeholder = "" })
   return html`<${Field} policy=${policy} name=${name} label=${label} help=${help}>
     <span class="nowrap"><input ...${common(policy, name)} type="text" inputmode="decimal" placeholder=${placeholder} autocomplete="off"
       value=${policy.admission.value(policy.stored, name)} onInput=${typed(policy, name)} />${unit && html`<span class="unit"> ${unit}</span>`}</span><//>`;
+}
+
+/** @param {{policy: Policy, name: Name, label: string, help: string, options: string[][]}} props */
+function ChoiceField({ policy, name, label, help, options }) {
+  const chosen = policy.admission.value(policy.stored, name);
+  return html`<${Field} policy=${policy} name=${name} label=${label} help=${help}>
+    <select ...${common(policy, name)} value=${chosen} onChange=${typed(policy, name)}>
+      ${options.map(([value, words]) => html`<option value=${value} selected=${value === chosen}>${words}</option>`)}
+    </select><//>`;
 }
 
 /** @param {{policy: Policy, name: Name, label: string, help: string, children?: any}} props */

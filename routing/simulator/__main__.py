@@ -1,0 +1,68 @@
+"""``python -m routing.simulator``: compare strategies. ``--help`` lists the flags."""
+
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from routing.simulator import plot, text
+from routing.simulator.options import BadOptions, Options, parse
+from routing.simulator.results import Result
+from routing.simulator.simulation import simulate
+
+WRONG_INPUT = 2
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run what the command line asks for; the exit status."""
+    try:
+        options = parse(sys.argv[1:])
+        results = [_run(options, name) for name in options.strategies]
+        if options.plot is not None:
+            _draw(options, results)
+    except (BadOptions, ValueError) as problem:
+        print(problem, file=sys.stderr)
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if options.json:
+        print(msgspec.json.encode({"results": [result.figures() for result in results]}).decode())
+    else:
+        print(f"{options.title}\n\n{text.table(results)}\n\n{_pace(results)}")
+    return 0
+
+
+def _run(options: Options, strategy: str) -> Result:
+    """One strategy, with progress for whoever watches."""
+    watched = sys.stderr.isatty()
+    parameters = options.parameters.get(strategy, {})
+    try:
+        return simulate(options.setting, strategy, parameters, _progress(strategy) if watched else None)
+    finally:
+        if watched:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _progress(strategy: str) -> Callable[[float], None]:
+    def show(share: float) -> None:
+        print(f"\r{strategy}: {share:4.0%}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _draw(options: Options, results: list[Result]) -> None:
+    assert options.plot is not None
+    try:
+        options.plot.write_text(plot.svg(results, options.title), "utf-8")
+    except OSError as error:
+        raise BadOptions(f"--plot {options.plot}: {error.strerror}") from None
+
+
+def _pace(results: list[Result]) -> str:
+    events, wall_s = sum(result.events for result in results), sum(result.wall_s for result in results)
+    return f"{events:,} events in {wall_s:.1f} s: {events / max(wall_s, 1e-9):,.0f} events/s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

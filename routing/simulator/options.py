@@ -1,0 +1,373 @@
+"""The command line of the simulator: what is compared, on what, and what is wrong with that in words."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from routing import strategies
+from routing.contract import fleet_file
+from routing.contract.fleet_file import FleetFileError
+from routing.contract.policy import Policy, Queue, StrategyParameter
+from routing.simulator import central_fifo
+from routing.simulator.arrivals import STEADY, Profile
+from routing.simulator.catalogue import CATALOGUE, Entry, Told
+from routing.simulator.estimates import estimate
+from routing.simulator.faults import ColdStart, Crash, FastFailure, Fault, Slowdown
+from routing.simulator.fleets import Fleet, fixed_slots, from_fleet_file
+from routing.simulator.simulation import Setting
+from routing.simulator.workloads import Traffic
+
+Parameters = dict[str, dict[str, StrategyParameter]]
+
+
+class BadOptions(Exception):
+    """The command line cannot be followed; the message names the option and the cure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What is to be run, and how it is shown."""
+
+    setting: Setting
+    strategies: Sequence[str]
+    parameters: Parameters
+    json: bool
+    plot: Path | None
+    title: str
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
+    given = _parser().parse_args(arguments)
+    entry = CATALOGUE[given.workload]
+    names = given.strategies or [*strategies.names(), central_fifo.NAME]
+    parameters = _parameters(given.parameters, names)
+    traffic = Traffic(
+        load=given.load,
+        duration_s=given.duration,
+        seed=given.seed,
+        cv=given.cv,
+        profile=given.profile,
+        estimate=estimate(given.estimates, given.sigma),
+    )
+    fleet, policy = _fleet(given, entry)
+    setting = Setting(
+        fleet=fleet,
+        workload=entry.workload,
+        traffic=traffic,
+        faults=_faults(given, entry),
+        policy=_policy(given, policy),
+        proxies=given.proxies,
+    )
+    proxies = "one proxy" if given.proxies == 1 else f"{given.proxies} proxies"
+    title = f"{given.workload}, load {given.load:.0%}, {proxies}, {given.duration:g} s, seed {given.seed}"
+    return Options(
+        setting=setting,
+        strategies=names,
+        parameters=parameters,
+        json=given.json,
+        plot=given.plot,
+        title=title,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadOptions(f"{message}; --help lists all options")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m routing.simulator",
+        description="What each strategy does to latency, in virtual time, with the proxy's own objects.",
+        epilog="workloads: "
+        + "; ".join(f"{name}: {one.workload.sentence}" for name, one in CATALOGUE.items()),
+    )
+    _add_traffic(parser.add_argument_group("what arrives"))
+    _add_fleet(parser.add_argument_group("who serves it"))
+    _add_faults(
+        parser.add_argument_group("what goes wrong (default: the last replica at a third of its speed)")
+    )
+    group = parser.add_argument_group("what is compared, and how that is shown")
+    add = group.add_argument
+    add(
+        "--strategies",
+        metavar="A,B",
+        type=_strategies,
+        help=f"by name (default: all, and {central_fifo.NAME}, one queue that knows everything)",
+    )
+    add(
+        "--parameters",
+        metavar="STRATEGY.KEY=VALUE",
+        action="append",
+        default=[],
+        help="of a strategy, for example least_expected_work.kappa=5; may be repeated",
+    )
+    add("--json", action="store_true", help="write the results as JSON, seconds, and nothing else")
+    add("--plot", metavar="FILE", type=_svg, help="draw the latencies into this SVG file")
+    return parser
+
+
+def _add_traffic(group: Any) -> None:
+    add = group.add_argument
+    add("--workload", choices=sorted(CATALOGUE), default="bimodal", help="default: bimodal")
+    add(
+        "--load",
+        metavar="SHARE",
+        type=_above(0, 10),
+        default=0.85,
+        help="of the fleet's capacity; default 0.85",
+    )
+    add("--duration", metavar="S", type=_above(0, 86400), default=60.0, help="of the arrivals; default 60")
+    add("--seed", metavar="N", type=int, default=1, help="the same seed is the same run; default 1")
+    add(
+        "--cv",
+        metavar="X",
+        type=_above(0, 20),
+        default=1.0,
+        help="variation of the gaps between requests: 1 is Poisson, more comes in bursts; default 1",
+    )
+    add(
+        "--profile",
+        metavar="T:X,T:X",
+        type=_profile,
+        default=STEADY,
+        help="the rate times X at T seconds, in straight lines: 0:1,10:1,15:10 grows tenfold within 5 s",
+    )
+    add(
+        "--estimates",
+        choices=["exact", "noisy", "none"],
+        default="noisy",
+        help="of each request's work, that the proxy is told; default noisy",
+    )
+    add(
+        "--sigma",
+        metavar="X",
+        type=_above(0, 5),
+        default=1.0,
+        help="how noisy: the estimate is times a lognormal number of this sigma; default 1",
+    )
+
+
+def _add_fleet(group: Any) -> None:
+    add = group.add_argument
+    add(
+        "--proxies",
+        metavar="N",
+        type=_count(64),
+        default=1,
+        help="each on its own, requests at random; default 1",
+    )
+    add(
+        "--fleet",
+        metavar="FILE",
+        type=Path,
+        help="replicas of a fleet file's first fleet: weights are their speeds, max_concurrency their slots",
+    )
+    add(
+        "--speeds",
+        metavar="S,S",
+        type=_speeds,
+        help="replicas of these speeds; 1x6,2x6,4x4 is the default fleet",
+    )
+    add("--slots", metavar="N", type=_count(4096), default=4, help="of each replica of --speeds; default 4")
+    add("--hide-weights", action="store_true", help="the proxies are told no weights")
+    add("--hide-slots", action="store_true", help="nor how many requests a replica works on at once")
+    add(
+        "--queue",
+        choices=["replica", "proxy"],
+        help="where requests wait for a slot: queue.at; default replica, or as the fleet file says",
+    )
+    add("--slow-start", metavar="S", type=_above(-1, 3600), help="the policy's slow_start_s; default 30")
+
+
+def _add_faults(group: Any) -> None:
+    add = group.add_argument
+    common: dict[str, Any] = {"action": "append", "default": []}
+    add("--steady", action="store_true", help="nothing")
+    add("--slow", metavar="REPLICA:FROM-TO:X", help="times X in its speed: r16:20-40:0.33", **common)
+    add("--crash", metavar="REPLICA:FROM-TO", help="it is gone, with what it works on", **common)
+    add("--fail", metavar="REPLICA:FROM-TO", help="it answers with an error within 1 ms", **common)
+    add("--cold", metavar="REPLICA:UNTIL", help="it loads its model until then", **common)
+
+
+# --- values ----------------------------------------------------------------------------------------------
+
+
+def _above(low: float, most: float) -> Any:
+    """A number above ``low``, up to ``most``."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = low
+        if not low < value <= most:
+            raise argparse.ArgumentTypeError(f"give a number above {low:g}, at most {most:g}, not {text!r}")
+        return value
+
+    return number
+
+
+def _count(most: int) -> Any:
+    def count(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"give a whole number from 1 to {most}, not {text!r}")
+        return int(text)
+
+    return count
+
+
+def _strategies(text: str) -> list[str]:
+    known = [*strategies.names(), central_fifo.NAME]
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"there is no strategy {name!r}; choose of: {', '.join(known)}")
+    return list(dict.fromkeys(names))
+
+
+def _svg(text: str) -> Path:
+    if not text.endswith(".svg"):
+        raise argparse.ArgumentTypeError(
+            f"the plot is written as SVG: give a name that ends in .svg, not {text!r}"
+        )
+    return Path(text)
+
+
+def _profile(text: str) -> Profile:
+    cure = f"give TIME:FACTOR pairs with growing times, the first at 0, as in 0:1,10:1,15:10, not {text!r}"
+    try:
+        points = [tuple(float(number) for number in pair.split(":")) for pair in text.split(",")]
+        profile = [(time_s, factor) for time_s, factor in points]
+    except ValueError:
+        raise argparse.ArgumentTypeError(cure) from None
+    times = [time_s for time_s, _ in profile]
+    grows = all(one < other for one, other in pairwise(times))
+    if times[0] != 0 or not grows or not all(0 < factor <= 1000 for _, factor in profile):
+        raise argparse.ArgumentTypeError(cure)
+    return profile
+
+
+def _speeds(text: str) -> list[float]:
+    speeds: list[float] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:x(\d+))?", part.strip())
+        if found is None or not 0 < float(found[1]) <= 1000 or not 1 <= int(found[2] or 1) <= 2000:
+            raise argparse.ArgumentTypeError(
+                f"give speeds above 0, each with how many: 1x6,2x6,4x4, not {text!r}"
+            )
+        speeds += [float(found[1])] * int(found[2] or 1)
+    return speeds
+
+
+def _parameters(given: Sequence[str], names: Sequence[str]) -> Parameters:
+    found: Parameters = {}
+    for text in given:
+        where, equals, value = text.partition("=")
+        strategy, dot, key = where.partition(".")
+        if not equals or not dot or strategy not in names:
+            words = f"--parameters {text!r}: give STRATEGY.KEY=VALUE, of a strategy that is compared"
+            raise BadOptions(f"{words}: {', '.join(names)}")
+        found.setdefault(strategy, {})[key] = _value(value)
+    for name in names:
+        try:
+            if name == central_fifo.NAME:
+                _check_no_parameters(found.get(name, {}))
+            else:
+                strategies.build(name, found.get(name, {}))
+        except ValueError as error:
+            raise BadOptions(f"--parameters: {error}") from None
+    return found
+
+
+def _check_no_parameters(found: dict[str, StrategyParameter]) -> None:
+    if found:
+        raise ValueError(f"{central_fifo.NAME} has no parameters; leave them out")
+
+
+def _value(text: str) -> StrategyParameter:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+# --- fleet and faults --------------------------------------------------------------------------------------
+
+
+def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
+    told = Told(weights=not given.hide_weights, limits=not given.hide_slots)
+    policy = Policy(queue=Queue(at="replica"))
+    if given.fleet is not None and given.speeds is not None:
+        raise BadOptions("--fleet and --speeds exclude each other: give one of them")
+    if given.speeds is not None:
+        return fixed_slots(given.speeds, given.slots, **told._asdict()), policy
+    if given.fleet is None:
+        return entry.fleet(told), policy
+    try:
+        file = fleet_file.load(given.fleet)
+    except OSError as error:
+        raise BadOptions(f"--fleet {given.fleet}: {error.strerror}") from None
+    except FleetFileError as error:
+        raise BadOptions(f"--fleet: {error}") from None
+    hardware = {one.name: one.weight for one in file.hardware}
+    for one in file.fleets:
+        fleet = from_fleet_file(one, hardware, given.slots, **told._asdict())
+        if fleet.machines:
+            return fleet, one.policy
+    raise BadOptions(f"--fleet {given.fleet}: no fleet in it has replicas of a weight above 0; add one")
+
+
+def _policy(given: argparse.Namespace, policy: Policy) -> Policy:
+    """That of the fleet, with what the command line says."""
+    if given.queue is not None:
+        policy = msgspec.structs.replace(policy, queue=msgspec.structs.replace(policy.queue, at=given.queue))
+    if given.slow_start is not None:
+        policy = msgspec.structs.replace(policy, slow_start_s=given.slow_start)
+    return policy
+
+
+def _faults(given: argparse.Namespace, entry: Entry) -> Sequence[Fault]:
+    faults: list[Fault] = []
+    for text in given.slow:
+        name, begin_s, end_s, factor = _split("--slow", text, r"(.+):(.+)-(.+):(.+)", "r16:20-40:0.33")
+        if factor <= 0:
+            raise BadOptions(f"--slow {text}: give a factor above 0")
+        faults.append(Slowdown(replica=name, begin_s=begin_s, end_s=end_s, factor=factor))
+    for text in given.crash:
+        name, begin_s, end_s = _split("--crash", text, r"(.+):(.+)-(.+)", "r16:20-40")
+        faults.append(Crash(replica=name, begin_s=begin_s, end_s=end_s))
+    for text in given.fail:
+        name, begin_s, end_s = _split("--fail", text, r"(.+):(.+)-(.+)", "r16:20-40")
+        faults.append(FastFailure(replica=name, begin_s=begin_s, end_s=end_s))
+    for text in given.cold:
+        name, ready_s = _split("--cold", text, r"(.+):(.+)", "r16:20")
+        faults.append(ColdStart(replica=name, ready_s=ready_s))
+    if given.steady and faults:
+        raise BadOptions("--steady says that nothing goes wrong: leave it out, or the faults")
+    if faults or given.steady or given.fleet is not None or given.speeds is not None:
+        return faults
+    return entry.faults(given.duration)
+
+
+def _split(option: str, text: str, form: str, example: str) -> Any:
+    """The replica's name and the numbers behind it."""
+    found = re.fullmatch(form, text)
+    try:
+        if found is None:
+            raise ValueError
+        name, *numbers = found.groups()
+        values = [float(number) for number in numbers]
+    except ValueError:
+        raise BadOptions(f"{option} {text}: write it as {example}, times in seconds") from None
+    if len(values) > 1 and not 0 <= values[0] < values[1]:
+        raise BadOptions(f"{option} {text}: its end must be after its begin, as in {example}")
+    return (name, *values)
