@@ -28,6 +28,7 @@ def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None
         "timeout_s": 10.0,
         "cold": "refuse",
         "cold_timeout_s": 300.0,
+        "at": "proxy",
     }
     assert not body["policy"].keys() & {"locality", "slo"}
 
