@@ -4,13 +4,14 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test lint bench pictures password reset lock
+.PHONY: help install up test lint bench bench-routing pictures password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
 	@echo "make test      lint, types, import contracts, migrations check, every test"
 	@echo "make lint      the checks without the tests"
+	@echo "make bench-routing   latencies behind ours and its peers: one trace, replicas of unequal speed"
 	@echo "make bench     what a pick, a request and a stream cost, beside other proxies; how leaving is heard of"
 	@echo "make pictures  pictures of every page, light and dark, from a stack under load (needs Chromium)"
 	@echo "make password  set the administrator's password anew"
@@ -38,6 +39,9 @@ bench: python
 	@$(RUN) run --dev -m tests.benchmarks.memory
 	@$(RUN) run --dev -m tests.benchmarks.leaving --times 8
 	@$(RUN) run --dev -m tests.benchmarks.streaming --rounds 1
+
+bench-routing: python
+	@$(RUN) run --dev -m tests.benchmarks.routing
 
 pictures: python
 	@$(RUN) run --dev -m tests.system.screenshots docs/images

@@ -28,16 +28,28 @@ class Peer:
 
 def switchyard(setup: Setup) -> list[str]:
     replicas = [{"name": f"r{number}", "url": url} for number, url in enumerate(setup.urls)]
+    for replica, weight in zip(replicas, setup.weights, strict=False):
+        replica["weight"] = weight
     setup.write("key", setup.key)
     keys = [{"name": "benchmark", "key": "file:key", "fleets": [MODEL]}]
     fleets = [{"name": MODEL, "protocol": "openai", "replicas": replicas}]
+    if setup.slots:
+        fleets[0]["policy"] = {
+            "max_concurrency": setup.slots,
+            "queue": {"size": 100_000, "timeout_s": 60},
+        }
     file = setup.write("fleets.yaml", yaml.safe_dump({"version": 1, "fleets": fleets, "client_keys": keys}))
     listeners = ["--listen", f"127.0.0.1:{setup.port}", "--admin", f"127.0.0.1:{setup.spare_port}"]
     return [our_python(), "-m", "routing", "--fleets", file, "--workers", "1", *listeners]
 
 
 def nginx(setup: Setup) -> list[str]:
-    servers = " ".join(f"server 127.0.0.1:{port};" for port in setup.replicas)
+    if setup.weights:
+        weighted = zip(setup.replicas, setup.weights, strict=True)
+        listed = [f"server 127.0.0.1:{port} weight={weight};" for port, weight in weighted]
+        servers = " ".join(["least_conn;", *listed])
+    else:
+        servers = " ".join(f"server 127.0.0.1:{port};" for port in setup.replicas)
     text = NGINX.format(folder=setup.folder, servers=servers, port=setup.port)
     return ["nginx", "-c", setup.write("nginx.conf", text)]
 
@@ -54,7 +66,12 @@ http {{ access_log off; keepalive_requests 100000000; tcp_nodelay on;
 
 
 def haproxy(setup: Setup) -> list[str]:
-    servers = "".join(f"  server r{port} 127.0.0.1:{port} check\n" for port in setup.replicas)
+    weights = setup.weights or (1,) * len(setup.replicas)
+    limit = f" maxconn {setup.slots}" if setup.slots else ""
+    servers = "".join(
+        f"  server r{port} 127.0.0.1:{port} weight {weight}{limit} check\n"
+        for port, weight in zip(setup.replicas, weights, strict=True)
+    )
     return ["haproxy", "-f", setup.write("haproxy.cfg", HAPROXY.format(port=setup.port, servers=servers))]
 
 
@@ -67,6 +84,7 @@ defaults
   option abortonclose
   http-reuse always
   timeout connect 1s
+  timeout queue 60s
   timeout client 60s
   timeout server 60s
 frontend clients
@@ -78,7 +96,11 @@ backend replicas
 
 
 def envoy(setup: Setup) -> list[str]:
-    endpoints = [{"endpoint": {"address": _address(port)}} for port in setup.replicas]
+    weights = setup.weights or (1,) * len(setup.replicas)
+    endpoints = [
+        {"endpoint": {"address": _address(port)}, "load_balancing_weight": weight}
+        for port, weight in zip(setup.replicas, weights, strict=True)
+    ]
     router = {"name": "envoy.filters.http.router", "typed_config": {"@type": _type("http.router.v3.Router")}}
     manager = {
         "@type": _type("network.http_connection_manager.v3.HttpConnectionManager"),

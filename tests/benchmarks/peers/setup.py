@@ -22,6 +22,10 @@ class Setup:
     """``bin`` of the environment that holds what pip brings."""
     key: str
     """A client key, which ours asks for."""
+    weights: tuple[int, ...] = ()
+    """Of the replicas, for those that can be told; none: all alike."""
+    slots: int | None = None
+    """Requests that a replica works on at once, for those that can keep the others; ``None``: not limited."""
 
     @property
     def urls(self) -> list[str]:
