@@ -27,10 +27,10 @@ _SIZE_LINE = re.compile(
     + _QUOTED
     + rb"))?)*\Z"
 )
-_size_lines: dict[int, bytes] = {}
+size_lines: dict[int, bytes] = {}
 """Length of a whole chunk, framing and all → the line that one of that length began with, its CRLF included:
 digits alone, with no needless zero, never a last chunk's. Servers that stream write each event as one chunk
-and in one segment: such a one is known at a glance."""
+and in one segment: such a one is known at a glance, by its length, this line, and the CRLF at its end."""
 _MOST_KNOWN = 4096
 _LONGEST_SIZE = 16
 _FRAMING = 4
@@ -60,25 +60,13 @@ class ChunkedDecoder:
     def done(self) -> bool:
         return self._state == _DONE
 
-    def whole(self, data: bytes) -> int:
-        """Where the payload begins if ``data`` is seen at a glance to be one whole chunk, framed as
-        :func:`frame` would (the digits' case aside). 0: it may be one or not, and is to be fed."""
-        line = _size_lines.get(len(data))
-        if (
-            line is not None
-            and data.startswith(line)
-            and data.endswith(b"\r\n")
-            and self._state == _SIZE
-            and not self._line
-        ):
-            return len(line)
-        return 0
+    @property
+    def between_chunks(self) -> bool:
+        """Whether the next byte is the first of a chunk. What :data:`size_lines` knows then passes whole."""
+        return self._state == _SIZE and not self._line
 
     def feed(self, data: bytes) -> bytes:
         """Payload bytes in ``data``, maybe none. Raises :class:`BadChunk`."""
-        start = self.whole(data)
-        if start:
-            return data[start:-2]
         pieces = []
         position = 0
         length = len(data)
@@ -136,8 +124,8 @@ class ChunkedDecoder:
                 self._count_extension(line)
             elif size and len(line) == len(b"%x" % size):
                 length = len(line) + size + _FRAMING
-                if length in _size_lines or len(_size_lines) < _MOST_KNOWN:
-                    _size_lines[length] = line + b"\r\n"
+                if length in size_lines or len(size_lines) < _MOST_KNOWN:
+                    size_lines[length] = line + b"\r\n"
         elif not line:
             self._state = _DONE
         else:

@@ -129,6 +129,13 @@ class ClientLife(asyncio.Protocol):
         """Whether nothing more of the present request is to come."""
         return self._body is None
 
+    def write_at_once(self) -> Callable[[bytes], None]:
+        """As ``write``, but at once; it may raise RuntimeError once the transport is closed."""
+        if isinstance(self.write, Overheard):
+            return self.write
+        self._host.writes.flush()
+        return self.transport.write
+
     def may_go_on(self, complete: bool) -> bool:
         """Whether the connection may be kept after the answer whose head is written now. ``complete``: the
         answer ends now as well."""

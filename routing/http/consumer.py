@@ -1,8 +1,13 @@
 """What a connection to a replica tells whoever sends a request over it."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from routing.http.response_head import ResponseHead
+
+TakeChunk = Callable[[bytes, int], None]
+"""Takes more of a body, not its end: one whole chunk, framed as :func:`routing.http.chunked.frame` would (the
+digits' case aside), and where its data begins. Behind that stands CRLF."""
 
 
 class Consumer(Protocol):
@@ -26,9 +31,10 @@ class Consumer(Protocol):
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         """More of the body; ``piece`` may be empty only when complete."""
 
-    def chunk(self, chunk: bytes, start: int, now: float) -> None:
-        """More of the body, not its end: one whole chunk, framed as :func:`routing.http.chunked.frame` would
-        (the digits' case aside). Its data is ``chunk[start:-2]``."""
+    def take_chunks(self) -> TakeChunk:
+        """Asked while the final head has come and the body has not ended: what is called in place of
+        :meth:`data`, until that is called again, with each chunk that comes whole and by itself."""
+        ...
 
     def lost(self, reason: str, untouched: bool) -> None:
         """The connection broke or its bytes are invalid. ``untouched``: no response byte had arrived."""

@@ -43,6 +43,11 @@ class Client(Protocol):
         """Whether nothing more of the present request is to come."""
         ...
 
+    def write_at_once(self) -> Callable[[bytes], None]:
+        """As ``write``, without waiting for the end of the turn; for pieces of an answer that are small and
+        come one by one. To be asked for anew after each use of ``write``: what that was given goes first."""
+        ...
+
     def may_go_on(self, complete: bool) -> bool:
         """Whether the connection may be kept after the answer whose head is written now. ``complete``: the
         answer ends now as well."""

@@ -18,8 +18,8 @@ from functools import partial
 from time import monotonic
 from typing import Protocol
 
-from routing.http.chunked import ChunkedDecoder
-from routing.http.consumer import Consumer
+from routing.http.chunked import ChunkedDecoder, size_lines
+from routing.http.consumer import Consumer, TakeChunk
 from routing.http.cutting import cut, has_unsent
 from routing.http.errors import BadChunk, BadResponse
 from routing.http.response_head import (
@@ -57,6 +57,7 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_abandoned",
         "_answers_head",
+        "_chunk",
         "_decoder",
         "_known",
         "_known_head",
@@ -104,6 +105,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._partial = b""
         self._remaining = 0
         self._decoder: ChunkedDecoder | None = None
+        self._chunk: TakeChunk | None = None
+        """The consumer's, while what comes next may be a whole chunk."""
 
     def __repr__(self) -> str:
         state = "idle" if self.consumer is None else "busy"
@@ -137,7 +140,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """As :meth:`discard`, after what was sent. Its replica is given little time to take that."""
-        self.consumer = None
+        self.consumer = self._chunk = None
         self.pool.writes.flush()
         if has_unsent(self.transport):
             asyncio.get_running_loop().call_later(_TO_TAKE_THE_REST_S, cut, self.transport)
@@ -146,7 +149,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def discard(self) -> None:
         """Close now, whatever is in flight; the consumer hears nothing more."""
-        self.consumer = None
+        self.consumer = self._chunk = None
         cut(self.transport)
 
     # Called by the event loop.
@@ -174,10 +177,10 @@ class UpstreamConnection(asyncio.Protocol):
                 self.pool.release(self, now)
                 consumer.response(head, data[len(self._known) :], True, now)
                 return
-        elif (decoder := self._decoder) is not None:
-            start = decoder.whole(data)
-            if start:
-                consumer.chunk(data, start, monotonic())
+        elif (chunk := self._chunk) is not None:
+            line = size_lines.get(len(data))
+            if line is not None and data.startswith(line) and data.endswith(b"\r\n"):
+                chunk(data, len(line))
                 return
         try:
             if self._state == _HEAD:
@@ -261,10 +264,11 @@ class UpstreamConnection(asyncio.Protocol):
             length = 0
         elif head.chunked:
             self._state = _CHUNKED
-            self._decoder = ChunkedDecoder()
+            self._decoder = decoder = ChunkedDecoder()
             self._reusable = head.keep_alive
-            piece = self._decoder.feed(data[position:])
-            self._deliver_head(consumer, head, piece, self._decoder.done, self._decoder.rest)
+            piece = decoder.feed(data[position:])
+            self._deliver_head(consumer, head, piece, decoder.done, decoder.rest)
+            self._expect_chunk(consumer, decoder)
             return
         elif length < 0:
             self._state = _UNTIL_CLOSE
@@ -306,12 +310,19 @@ class UpstreamConnection(asyncio.Protocol):
             self._end(now, rest)
         if piece or complete:
             consumer.data(piece, complete, now)
+        if self._decoder is not None:
+            self._expect_chunk(consumer, self._decoder)
+
+    def _expect_chunk(self, consumer: Consumer, decoder: ChunkedDecoder) -> None:
+        """Whole chunks pass as they are, if one may come now."""
+        expected = decoder.between_chunks and self.consumer is consumer
+        self._chunk = consumer.take_chunks() if expected else None
 
     def _end(self, now: float, rest: bytes) -> None:
         """The response is complete: back to the pool, unless something speaks against it."""
         self.consumer = None
         self._state = _HEAD
-        self._decoder = None
+        self._decoder = self._chunk = None
         if rest or not self._reusable or self.request_open or self.write_paused:
             cut(self.transport)
         else:
@@ -320,6 +331,6 @@ class UpstreamConnection(asyncio.Protocol):
     def _lose(self, reason: str, untouched: bool) -> None:
         consumer = self.consumer
         if consumer is not None:
-            self.consumer = None
+            self.consumer = self._chunk = None
             self.transport.abort()
             consumer.lost(reason, untouched)

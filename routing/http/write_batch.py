@@ -4,6 +4,8 @@ Theory. A turn of a busy loop reads from dozens of sockets. Written at once, eac
 that sleeps again before the next one is ready, and waking is the dearest part of a small write: measured with
 64 connections, deferred writes cost about a quarter less CPU a request. They are made after the turn's
 reads, in order, so that nothing waits longer than the turn takes. An idle proxy's turn holds one request.
+
+Events of a stream are not among them: few come in one turn, and to be added here costs more than it saves.
 """
 
 from __future__ import annotations

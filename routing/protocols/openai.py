@@ -160,7 +160,8 @@ class EventTokens:
 
     def feed_chunk(self, chunk: bytes, start: int) -> int:
         """As :meth:`feed`, of the piece ``chunk[start:-2]``; before it stands a line, behind it CRLF."""
-        if not self._whole or not chunk.endswith(b"\n\n\r\n") or chunk.find(b"tokens") >= 0:
+        # From its end, and with the quotation mark, because that is found wanting in half the time.
+        if not self._whole or not chunk.endswith(b"\n\n\r\n") or chunk.rfind(b'_tokens"') >= 0:
             return self.feed(chunk[start:-2])
         # It begins and ends with events, so what was kept of the last piece serves the next one as well.
         count = chunk.count(b"\ndata:")

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from time import monotonic
 
 from routing.contract.sketch import bucket_of
+from routing.http.consumer import TakeChunk
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
 from routing.protocols import openai
@@ -131,14 +132,24 @@ class Answering(ExchangeState, ABC):
             # sending the next request already, also while the proxy drains.
             client.finish(now, answer.keep and client.request_is_whole)
 
-    def chunk(self, chunk: bytes, start: int, now: float) -> None:
+    def take_chunks(self) -> TakeChunk:
+        answer = self.answer
+        assert answer is not None
+        answer.write = self.client.write_at_once()
+        return self._chunk
+
+    def _chunk(self, chunk: bytes, start: int) -> None:
         answer, attempt = self.answer, self.attempt
         assert answer is not None
         assert attempt is not None
-        self.moved_at = now
-        attempt.heard(now, answer.count_chunk(chunk, start))
-        write = self.client.write
-        write(chunk if answer.chunks else chunk[start:-2])
+        self.moved_at = now = monotonic()
+        count, write = answer.count_chunk, answer.write
+        attempt.heard(now, count(chunk, start))
+        try:
+            write(chunk if answer.chunks else chunk[start:-2])
+        except RuntimeError:
+            # Its transport was closed meanwhile, as the client's connection is about to be told.
+            return
 
     def client_paused(self, paused: bool) -> None:
         if self.upstream is None:

@@ -61,6 +61,7 @@ class LoggedClient:
         "_exchange",
         "_log",
         "_write",
+        "_write_at_once",
         "code",
         "first_byte_at",
         "replica",
@@ -74,7 +75,7 @@ class LoggedClient:
         self._client = client
         self._exchange = exchange
         self._log = log
-        self._write = client.write
+        self._write = self._write_at_once = client.write
         self.write: Callable[[bytes], None] = self._noted
         self.status = 0
         self.sent = 0
@@ -93,6 +94,10 @@ class LoggedClient:
                 self.status = status
                 self.first_byte_at = monotonic()
         self._write(data)
+
+    def _noted_at_once(self, data: bytes) -> None:
+        self.sent += len(data)
+        self._write_at_once(data)
 
     def finish(self, now: float, keep: bool) -> None:
         # Before, because the connection may begin the next request in there.
@@ -158,6 +163,10 @@ class LoggedClient:
     @property
     def request_is_whole(self) -> bool:
         return self._client.request_is_whole
+
+    def write_at_once(self) -> Callable[[bytes], None]:
+        self._write_at_once = self._client.write_at_once()
+        return self._noted_at_once
 
     def may_go_on(self, complete: bool) -> bool:
         return self._client.may_go_on(complete)

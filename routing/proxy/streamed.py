@@ -1,5 +1,7 @@
 """An answer that does not come in one piece: how it is framed for the client, and its tokens."""
 
+from collections.abc import Callable
+
 from routing.http.chunked import LAST_CHUNK, frame
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
@@ -10,10 +12,24 @@ _CHUNKED = b"\r\nTransfer-Encoding: chunked"
 _END = b"\r\n\r\n"
 
 
+def _nothing(chunk: bytes, start: int) -> int:
+    return 0
+
+
 class StreamedAnswer:
     """State of one answer on its way to the client."""
 
-    __slots__ = ("_tokens", "chunks", "ending", "ends_with_connection", "failed", "keep", "outcome")
+    __slots__ = (
+        "_tokens",
+        "chunks",
+        "count_chunk",
+        "ending",
+        "ends_with_connection",
+        "failed",
+        "keep",
+        "outcome",
+        "write",
+    )
 
     is_tunnel = False
 
@@ -34,14 +50,14 @@ class StreamedAnswer:
             self._tokens = openai.EventTokens() if events else openai.TailTokens()
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.EventTokens(closing=0)
+        self.count_chunk: Callable[[bytes, int], int] = self._tokens.feed_chunk if self._tokens else _nothing
+        """As :meth:`count`, of a whole chunk and where its data begins; behind that stands CRLF."""
+        self.write: Callable[[bytes], None]
+        """For chunks that are passed as they came."""
 
     def count(self, piece: bytes) -> int:
         """Output tokens in a piece of the body, as far as can be told."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
-
-    def count_chunk(self, chunk: bytes, start: int) -> int:
-        """As :meth:`count`, of a whole chunk whose data is ``chunk[start:-2]``."""
-        return self._tokens.feed_chunk(chunk, start) if self._tokens is not None else 0
 
     def tokens(self) -> int:
         """Output tokens of the whole answer; 0 when not known."""

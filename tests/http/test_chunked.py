@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, frame
+from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, frame, size_lines
 from routing.http.errors import BadChunk
 
 
@@ -93,22 +93,25 @@ def test_refused(data: bytes) -> None:
 def test_a_whole_chunk_is_known_once_one_of_its_length_was_read() -> None:
     for chunk in (frame(b"x" * 0xAB), b"AC\r\n" + b"x" * 0xAC + b"\r\n"):
         assert ChunkedDecoder().feed(chunk)
-        assert ChunkedDecoder().whole(chunk) == 4
+        assert size_lines[len(chunk)] == chunk[:4]
 
 
 def test_what_is_not_framed_as_we_frame_is_not_passed_on_as_it_came() -> None:
-    for chunk in (b"1;a=b\r\nx\r\n", b"0001\r\nx\r\n", LAST_CHUNK):
+    for chunk in (b"1;a=b\r\nx\r\n", b"00001\r\nx\r\n", LAST_CHUNK):
+        known = size_lines.get(len(chunk))
         ChunkedDecoder().feed(chunk)
-        assert ChunkedDecoder().whole(chunk) == 0
+        assert size_lines.get(len(chunk)) == known
 
 
-def test_what_comes_within_a_chunk_or_a_line_is_no_whole_chunk() -> None:
-    chunk = frame(b"x" * 77)
-    ChunkedDecoder().feed(chunk)
-    for begun in (b"ff\r\n", b"5", b"5\r\nhello", b"0\r\n"):
+def test_within_a_chunk_or_a_line_no_whole_chunk_can_come() -> None:
+    for between in (b"", frame(b"x" * 77)):
+        decoder = ChunkedDecoder()
+        decoder.feed(between)
+        assert decoder.between_chunks
+    for begun in (b"ff\r\n", b"5", b"5\r\nhello", b"0\r\n", LAST_CHUNK):
         decoder = ChunkedDecoder()
         decoder.feed(begun)
-        assert decoder.whole(chunk) == 0
+        assert not decoder.between_chunks
 
 
 @pytest.mark.parametrize(
