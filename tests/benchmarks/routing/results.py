@@ -6,6 +6,7 @@ import os
 import platform
 import statistics
 
+from routing.simulator.plot import svg
 from tests.benchmarks.routing.client import Seen
 
 Found = dict[str, dict[str, list[list[Seen]]]]
@@ -91,3 +92,24 @@ def ratios(workload: str, proxies: dict[str, dict[str, float]], columns: dict[st
         f"{name} {ours[name] / min(other[name] for other in others):.2f}" for name in columns if name in ours
     ]
     print(f"\n{workload}, ours ÷ the best other one: {', '.join(said)}")
+
+
+class Behind:
+    """Latencies behind one proxy, as the simulator's plot reads them."""
+
+    def __init__(self, proxy: str, rounds: list[list[Seen]]) -> None:
+        self.strategy = proxy
+        self.latencies = [one.took_s for seen in rounds for one in seen if one.ended_well]
+        self.mean_s = statistics.mean(self.latencies or [0.0])
+
+    def quantile(self, share: float) -> float:
+        return quantile(self.latencies, share)
+
+
+def plot(found: Found, folder: Path) -> None:
+    """One picture for each workload, ``routing-NAME.svg``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for workload, proxies in found.items():
+        drawn = [Behind(proxy, rounds) for proxy, rounds in proxies.items()]
+        picture = svg(drawn, f"16 replicas of unequal speed, {workload} requests, on the wire")
+        (folder / f"routing-{workload}.svg").write_text(picture)
