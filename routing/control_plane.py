@@ -64,11 +64,25 @@ class ControlPlane:
         except LOST as problem:
             log.debug("a report did not reach Redis: %s", problem)
             return False
+        await self._hear_loads()
         proxies = sorted(name.decode("utf-8", "replace") for name in answer)
         # One that drains is not among them, and keeps the share it had.
         if self._proxy not in proxies:
             return False
         return self._feed.table.host_share.heard(proxies.index(self._proxy), len(proxies), time.monotonic())
+
+    async def _hear_loads(self) -> None:
+        """Hand what replicas said of their load to the table."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.time()
+        pipe.hgetall(redis_keys.LOADS)
+        try:
+            (seconds, microseconds), stored = await pipe.execute()
+        except LOST as problem:
+            log.debug("what replicas say of their load was not read: %s", problem)
+            return
+        if stored:
+            self._feed.hear_loads(stored, int(seconds) * 1000 + int(microseconds) // 1000)
 
     async def leave(self) -> None:
         """Take this worker off the lists of live workers, if Redis can be reached."""

@@ -23,9 +23,10 @@ from routing.device_memory import Ask
 from routing.members import Members
 from routing.one_replica import OneReplica
 from routing.placing import ANY, CALLED, NEW, Placing
-from routing.policies import cold_start, eligibility, host_view, slow_start
+from routing.policies import cold_start, eligibility, host_view, reported_load, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
+from routing.policies.reported_load import Times
 from routing.policies.retry_budget import RetryBudget
 from routing.pool_report import Explanation, explanation, replica_counters
 from routing.refusal import Refusal
@@ -292,8 +293,8 @@ class Pool(Placing):
     def _ramp(self, replica: Replica, now: float) -> None:
         spec = replica.spec
         share = slow_start.advance(replica, now, self.policy.slow_start_s)
-        replica.ramp = share
-        replica.share = spec.weight * share
+        replica.ramp = ramp = share / reported_load.pressure(replica, now, self.snapshot.probe.period_s)
+        replica.share = spec.weight * ramp
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
         replica.concurrency = slots = slow_start.slots(own, share)
@@ -301,6 +302,11 @@ class Pool(Placing):
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited
+        if replica.reported is not None:
+            entitled = limit - own if limit is not None and own is not None else 0
+            speed = self.speed
+            times = Times(self.snapshot.probe.period_s, speed.mean_seconds, speed.mean_work)
+            reported_load.correct(replica, now, times, entitled)
 
     def _sort(self, now: float) -> None:
         self._sorted = found = eligibility.sort_out(self.replicas, now)

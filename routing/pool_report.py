@@ -4,6 +4,7 @@ import msgspec
 
 from routing.contract.telemetry import ReplicaCounters
 from routing.device_memory import Ask
+from routing.policies import reported_load
 from routing.policies.eligibility import Eligibility, nevertheless, obstacles
 from routing.replica import Replica
 
@@ -58,6 +59,9 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         ejection_reason=state.reason,
         ejections=state.count,
         no_credential=replica.no_credential,
+        reported=reported_load.told(replica, now),
+        reports_refused=replica.reports_refused,
+        elsewhere=replica.elsewhere,
         latency=replica.latency,
         first_byte=replica.first_byte,
     )

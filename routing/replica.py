@@ -5,10 +5,13 @@ The objects here only hold state. What changes it: :mod:`routing.pool` (counting
 All times are ``time.monotonic()`` seconds.
 """
 
+from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from routing.contract.addresses import parse_base_url
+from routing.contract.reported import ReportedLoad
 from routing.contract.table import ReplicaSpec, Tls
 from routing.device_memory import ReplicaMemory
 from routing.shared_counts import Cells
@@ -109,6 +112,48 @@ class RecentAnswers:
         self.earlier_by_client: dict[int, int] = {}
 
 
+class Reported:
+    """What a replica has said of its own load, and what that was compared with."""
+
+    __slots__ = (
+        "at",
+        "kv_at",
+        "kv_share",
+        "load",
+        "mean_sum",
+        "mean_weight",
+        "others",
+        "own",
+        "own_mean",
+        "read_at",
+        "unread",
+    )
+
+    def __init__(self) -> None:
+        self.load: ReportedLoad | None = None
+        """The newest report."""
+        self.at = -inf
+        """When it was given."""
+        self.unread = False
+        """Whether it has figures that have not been looked at."""
+        self.kv_share = 0.0
+        self.kv_at = -inf
+        """The last known share of KV memory in use, and when it was given."""
+        self.own: deque[tuple[float, int]] = deque()
+        """What this host had in flight there at the last moments at which that was looked at."""
+        self.others = 0.0
+        """What others had at the last reading; below 0: it counts less than this host knows of."""
+        self.own_mean = 0.0
+        self.read_at = 0.0
+        """When that was; 0: there was none."""
+        self.mean_sum = 0.0
+        self.mean_weight = 0.0
+        """Of the readings: their sum and their number, decayed by age."""
+
+    def __repr__(self) -> str:
+        return f"<Reported {self.load} at {self.at:.3f}, others {self.others:.1f}>"
+
+
 class HttpSide(Protocol):
     """What the http half keeps of a replica."""
 
@@ -132,6 +177,8 @@ class Replica:
         "concurrency",
         "cost",
         "ejection",
+        "elsewhere",
+        "elsewhere_work",
         "expected",
         "expected_work",
         "failed",
@@ -166,6 +213,8 @@ class Replica:
         "ramp_started",
         "recent",
         "rejected",
+        "reported",
+        "reports_refused",
         "seconds_per_work",
         "share",
         "spec",
@@ -208,6 +257,11 @@ class Replica:
         self.work = 0.0
         self.expected = 0
         self.expected_work = 0.0
+        self.reported: Reported | None = None
+        """What it has said of its own load; ``None``: nothing."""
+        self.elsewhere = 0
+        self.elsewhere_work = 0.0
+        """What others than this host's workers have there, as it reports; counted with the peers' below."""
         self.peer_in_flight = 0
         self.peer_load = 0
         self.peer_load_work = 0.0
@@ -236,7 +290,7 @@ class Replica:
 
         # What strategies read.
         self.ramp = 1.0
-        """Slow start: 0.1 to 1.0."""
+        """Slow start: 0.1 to 1.0; less where its KV memory is nearly full."""
         self.ramp_started: float | None = None
         self.ramp_pending = False
         self.cost = 1.0
@@ -267,6 +321,7 @@ class Replica:
         self.rejected = 0
         self.cancelled = 0
         self.client_errors = 0
+        self.reports_refused = 0
         self.output_tokens = 0
         self.latency: dict[int, int] = {}
         self.first_byte: dict[int, int] = {}

@@ -7,12 +7,14 @@ hand are laid over every table of the control plane, and never written into what
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from routing.contract.reported import decode_stored
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
 from routing.contract.telemetry import Acknowledgement, DrainedByHand, FleetCounters
+from routing.policies import reported_load
 from routing.table import Table, TableRefused
 
 log = logging.getLogger(__name__)
@@ -66,6 +68,16 @@ class TableFeed:
             DrainedByHand(fleet=fleet, replica=replica, expires_in_s=max(0.0, ends - now))
             for (fleet, replica), ends in self._drained.items()
         ]
+
+    def hear_loads(self, stored: Mapping[bytes, bytes], now_ms: int) -> None:
+        """What replicas say of their load, by uid, as it lies in Redis at ``now_ms`` of its clock."""
+        now = time.monotonic()
+        for pool in self.table.fleets.values():
+            for replica in pool.replicas:
+                text = stored.get(replica.uid.encode())
+                report = None if text is None else decode_stored(text, now_ms)
+                if report is not None:
+                    reported_load.heard(replica, report, now)
 
     def refuse_manifest(self, why: str) -> None:
         if why != self.refused_manifest:

@@ -47,10 +47,12 @@ def of_proxy() -> list[Row]:
     from routing.admin.certificate_view import CertificateView
     from routing.admin.metrics import WorkerView, render
     from routing.admin.report_sums import Totals
+    from routing.contract.reported import ReportedLoad
     from routing.contract.table import AcceleratorSpec, FleetSnapshot, ReplicaSpec
     from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
 
-    fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a")])
+    load = ReportedLoad(running=1, waiting=1, kv_share=0.5)
+    fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a", reported=load)])
     key = KeyCounters(id="web", limited_by={"max_concurrency": 1})
     report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], keys=[key])
     view = WorkerView(0, os.getpid(), True, 0, report, 0.5)

@@ -132,6 +132,9 @@ class Probe(Row):
     body = serializers.CharField(allow_null=True)
     accepted_statuses = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
     body_contains = serializers.CharField(allow_null=True)
+    load_reports = serializers.BooleanField()
+    metrics_path = serializers.CharField(allow_null=True)
+    metrics_port = serializers.IntegerField(allow_null=True)
 
 
 class HealthCounts(serializers.DictField):

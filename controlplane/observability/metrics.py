@@ -74,6 +74,12 @@ PROBE_LATENESS = Histogram(
     buckets=SLOW_S,
     registry=None,
 )
+LOAD_PAGES = Counter(
+    "switchyard_load_pages",
+    "Pages of their load that replicas were asked for, by what came: figures or nothing.",
+    ["outcome"],
+    registry=None,
+)
 
 # --- Beat ---
 BEAT_TICKS = Counter("switchyard_beat_ticks", "Turns of the scheduler's loop.", registry=None)
@@ -108,7 +114,7 @@ WORKERS_HEARD = Gauge(
 
 OF_ROLE: dict[Role, list[MetricWrapperBase]] = {
     "web": [WEB_REQUESTS, WEB_DURATION, WEB_IN_FLIGHT, SOCKETS_OPEN, SOCKETS_OPENED, PUBLISHES],
-    "worker": [TASKS, TASK_DURATION, TASKS_IN_FLIGHT, PROBE_LATENESS, PUBLISHES],
+    "worker": [TASKS, TASK_DURATION, TASKS_IN_FLIGHT, PROBE_LATENESS, LOAD_PAGES, PUBLISHES],
     "beat": [BEAT_TICKS, BEAT_SENT],
     "conductor": [
         LEADER,

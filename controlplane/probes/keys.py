@@ -37,7 +37,7 @@ for _ = 1, tonumber(ARGV[at]) do
 end
 at = at + 1
 for _ = 1, tonumber(ARGV[at]) do
-  for key = 1, 3 do
+  for key = 1, 4 do
     redis.call(key == 1 and 'ZREM' or 'HDEL', KEYS[key], ARGV[at + 1])
   end
   at = at + 1
@@ -45,7 +45,7 @@ end
 return 1
 """
 )
-"""KEYS: DUE, COUNTERS, LAST. ARGV: number of new replicas, then uid and ms from now of each; number of
+"""KEYS: DUE, COUNTERS, LAST, LOADS. ARGV: number of new replicas, then uid and ms from now of each; number of
 replicas due too late, then uid and the latest ms from now; number of deleted ones, then their uids."""
 
 CLAIM = (
@@ -91,8 +91,14 @@ if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
 redis.call('ZADD', KEYS[1], now + tonumber(ARGV[3]), ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
 redis.call('HSET', KEYS[3], ARGV[1], string.format('%d', now) .. ' ' .. ARGV[5])
+if ARGV[6] == '' then
+  redis.call('HDEL', KEYS[4], ARGV[1])
+else
+  redis.call('HSET', KEYS[4], ARGV[1], string.format('%d', now - tonumber(ARGV[7])) .. ' ' .. ARGV[6])
+end
 return 1
 """
 )
-"""A result goes on record. KEYS: DUE, COUNTERS, LAST. ARGV: uid, lease, ms until due again, counters, last
-result. Returns 0, and changes nothing, when the claim is no longer ours."""
+"""A result goes on record. KEYS: DUE, COUNTERS, LAST, LOADS. ARGV: uid, lease, ms until due again, counters,
+last result, what the replica says of its load (empty: nothing), ms since it said so. Returns 0, and changes
+nothing, when the claim is no longer ours."""

@@ -9,6 +9,7 @@ say) without the clock of a single probe running on meanwhile.
 
 import asyncio
 import contextlib
+import dataclasses
 import ipaddress
 import socket
 import ssl
@@ -21,10 +22,13 @@ from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec.structs import replace
 from yarl import URL
 
 from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_url
+from routing.contract.load_pages import LOAD_PAGE_S, MAX_PAGE_BYTES
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
+from routing.contract.reported import ReportedLoad
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
 from routing.credentials import Credentials, NoCredential, without_token
@@ -62,6 +66,14 @@ class Finding:
     uid: str
     verdict: Verdict
     took_s: float
+    load: ReportedLoad | None = None
+    """What its page of its load said; ``None``: it was not asked."""
+    load_at: float = 0.0
+    """When that came, by the monotonic clock."""
+
+    def load_now(self) -> ReportedLoad | None:
+        """The same with its age."""
+        return self.load and replace(self.load, age_s=max(time.monotonic() - self.load_at, 0.0))
 
 
 class _Crashed:
@@ -122,6 +134,36 @@ async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Findin
 
 
 async def _round(session: aiohttp.ClientSession, question: Question) -> Finding:
+    if question.checks.load is None:
+        return await _health(session, question)
+    # At the same time: a page that is slow to come, or does not, costs the verdict LOAD_PAGE_S at most.
+    finding, (load, at) = await asyncio.gather(_health(session, question), _load(session, question))
+    return dataclasses.replace(finding, load=load, load_at=at)
+
+
+async def _load(session: aiohttp.ClientSession, question: Question) -> tuple[ReportedLoad, float]:
+    """What the replica says of its load, or why it does not, and when it was heard."""
+    checks = question.checks
+    page = checks.load
+    assert page is not None
+    limit_s = min(checks.timeout_s, LOAD_PAGE_S)
+    try:
+        async with asyncio.timeout(limit_s):
+            status, body = await exchange(
+                session,
+                page.url,
+                checks.load_request,
+                question.tls,
+                question.credential,
+                most_bytes=MAX_PAGE_BYTES,
+            )
+        load = page.judge(status, body)
+    except (OSError, TimeoutError, aiohttp.ClientError) as error:
+        load = page.silent(verdict_of(error, limit_s).words)
+    return load, time.monotonic()
+
+
+async def _health(session: aiohttp.ClientSession, question: Question) -> Finding:
     checks = question.checks
     kind = checks.first(question.has_passed)
     finding = await _ask(session, question, kind)
@@ -152,21 +194,22 @@ async def exchange(
     tls: Tls,
     credential: str = "",
     trace: object = None,
+    most_bytes: int = MAX_BODY_BYTES,
 ) -> tuple[int, bytes]:
-    """Sends one request; the answer's status and as much of its body as a probe reads, an error's without the
-    token that it may quote.
+    """Sends one request; the answer's status and so much of its body, an error's without the token that it
+    may quote.
 
     ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (NotSent
     among them) or aiohttp.ClientError.
     """
     target = parse_base_url(base_url)
     if not credential:
-        return await _verified(session, target, request, tls, trace)
+        return await _verified(session, target, request, tls, trace, most_bytes)
     bearer = _bearer(credential)
     field = ("Authorization", bearer.decode("ascii"))
     request = request._replace(headers=(*request.headers, field))
     try:
-        status, body = await _verified(session, target, request, tls, trace)
+        status, body = await _verified(session, target, request, tls, trace, most_bytes)
     except aiohttp.ClientResponseError as error:
         raise aiohttp.ClientResponseError(error.request_info, (), message=_UNQUOTED) from None
     except aiohttp.ClientPayloadError:
@@ -179,14 +222,19 @@ _UNQUOTED = "what came is not HTTP, or ended too early"
 
 
 async def _verified(
-    session: aiohttp.ClientSession, target: BaseUrl, request: ProbeRequest, tls: Tls, trace: object
+    session: aiohttp.ClientSession,
+    target: BaseUrl,
+    request: ProbeRequest,
+    tls: Tls,
+    trace: object,
+    most_bytes: int,
 ) -> tuple[int, bytes]:
     """Over TLS where the replica is reached so."""
     if target.scheme == "http":
-        return await _exchange(session, target, request, trace, True, None)
+        return await _exchange(session, target, request, trace, True, None, most_bytes)
     name = tls.server_name or target.host.removesuffix(".")
     try:
-        return await _exchange(session, target, request, trace, _CONTEXTS.get(tls.ca), name)
+        return await _exchange(session, target, request, trace, _CONTEXTS.get(tls.ca), name, most_bytes)
     except Untrusted as error:
         raise NotVerified(str(error)) from None
     except aiohttp.ClientConnectorError as error:
@@ -237,6 +285,7 @@ async def _exchange(
     trace: object,
     context: ssl.SSLContext | bool,
     name: str | None,
+    most_bytes: int,
 ) -> tuple[int, bytes]:
     # encoded=True: the target goes out as it was written.
     url = URL(f"{target.scheme}://{target.authority}{request.path}", encoded=True)
@@ -251,8 +300,8 @@ async def _exchange(
         trace_request_ctx=trace,
     ) as response:
         body = bytearray()
-        while len(body) < MAX_BODY_BYTES:
-            piece = await response.content.read(MAX_BODY_BYTES - len(body))
+        while len(body) < most_bytes:
+            piece = await response.content.read(most_bytes - len(body))
             if not piece:
                 break
             body += piece

@@ -10,8 +10,11 @@ from random import Random
 from typing import Any, NamedTuple, cast
 
 import redis
+from msgspec.structs import replace
 
 from controlplane.probes import keys
+from routing.contract.redis_keys import LOADS
+from routing.contract.reported import ReportedLoad, encode_report
 
 JITTER = 0.2
 TICK_S = 1.0
@@ -21,6 +24,7 @@ STARTUP_PERIOD_S = 1.0
 """A replica that never passed is asked this often, or as often as its fleet says if that is more often."""
 QUEUE_LEASE_MS = 5000
 """How long a claimed batch may wait for a worker before its replicas are due again."""
+_OF_A_REPLICA = (keys.DUE, keys.COUNTERS, keys.LAST, LOADS)
 MOST_AT_ONCE = 2000
 """Replicas claimed by one tick. A backlog is worked off by the ticks that follow."""
 
@@ -65,7 +69,7 @@ def reconcile(client: "redis.Redis", timings: Mapping[str, Timing], rng: Random)
     gone = [uid for uid in scores if uid not in timings]
     if new or late or gone:
         arguments = [len(new) // 2, *new, len(late) // 2, *late, len(gone), *gone]
-        _eval(client, keys.RECONCILE, (keys.DUE, keys.COUNTERS, keys.LAST), arguments)
+        _eval(client, keys.RECONCILE, _OF_A_REPLICA, arguments)
 
 
 def claim(client: "redis.Redis") -> list[Claim]:
@@ -106,11 +110,20 @@ def _hold(lease: int, due_in_s: float) -> Hold:
 
 
 def settle(
-    client: "redis.Redis", uid: str, lease: int, *, due_in_s: float, counters: str, result: str
+    client: "redis.Redis",
+    uid: str,
+    lease: int,
+    *,
+    due_in_s: float,
+    counters: str,
+    result: str,
+    load: ReportedLoad | None = None,
 ) -> bool:
     """Record a result and when to ask again. False, and nothing changed, when the claim was lost."""
-    arguments = (uid, lease, int(due_in_s * 1000), counters, result)
-    return bool(_eval(client, keys.SETTLE, (keys.DUE, keys.COUNTERS, keys.LAST), arguments))
+    told = "" if load is None else encode_report(replace(load, age_s=0.0)).decode()
+    age_ms = 0 if load is None else int(load.age_s * 1000)
+    arguments = (uid, lease, int(due_in_s * 1000), counters, result, told, age_ms)
+    return bool(_eval(client, keys.SETTLE, _OF_A_REPLICA, arguments))
 
 
 def make_due(client: "redis.Redis", uids: Sequence[str]) -> None:

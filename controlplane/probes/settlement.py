@@ -53,6 +53,7 @@ def settle(
         due_in_s=due_in_s,
         counters=msgspec.json.encode(list(counted)).decode(),
         result=last.encode(latency_s=finding.took_s, passed=verdict.passed, answer=decision.reason),
+        load=finding.load_now(),
     )
     return decision
 

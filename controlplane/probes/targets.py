@@ -11,6 +11,7 @@ import msgspec
 from controlplane.models import Fleet, Replica
 from controlplane.probes.schedule import Timing
 from routing.contract.defaults import with_defaults
+from routing.contract.load_pages import LOAD_PAGE_S
 from routing.contract.presets import Checks, checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import Health, Protocol, Tls
@@ -114,6 +115,7 @@ def _checks(fleet: Fleet, url: str) -> Checks:
 
 
 def _longest_s(checks: Checks) -> float:
-    """Readiness, and perhaps liveness after it."""
+    """Readiness, and perhaps liveness after it; the page of its load beside them."""
     questions = 1 if checks.requests["liveness"] == checks.requests["readiness"] else 2
-    return questions * checks.timeout_s
+    longest_s = questions * checks.timeout_s
+    return longest_s if checks.load is None else max(longest_s, LOAD_PAGE_S)

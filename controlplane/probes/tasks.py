@@ -14,7 +14,7 @@ from celery import shared_task
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
-from controlplane.observability.metrics import PROBE_LATENESS
+from controlplane.observability.metrics import LOAD_PAGES, PROBE_LATENESS
 from controlplane.probes import prober, schedule, settlement, targets
 from controlplane.redis import client as redis_client
 from controlplane.telemetry.outages import Outages
@@ -85,6 +85,8 @@ def _probe(claims: list[schedule.Claim]) -> None:
     ]
     for finding in prober.probe(questions):
         uid = finding.uid
+        if finding.load is not None:
+            LOAD_PAGES.labels("nothing" if finding.load.problem else "figures").inc()
         try:
             with outages_told():
                 settlement.settle(client, found[uid], holds[uid].lease, counters[uid], finding, rng)

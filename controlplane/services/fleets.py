@@ -226,7 +226,7 @@ def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
         stored = {
             name: value
             for name, value in kept.items()
-            if name in ("period_s", "timeout_s", "rise", "fall", "startup_budget_s")
+            if name in ("period_s", "timeout_s", "rise", "fall", "startup_budget_s", "load_reports")
         }
     return settings_values.merged(stored, changes)
 

@@ -17,7 +17,7 @@ from django.db import close_old_connections
 from controlplane import publisher
 from controlplane.observability import metrics
 from controlplane.observability.process import this_process
-from controlplane.probes import last
+from controlplane.probes import last, loads
 from controlplane.telemetry import (
     answering,
     by_hand,
@@ -202,9 +202,8 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            frames = frame_builder.build(
-                self._rows, merged, last.read(self._client), sequence=self._sequence, at=at
-            )
+            probes, told = last.read(self._client), loads.read(self._client)
+            frames = frame_builder.build(self._rows, merged, probes, told, sequence=self._sequence, at=at)
             messages = outbox.store(pipeline, self._outbox, frames)
             inbox.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
         pipeline.execute()

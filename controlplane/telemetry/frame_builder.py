@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last import LastProbe
-from controlplane.telemetry import key_traffic, memory_short, wording
+from controlplane.telemetry import key_traffic, memory_short, reported_load, wording
 from controlplane.telemetry.frames import (
     WINDOW_S,
     AcceleratorLive,
@@ -26,6 +26,7 @@ from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merge
 from controlplane.telemetry.queues import missing_replicas
 from controlplane.telemetry.rows import AcceleratorRow, FleetRow, KeyRow, ReplicaRow, Rows
 from routing.contract.policy import Queue
+from routing.contract.reported import ReportedLoad, younger
 from routing.contract.startup import expected
 from routing.contract.table import Version
 
@@ -39,11 +40,21 @@ class Frames:
     client_keys: ClientKeysFrame
 
 
-def build(rows: Rows, merged: Merged, probes: Mapping[str, LastProbe], *, sequence: int, at: float) -> Frames:
-    """``probes``: last probe by replica uid. ``at``: Unix seconds, shown to people and never subtracted."""
+def build(
+    rows: Rows,
+    merged: Merged,
+    probes: Mapping[str, LastProbe],
+    loads: Mapping[str, ReportedLoad],
+    *,
+    sequence: int,
+    at: float,
+) -> Frames:
+    """``probes``, ``loads``: last probe, and last report of its own load, by replica uid. ``at``: Unix
+    seconds, shown to people and never subtracted."""
     devices = {row.name: _accelerator(row, merged) for row in rows.accelerators}
     fleets = {
-        row.name: _fleet_frame(row, merged, probes, devices, sequence=sequence, at=at) for row in rows.fleets
+        row.name: _fleet_frame(row, merged, probes, loads, devices, sequence=sequence, at=at)
+        for row in rows.fleets
     }
     newest = {row.name: row.version for row in rows.fleets}
     overview = OverviewFrame(
@@ -102,6 +113,7 @@ def _fleet_frame(
     row: FleetRow,
     merged: Merged,
     probes: Mapping[str, LastProbe],
+    loads: Mapping[str, ReportedLoad],
     devices: Mapping[str, AcceleratorLive],
     *,
     sequence: int,
@@ -114,6 +126,7 @@ def _fleet_frame(
             replica,
             numbers,
             probes.get(replica.uid),
+            loads.get(replica.uid),
             devices,
             startup_s=expected(replica.startup_s, startups),
         )
@@ -135,6 +148,7 @@ def _replica(
     row: ReplicaRow,
     fleet: FleetNumbers,
     probe: LastProbe | None,
+    load: ReportedLoad | None,
     devices: Mapping[str, AcceleratorLive],
     *,
     startup_s: float | None,
@@ -165,6 +179,7 @@ def _replica(
         no_credential=wording.no_credential(numbers),
         locked_out=wording.locked_out(numbers),
         memory_short=short,
+        reported=reported_load.live(younger(load, numbers.reported)),
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )
 

@@ -97,6 +97,27 @@ class DrainedAt(msgspec.Struct, kw_only=True):
     expires_in_s: float
 
 
+class ReportedLive(msgspec.Struct, kw_only=True):
+    """What a replica says of its own load. ``None``: it does not tell that."""
+
+    words: str
+    """``12 running, 3 waiting, KV 81 %``; where it tells nothing, why."""
+    short: str
+    """The same where there is little room: ``12 + 3, KV 81 %``; empty: it tells nothing."""
+    age_s: float
+    running: int | None = None
+    waiting: int | None = None
+    kv_share: float | None = None
+    """Of its KV memory, in use: 0 to 1."""
+    memory_share: float | None = None
+    """Of its devices' memory, in use: 0 to 1."""
+    memory_bytes: int | None = None
+    utilization: float | None = None
+    requests_per_s: float | None = None
+    problem: str = ""
+    """Why there are no figures; empty: there are some."""
+
+
 class ReplicaLive(msgspec.Struct, kw_only=True):
     name: str
     eligible: bool
@@ -126,6 +147,8 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     """Whether these are all that route for the fleet."""
     memory_short: str = ""
     """What its accelerators lack for requests at this moment, in words; empty: nothing."""
+    reported: ReportedLive | None = None
+    """Its last report of its own load; ``None``: it gives none, or has not for a while."""
     expected_in_s: float | None = None
     """About how long until it is ready, while it starts; 0: it takes longer than it was expected to;
     ``None``: it does not start, or no start has been seen."""

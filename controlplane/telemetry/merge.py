@@ -17,6 +17,7 @@ from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
+from routing.contract.reported import ReportedLoad, younger
 from routing.contract.sketch import Sketch
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
@@ -56,6 +57,8 @@ class ReplicaNumbers:
     """Longest time until one of them gives it probation; 0: on probation."""
     ejection_reason: str = ""
     """Of the worker that saw most; others of its host merely follow it."""
+    reported: ReportedLoad | None = None
+    """What it said of its own load, as the worker has it that heard it last."""
     ejections: dict[tuple[str, int], int] = field(default_factory=dict)
     """(worker, incarnation) → ejections since it started."""
     no_credential: str = ""
@@ -274,6 +277,7 @@ def _add_replica(
         numbers.no_credential_at += 1
     if counters.seconds_per_work is not None:
         numbers.speeds.append(counters.seconds_per_work)
+    numbers.reported = younger(numbers.reported, counters.reported)
     numbers.workers += 1
     if counters.ejected_for_s is not None:
         numbers.ejected_by += 1

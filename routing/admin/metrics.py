@@ -17,6 +17,7 @@ from routing.admin.key_view import key_families
 from routing.admin.queue_families import queue_families
 from routing.admin.replica_states import Named, replica_states
 from routing.admin.report_sums import FLEET_COUNTERS, REPLICA_COUNTERS, Totals, merge, merge_keys
+from routing.admin.reported_families import reported_families
 from routing.admin.restart_view import RestartView, restart_families
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
@@ -39,6 +40,7 @@ _HELP = {
     "rejected": "Attempts the replica turned away because of load.",
     "client_errors": "Attempts that the replica answered with 4xx, 429 apart.",
     "output_tokens": "Tokens in answers, as far as they could be counted.",
+    "reports_refused": "Answers whose report of the replica's load could not be read.",
     "ejections": "Times the replica was taken out after failures.",
 }
 
@@ -193,6 +195,7 @@ def _fleet_families(out: Exposition, fleets: list[FleetCounters]) -> None:
     work = [(labels, round(replica.work, 6)) for labels, replica in replicas]
     help_text = "Estimated work of the attempts at the replica now, in units of the fleet's protocol."
     out.family("switchyard_replica_outstanding_work", "gauge", help_text, work)
+    reported_families(out, replicas)
     ejected = [(labels, int(replica.ejected_for_s is not None)) for labels, replica in replicas]
     out.family("switchyard_replica_ejected", "gauge", "1 while live traffic has taken it out.", ejected)
 

@@ -6,6 +6,7 @@ What a dead worker had counted stays in the sums (:class:`Totals`), so that no c
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from routing.contract.reported import younger
 from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
 
 FLEET_COUNTERS = (
@@ -29,6 +30,7 @@ REPLICA_COUNTERS = (
     "cancelled",
     "ejections",
     "output_tokens",
+    "reports_refused",
 )
 
 _Counters = TypeVar("_Counters")
@@ -134,6 +136,8 @@ def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool)
     if live:
         into.in_flight += replica.in_flight
         into.work += replica.work
+        into.elsewhere = max(into.elsewhere, replica.elsewhere)
+        into.reported = younger(into.reported, replica.reported)
         into.no_credential = into.no_credential or replica.no_credential
         if replica.ejected_for_s is not None:
             into.ejected_for_s = max(replica.ejected_for_s, into.ejected_for_s or 0.0)

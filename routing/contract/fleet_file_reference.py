@@ -30,6 +30,7 @@ from routing.contract.fleet_file_structs import (
     HardwareEntry,
     ReplicaEntry,
 )
+from routing.contract.load_pages import PAGES
 from routing.contract.policy import Ejection, Limits, Policy, Queue, Retries, Timeouts
 from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, QUEUE, RETRIES, TIMEOUTS
 from routing.contract.presets import PRESETS
@@ -68,7 +69,7 @@ def tables_in(page: str) -> list[str]:
     return [match["name"] for match in _MARKED.finditer(page)]
 
 
-TABLES = [*SECTIONS, "presets", "reserved"]
+TABLES = [*SECTIONS, "presets", "pages", "reserved"]
 
 
 def _table(name: str) -> str:
@@ -78,6 +79,9 @@ def _table(name: str) -> str:
             for preset in PRESETS
         ]
         return "\n".join(["| preset | timeout | meaning |", "| --- | --- | --- |", *rows, ""])
+    if name == "pages":
+        rows = [f"| `{preset}` | {page.place} | {page.words} |" for preset, page in PAGES.items()]
+        return "\n".join(["| preset | page | what is read of it |", "| --- | --- | --- |", *rows, ""])
     if name == "reserved":
         rows = [f"| {place} | {fields} |" for place, fields in _reserved()]
         return "\n".join(["| in | reserved |", "| --- | --- |", *rows, ""])

@@ -22,10 +22,14 @@ from urllib.parse import quote
 
 import msgspec
 
+from routing.contract import load_pages
 from routing.contract.addresses import parse_base_url
+from routing.contract.load_pages import LoadQuestion
 from routing.contract.probe import Probe
 from routing.contract.table import Protocol
 from routing.contract.verdict import Verdict, down, message_of, passed, status_words, unready
+
+_USUAL_FIELDS = (("User-Agent", "switchyard-probe"), ("Accept", "*/*"))
 
 Kind = Literal["startup", "readiness", "liveness"]
 
@@ -69,6 +73,8 @@ class Checks(NamedTuple):
     timeout_s: float
     requests: dict[Kind, ProbeRequest]
     preset: Preset
+    load: LoadQuestion | None = None
+    """Its page of its own load; ``None``: nothing is asked of that."""
 
     def first(self, has_passed: bool) -> Kind:
         """Which probe opens a round."""
@@ -78,6 +84,12 @@ class Checks(NamedTuple):
         """What an HTTP answer to this kind of probe means."""
         question = self.preset.liveness if kind == "liveness" else self.preset.readiness
         return question.judge(self.probe, status, body)
+
+    @property
+    def load_request(self) -> ProbeRequest:
+        """What to ask of that page. Only where there is one."""
+        assert self.load is not None
+        return ProbeRequest("GET", self.load.path, _USUAL_FIELDS)
 
     def needs_liveness(self, kind: Kind, verdict: Verdict) -> bool:
         """Whether a second question would tell more: the model is not ready, but is the server alive?"""
@@ -102,7 +114,7 @@ def checks_of(probe: Probe, protocol: Protocol, url: str, model: str) -> Checks:
         "liveness": _on(prefix, liveness),
     }
     timeout_s = preset.timeout_s if probe.timeout_s is None else probe.timeout_s
-    return Checks(probe, timeout_s, requests, preset)
+    return Checks(probe, timeout_s, requests, preset, load_pages.question_of(probe, url, model))
 
 
 def resolve(probe: Probe, protocol: Protocol) -> Probe:
@@ -135,7 +147,7 @@ def conclude(readiness: Verdict, liveness: Verdict) -> Verdict:
 
 
 def _on(prefix: str, request: ProbeRequest) -> ProbeRequest:
-    headers = (("User-Agent", "switchyard-probe"), ("Accept", "*/*"), *request.headers)
+    headers = (*_USUAL_FIELDS, *request.headers)
     return request._replace(path=prefix + request.path, headers=headers)
 
 

@@ -22,3 +22,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     body: str | None = None
     accepted_statuses: list[int] | None = None
     body_contains: str | None = None
+    load_reports: bool = True
+    """Whether the replica's own page of its load is read as well, where its preset has one."""
+    metrics_path: str | None = None
+    """Where that page is; with the preset ``http`` there is none unless this is set."""
+    metrics_port: int | None = None

@@ -6,6 +6,7 @@ from typing import Any
 from routing.contract.field_rules import (
     Choice,
     FieldProblem,
+    Flag,
     ListOf,
     Number,
     Problems,
@@ -15,6 +16,7 @@ from routing.contract.field_rules import (
     count,
     seconds,
 )
+from routing.contract.load_pages import PAGES
 from routing.contract.presets import PRESETS
 
 DAY_S = 86_400.0
@@ -43,6 +45,7 @@ _CUSTOM_PROBE_FIELDS = ("path", "method", "body", "accepted_statuses", "body_con
 def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
     custom = [name for name in _CUSTOM_PROBE_FIELDS if fields.get(name) is not None]
     preset = fields.get("preset", "http")
+    _load_fields_together(preset, fields, at, problems)
     if preset != "http":
         for name in custom if preset in PRESETS else ():
             message = f'the preset {preset} asks in its own way: remove "{name}", or set preset: http'
@@ -58,6 +61,14 @@ def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problem
     if fields.get("body_contains") is not None and method == "HEAD":
         message = 'the answer to HEAD has no body: remove "body_contains", or set method: GET'
         problems.append(FieldProblem(below(at, "body_contains"), message, at_key=True))
+
+
+def _load_fields_together(preset: object, fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    if fields.get("metrics_port") is None or fields.get("metrics_path") is not None:
+        return
+    if preset in PRESETS and preset not in PAGES:
+        message = 'no page of its load is known to be there: add "metrics_path", for example /metrics'
+        problems.append(FieldProblem(below(at, "metrics_port"), message, at_key=True))
 
 
 PROBE = Section(
@@ -98,6 +109,23 @@ PROBE = Section(
         "body_contains": Text(
             words="Preset `http`: text that the answer must contain.",
             check=_at_most(1000, at_least=1),
+            nullable=True,
+        ),
+        "load_reports": Flag(
+            words="Read with each probe what the replica says of its load, where the preset knows a page "
+            "of it or `metrics_path` names one."
+        ),
+        "metrics_path": Text(
+            words="Where that page is, in Prometheus's text format. Not set: as the preset says.",
+            what="path",
+            check=_probe_path,
+            nullable=True,
+        ),
+        "metrics_port": Number(
+            words="Port of that page. Not set: as the preset says, else the replica's own.",
+            minimum=1,
+            maximum=65_535,
+            whole=True,
             nullable=True,
         ),
     },

@@ -22,6 +22,10 @@ PROXIES = "sy:proxies"
 """Sorted set: name ``host/parent pid`` of each proxy that is not draining → Redis time of its last report.
 Limits are shared out among those heard within WORKER_TTL_S; the others are taken off."""
 
+LOADS = "sy:loads"
+"""Hash: replica uid → time of Redis in ms, a space, and JSON of the ReportedLoad that the replica gave
+then."""
+
 MANIFEST_ACKS = "sy:acks"
 """Hash: worker name → JSON of an Acknowledgement of the manifest."""
 

@@ -7,6 +7,8 @@ timestamps, because clocks of two hosts differ.
 
 import msgspec
 
+from routing.contract.reported import ReportedLoad
+
 SparseSketch = dict[int, int]
 """Bucket index → cumulative count (:mod:`routing.contract.sketch`)."""
 
@@ -38,6 +40,12 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     no_credential: str = ""
     """Why the token that it wants cannot be read on this worker's host, in words; empty: nothing keeps it out
     so."""
+    reported: ReportedLoad | None = None
+    """What it last said of its own load, with its age; ``None``: nothing yet."""
+    reports_refused: int = 0
+    """Answers whose report of load could not be read."""
+    elsewhere: int = 0
+    """Requests of others than this host's workers that it has at this moment, by its reports."""
     latency: SparseSketch = {}
     """Seconds from pick to last byte of completed requests."""
     first_byte: SparseSketch = {}

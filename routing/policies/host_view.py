@@ -27,7 +27,7 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         if cells is None:
             continue
         view = cells.view
-        in_flight = work = expected = 0.0
+        in_flight, work, expected = float(replica.elsewhere), replica.elsewhere_work, 0.0
         is_limited = replica.limited
         for peer in cells.peers:
             in_flight += view[peer]
@@ -59,7 +59,7 @@ def expect(replica: Replica, requests: int, work: float) -> None:
 def has_place(replica: Replica, ask: Ask) -> bool:
     """Whether it serves one more such request, as far as this worker has seen."""
     limit, memory = replica.limit, replica.memory
-    if limit is not None and replica.in_flight + replica.peer_in_flight >= limit:
+    if limit is not None and replica.in_flight + replica.peer_in_flight - replica.elsewhere >= limit:
         return False
     return memory is None or memory.short(ask) is None
 

@@ -31,6 +31,7 @@ class Measuring:
         self.redis = redis.Redis.from_url(settings.REDIS_URL)
         self.fleets: list[str] = []
         self.in_flight: dict[str, int] = {}
+        self.reported: dict[str, frames.ReportedLive] = {}
         """Replica → requests in flight; else 3."""
         self.states: dict[str, tuple[str, str]] = {}
         """Replica → state and why, where it is not what the snapshot says."""
@@ -148,6 +149,7 @@ class Measuring:
             p99_s=0.2,
             errors_per_s=0.0,
             seconds_per_work=None,
+            reported=self.reported.get(spec.name),
         )
 
     def _fleet_frame(self, snapshot: FleetSnapshot, at: float) -> frames.FleetFrame:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from controlplane.telemetry.frames import ReportedLive
 from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.reach import reaches_all
@@ -115,7 +116,10 @@ def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(
     open_page: Open, new_fleet: Callable[..., str], measuring: Measuring, site: Site, proxy: Proxy
 ) -> None:
     name = new_fleet()
+    measuring.reported["b"] = ReportedLive(words="12 running, 3 waiting", short="12 + 3", age_s=2.0)
     page = open_page(f"/fleets/{name}")
+    expect(row(page, "b")).to_contain_text("says 12 + 3, 2 s")
+    expect(row(page, "b").get_by_title("says 12 running, 3 waiting, 2.0 s ago")).to_be_visible()
     page.get_by_role("button", name="Drain b").click()
     expect(row(page, "b")).to_contain_text("draining")
     expect(note(page, "b")).to_contain_text("3 requests still in flight")

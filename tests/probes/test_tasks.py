@@ -20,7 +20,7 @@ from tests.probes.servers import HttpServer
 
 pytestmark = pytest.mark.django_db
 
-PROBE = {"preset": "llama.cpp", "timeout_s": 2.0, "fall": 2, "rise": 2}
+PROBE = {"preset": "llama.cpp", "timeout_s": 2.0, "fall": 2, "rise": 2, "load_reports": False}
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def shared(db: None) -> None:
 
 
 def frames(merged: Merged) -> tuple[OverviewFrame, dict[str, ReplicaLive]]:
-    built = frame_builder.build(rows.read(), merged, {}, sequence=1, at=0.0)
+    built = frame_builder.build(rows.read(), merged, {}, {}, sequence=1, at=0.0)
     return built.overview, {name: frame.replicas[0] for name, frame in built.fleets.items()}
 
 

@@ -220,7 +220,7 @@ def frames_of(rows: Rows, *second: object) -> Frames:
     merge(state, [Heard(report(sequence=5, manifest="1:4"), 0.1)], 0.0)
     latest = report(sequence=6, manifest="1:4", fleets=second)  # type: ignore[arg-type]
     merged = merge(state, [Heard(latest, 0.3)], 1.0)
-    return frame_builder.build(rows, merged, {}, sequence=9, at=1000.0)
+    return frame_builder.build(rows, merged, {}, {}, sequence=9, at=1000.0)
 
 
 def by_name(frames: Frames) -> dict[str, ReplicaLive]:
@@ -328,7 +328,9 @@ def test_a_frame_says_how_many_replicas_are_missing() -> None:
         done = replica(20 * second, uid="uid-a", latencies=[2.0] * 20 * second)
         counted = fleet(40 * second, waiting=9, replicas=[done])
         merged = merge(state, [Heard(report(sequence=second, fleets=[counted]), 0.1)], float(second))
-    frames = frame_builder.build(Rows("1:4", [fleet_row(*rows, drained)]), merged, {}, sequence=1, at=1000.0)
+    frames = frame_builder.build(
+        Rows("1:4", [fleet_row(*rows, drained)]), merged, {}, {}, sequence=1, at=1000.0
+    )
     queue = frames.fleets["digits"].summary.queue
     assert (queue.short_for_s, queue.missing_replicas) == (78.0, 6)
 
@@ -339,7 +341,7 @@ def test_each_proxy_has_a_queue_of_the_fleets_size() -> None:
     reports = [report(name, fleets=[fleet(waiting=200)]) for name in ("one/1/0", "one/1/1", "two/7/0")]
     merged = merge(state, [Heard(each, 0.1) for each in reports], 0.0)
     rows = Rows("1:4", [fleet_row(row("a")), fleet_row(row("b"), name="idle")])
-    frames = frame_builder.build(rows, merged, {}, sequence=1, at=1000.0)
+    frames = frame_builder.build(rows, merged, {}, {}, sequence=1, at=1000.0)
     assert frames.fleets["digits"].summary.queue.waiting == 512
     assert {name: each.summary.queue.size for name, each in frames.fleets.items()} == {
         "digits": 512,

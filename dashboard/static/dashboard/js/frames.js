@@ -13,7 +13,8 @@
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   seconds_per_work: number | null, drained_by_hand: {proxy: string, expires_in_s: number}[], drained_everywhere: boolean, memory_short: string}} ReplicaLive
+ *   seconds_per_work: number | null, drained_by_hand: {proxy: string, expires_in_s: number}[], drained_everywhere: boolean, memory_short: string,
+ *   reported: {words: string, short: string, age_s: number} | null}} ReplicaLive
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,

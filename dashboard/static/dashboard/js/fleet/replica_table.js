@@ -1,5 +1,5 @@
 /** One row a replica: what it is, whether it takes requests and why, how it does, and what can be done. */
-import { duration, share } from "../format.js";
+import { age, duration, share } from "../format.js";
 import { EditReplica } from "../edit/edit_replica.js";
 import { html, useState } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
@@ -57,7 +57,7 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
-    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /></td>
+    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /><${Reported} load=${replica.reported} /></td>
     <td class="num" data-label="p50"><${Quantity} of=${duration(replica.p50_s)} /></td>
     <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /></td>
     <td class="sparkline"><${Spark} values=${model.slow.of(replica.name)} tone="slow" /></td>
@@ -70,6 +70,13 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
     if (edits.open === replica.name) return html`<${EditReplica} edits=${edits} replica=${replica} others=${others(model, replica.name)} />`;
     return weighing && html`<${WeightForm} replica=${replica} actions=${actions} onClose=${() => weigh(false)} />`;
   }
+}
+
+/** What the replica says itself: everybody's requests, and only now and then. @param {{load: ReplicaLive["reported"]}} props */
+function Reported({ load }) {
+  if (!load?.short) return null;
+  const title = `The replica says ${load.words}, ${age(load.age_s)} ago. Requests that others send there are among these.`;
+  return html`<span class="sub clipped" title=${title}>says ${load.short}, ${load.age_s.toFixed(0)} s</span>`;
 }
 
 /** The name opens the form that changes it. @param {{name: string, settings: any, edits: import("../edit/edit_replica.js").ReplicaEdits}} props */
