@@ -5,6 +5,7 @@ import math
 import os
 import platform
 import statistics
+from pathlib import Path
 
 from routing.simulator.plot import svg
 from tests.benchmarks.routing.client import Seen
