@@ -30,6 +30,10 @@ class Members:
     def take(self, pairs: list[tuple[Replica, ReplicaSpec]], tls: Tls) -> None:
         """Make what :meth:`prepare` returned the members. ``tls``: how they are verified."""
         before = set(self.listed)
+        if any(spec.weight != replica.spec.weight for replica, spec in pairs):
+            for replica, _ in pairs:
+                # Credits are sums of weights: of much greater ones they would outlast many turns.
+                replica.turn = 0.0
         for replica, spec in pairs:
             _renew(replica, spec, joins=self._settled and replica not in before)
             replica.verify_by(tls)

@@ -154,6 +154,43 @@ class Reported:
         return f"<Reported {self.load} at {self.at:.3f}, others {self.others:.1f}>"
 
 
+class AnswerTail:
+    """How the answers of the last two windows were spread: buckets of seconds per unit of work."""
+
+    __slots__ = ("began", "newer", "older")
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        """Beginning of the newer window."""
+        self.newer: dict[int, int] = {}
+        self.older: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<AnswerTail {sum(self.newer.values())} and {sum(self.older.values())} answers>"
+
+
+LOAD_LEVELS = 12
+
+
+class SpeedByLoad:
+    """Evidence of how many seconds a unit of work takes, apart by how many requests were there: 0, 1, 2–3,
+    4–7 and so on, the last level everything from 1024 on."""
+
+    __slots__ = ("at", "reading", "seconds", "units")
+
+    def __init__(self) -> None:
+        self.seconds = [0.0] * LOAD_LEVELS
+        self.units = [0.0] * LOAD_LEVELS
+        """Both decayed."""
+        self.at = 0.0
+        """When they were last decayed."""
+        self.reading = [1.0] * LOAD_LEVELS
+        """Seconds per unit of work to be expected at each level, longer in slow start."""
+
+    def __repr__(self) -> str:
+        return f"<SpeedByLoad {', '.join(f'{seconds:.4g}' for seconds in self.reading)}>"
+
+
 class HttpSide(Protocol):
     """What the http half keeps of a replica."""
 
@@ -182,6 +219,7 @@ class Replica:
         "expected",
         "expected_work",
         "failed",
+        "favour",
         "first_byte",
         "freed",
         "heard_at",
@@ -219,7 +257,9 @@ class Replica:
         "share",
         "spec",
         "speed",
+        "speed_by_load",
         "succeeded",
+        "tail",
         "tls",
         "turn",
         "uid",
@@ -280,6 +320,10 @@ class Replica:
         self.peak_answer_s = 0.0
         self.peak_answer_at = 0.0
         """Last answer that the peak was learned from; 0: none. Kept while a strategy asks for it."""
+        self.speed_by_load = SpeedByLoad()
+        """Kept while a strategy asks for it."""
+        self.tail = AnswerTail()
+        """Kept while a strategy asks for it."""
         self.heard_at = 0.0
         """Last byte from the replica, or the moment from which on its silence is judged."""
         self.unjudged = 0
@@ -297,6 +341,9 @@ class Replica:
         """``seconds_per_work / ramp``."""
         self.answer_s = 1.0
         """Seconds an answer takes, for strategies that go by it (:mod:`routing.policies.answer_time`)."""
+        self.favour = 1.0
+        """By what factor its slowest answers raise or lower its weight, for strategies that go by those
+        (:mod:`routing.policies.answer_tail`)."""
         self.share = 1.0
         """``weight · ramp``."""
         self.concurrency: int | None = None

@@ -23,40 +23,54 @@ from math import exp
 from statistics import median
 
 from routing.policies import learned_speed
-from routing.replica import Replica
+from routing.replica import AnswerTail, Replica, SpeedByLoad
 
 
 class AnswerTimes(ABC):
-    """Keeps ``Replica.answer_s`` of one fleet in one worker by one rule. ``tau_s``: its memory."""
+    """What one worker keeps of one fleet's answers, by one rule. ``tau_s``: its memory."""
 
     __slots__ = ("_least_tau_s", "tau_s")
 
     def __init__(self, tau_s: float) -> None:
         self._least_tau_s = self.tau_s = tau_s
 
+    @abstractmethod
+    def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
+        """One answer, or what a failure counts as. ``work``: its estimate."""
+
+    @abstractmethod
     def refresh(
         self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
     ) -> None:
         """On the slow timer. ``expected``: seconds, one a replica; ``mean_s``: the fleet's mean answer."""
+
+    def _remember(self, mean_s: float) -> None:
         self.tau_s = max(self._least_tau_s, learned_speed.TAU_IN_ANSWERS * mean_s)
+
+
+class OneTime(AnswerTimes):
+    """Keeps ``Replica.answer_s``."""
+
+    __slots__ = ()
+
+    def refresh(
+        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
+    ) -> None:
+        self._remember(mean_s)
         for replica, seconds in zip(replicas, expected, strict=True):
             replica.answer_s = self._reading(replica, seconds, now)
-
-    @abstractmethod
-    def learn(self, replica: Replica, seconds: float, now: float) -> None:
-        """One answer, or what a failure counts as."""
 
     @abstractmethod
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
         """The answer time at ``now``."""
 
 
-class MeanAnswers(AnswerTimes):
+class MeanAnswers(OneTime):
     """Time-decayed mean."""
 
     __slots__ = ()
 
-    def learn(self, replica: Replica, seconds: float, now: float) -> None:
+    def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         replica.answer_s = learned_speed.learn(replica.answers, seconds, 1.0, now, self.tau_s)
 
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
@@ -66,12 +80,12 @@ class MeanAnswers(AnswerTimes):
         return learned_speed.estimate(known, now, self.tau_s)
 
 
-class PeakAnswers(AnswerTimes):
+class PeakAnswers(OneTime):
     """Up at once, down slowly."""
 
     __slots__ = ()
 
-    def learn(self, replica: Replica, seconds: float, now: float) -> None:
+    def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         peak = replica.peak_answer_s
         if seconds < peak:
             seconds += (peak - seconds) * exp((replica.peak_answer_at - now) / self.tau_s)
@@ -92,6 +106,8 @@ def forget(replica: Replica) -> None:
     """For a replica that returns from ejection: it begins at what is expected of it."""
     learned_speed.forget(replica.answers)
     replica.peak_answer_s = replica.peak_answer_at = 0.0
+    replica.tail, replica.favour = AnswerTail(), 1.0
+    replica.speed_by_load = SpeedByLoad()
 
 
 def expected_seconds(

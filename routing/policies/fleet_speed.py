@@ -13,6 +13,8 @@ from math import exp
 
 from routing.contract.sketch import Sketch, quantile, subtract
 from routing.policies import learned_speed
+from routing.policies.answer_by_load import AnswersByLoad
+from routing.policies.answer_tail import TailAnswers
 from routing.policies.answer_time import AnswerTimes, MeanAnswers, PeakAnswers, expected_seconds
 from routing.policies.failure_penalty import failure_seconds, rejection_seconds
 from routing.replica import Replica
@@ -22,6 +24,12 @@ SMOOTHING = 0.02
 P99_WINDOW_S = 10.0
 EVIDENCE_REQUESTS = 0.5
 """How much decayed evidence counts as knowing a replica, in requests of mean size."""
+_KEEPERS: dict[str, type[AnswerTimes]] = {
+    "mean": MeanAnswers,
+    "peak": PeakAnswers,
+    "tail": TailAnswers,
+    "by load": AnswersByLoad,
+}
 
 
 class FleetSpeed:
@@ -60,14 +68,14 @@ class FleetSpeed:
         self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
         self.learn(replica, seconds, work, now)
         if self.answer_times is not None:
-            self.answer_times.learn(replica, seconds, now)
+            self.answer_times.learn(replica, seconds, work, now)
 
     def seen(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """Renew the running means by one answer, whose speed is learned apart."""
         self.mean_work += SMOOTHING * (work - self.mean_work)
         self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
         if self.answer_times is not None:
-            self.answer_times.learn(replica, seconds, now)
+            self.answer_times.learn(replica, seconds, work, now)
 
     def scale(self, tokens: int, work: float) -> float:
         """Tokens per unit of estimated work, renewed by one answer; the first one defines the scale."""
@@ -98,15 +106,11 @@ class FleetSpeed:
     def _penalise(self, replica: Replica, seconds: float, now: float) -> None:
         self.learn(replica, seconds, self.mean_work, now)
         if self.answer_times is not None:
-            self.answer_times.learn(replica, seconds, now)
+            self.answer_times.learn(replica, seconds, self.mean_work, now)
 
-    def keep_answer_times(self, memory: tuple[float, bool] | None) -> None:
-        """Begin, or stop, keeping answer times: ``(tau_s, peak)`` as the strategy in force wants it."""
-        if memory is None:
-            self.answer_times = None
-        else:
-            tau_s, peak = memory
-            self.answer_times = PeakAnswers(tau_s) if peak else MeanAnswers(tau_s)
+    def keep_answer_times(self, memory: tuple[float, str] | None) -> None:
+        """Begin, or stop, keeping what the strategy in force wants kept: ``(tau_s, kept)``."""
+        self.answer_times = None if memory is None else _KEEPERS[memory[1]](memory[0])
 
     def refresh(self, replicas: Sequence[Replica], now: float) -> None:
         """On the slow timer: memory, p99, the pool's median, and each replica's drift towards it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,12 +15,14 @@ class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnswerMemory(NamedTuple):
-    """What a strategy that goes by ``Replica.answer_s`` wants kept of answers."""
+    """What a strategy that goes by the times of answers wants kept of them."""
 
     tau_s: float
     """Memory in seconds."""
-    peak: bool
-    """A rise is taken at once, a fall decays; otherwise a decayed mean."""
+    kept: Literal["mean", "peak", "tail", "by load"]
+    """``mean``: ``Replica.answer_s`` is their decayed mean. ``peak``: it takes a rise at once, and a fall
+    decays. ``tail``: ``Replica.favour`` follows the slowest of them. ``by load``: ``Replica.speed_by_load``
+    follows them apart by load."""
 
 
 class Strategy(Protocol):
@@ -41,7 +43,7 @@ class Strategy(Protocol):
     request to be done sooner there; the request then waits. The others are given those with a place alone."""
 
     memory: AnswerMemory | None
-    """``None``: the strategy does not go by answer times, and nobody spends time on them."""
+    """``None``: the strategy does not go by times of answers, and nobody spends time on them."""
 
     affinity: Affinity | None
     """What of a request it goes by besides; only a :class:`KeyedStrategy` has any, for the others nobody

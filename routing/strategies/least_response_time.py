@@ -49,7 +49,7 @@ class LeastResponseTime:
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, LeastResponseTimeParameters)
-        self.memory: AnswerMemory | None = AnswerMemory(parameters.tau_s, peak=False)
+        self.memory: AnswerMemory | None = AnswerMemory(parameters.tau_s, "mean")
 
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
         return least_answer_time(candidates, rng)

@@ -49,7 +49,7 @@ class PeakEwma:
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, PeakEwmaParameters)
-        self.memory: AnswerMemory | None = AnswerMemory(parameters.tau_s, peak=True)
+        self.memory: AnswerMemory | None = AnswerMemory(parameters.tau_s, "peak")
 
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
         return least_answer_time(candidates, rng)

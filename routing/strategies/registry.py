@@ -12,11 +12,13 @@ from msgspec import inspect
 from routing.contract.policy import StrategyParameter
 from routing.strategies.base import Strategy
 from routing.strategies.consistent_hash import ConsistentHash
+from routing.strategies.latency_aware import LatencyAware
 from routing.strategies.least_connections import LeastConnections
 from routing.strategies.least_expected_work import LeastExpectedWork
 from routing.strategies.least_response_time import LeastResponseTime
 from routing.strategies.peak_ewma import PeakEwma
 from routing.strategies.power_of_two import PowerOfTwo
+from routing.strategies.prequal import Prequal
 from routing.strategies.round_robin import RoundRobin
 from routing.strategies.weighted_random import WeightedRandom
 
@@ -30,6 +32,8 @@ _STRATEGIES: dict[str, type[Strategy]] = {
         PowerOfTwo,
         LeastResponseTime,
         PeakEwma,
+        LatencyAware,
+        Prequal,
         ConsistentHash,
     )
 }

@@ -1,5 +1,6 @@
 """What each strategy does with traffic: shares, speeds, sizes. Seeds are stated; nothing sleeps."""
 
+import sys
 from collections import Counter
 from random import Random
 
@@ -21,6 +22,20 @@ def bimodal(rng):
     return seconds, seconds * 1000 * rng.lognormvariate(0, 1)
 
 
+class Watched(list):
+    """A list that counts what is taken out of it, by number or in a loop."""
+
+    looked_at = 0
+
+    def __getitem__(self, number):
+        self.looked_at += 1
+        return super().__getitem__(number)
+
+    def __iter__(self):
+        self.looked_at += len(self)
+        return super().__iter__()
+
+
 def fleet(weights=True):
     return [{"weight": speed if weights else 1.0} for speed in SPEEDS]
 
@@ -33,6 +48,36 @@ def test_round_robin_gives_each_its_share(make_pool, send):
     picks = Counter(send(pool, 1.0 + i * 0.001) for i in range(10_000))
     for name, share in {"r0": 0.5, "r1": 0.3, "r2": 0.1, "r3": 0.1}.items():
         assert picks[name] / 10_000 == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [1.0] * 7,
+        [1.0] * 6 + [2.0] * 6 + [4.0] * 4,
+        [0.5, 1.25, 3.3, 0.07],
+        [100.0, 1.0, 1.0],
+        [1 / 3, 2 / 3, 1e-3, 7.77],
+    ],
+    ids=lambda weights: f"{len(weights)} replicas",
+)
+@pytest.mark.parametrize("changed", [False, True], ids=["steady", "changed"])
+def test_round_robin_shares_ten_thousand_requests_within_a_percent(
+    make_pool, make_snapshot, send, weights, changed
+):
+    """``changed``: these have just been set, before that one replica weighed a million times the others."""
+    pool = make_pool([{"weight": weight} for weight in weights], strategy="round_robin")
+    if changed:
+        heavy = [{"weight": 1e6 if number == 1 else 1.0} for number in range(len(weights))]
+        pool.replace(make_snapshot(heavy, version=2, strategy="round_robin"))
+        for _ in range(5000):
+            send(pool, 1.0)
+        back = [{"weight": weight} for weight in weights]
+        pool.replace(make_snapshot(back, version=3, strategy="round_robin"))
+    picks = Counter(send(pool, 2.0 + i * 0.001) for i in range(10_000))
+    for number, weight in enumerate(weights):
+        expected = 10_000 * weight / sum(weights)
+        assert abs(picks[f"r{number}"] - expected) <= max(1.0, 0.01 * expected)
 
 
 def test_round_robin_is_smooth(make_pool, send):
@@ -251,6 +296,36 @@ def test_any_size_of_pool(make_pool, strategy, size):
     assert sum(replica.in_flight > 0 for replica in pool.replicas) > 0.95 * size
     for attempt in held:
         attempt.settle(Outcome.CANCELLED, 1.0)
+
+
+@pytest.mark.parametrize("strategy", strategies.names())
+def test_its_file_tells_theory_source_and_weakness(strategy):
+    words = sys.modules[type(strategies.build(strategy, {})).__module__].__doc__
+    assert [word for word in ("Theory.", "Source:", "Weakness:") if f"\n{word}" not in words] == []
+
+
+@pytest.mark.parametrize("strategy", strategies.names())
+def test_equal_replicas_are_picked_equally_often(make_pool, strategy):
+    """Ties are broken at random: in a pool that nobody knows anything of, each is as often the first."""
+    rng, firsts = Random(5), Counter()
+    for _ in range(400):
+        pool = make_pool(4, strategy=strategy)
+        firsts[pool.strategy.pick(pool.replicas, 1.0, 1.0, rng).name] += 1
+    assert min(firsts[f"r{number}"] for number in range(4)) > 70
+
+
+@pytest.mark.parametrize("strategy", strategies.names())
+def test_a_large_pool_is_not_looked_at_as_a_whole(make_pool, strategy):
+    """Above 64 a sample of 16 is compared; what is looked at once a list, such as sums, does not count."""
+    pool = make_pool(200, strategy=strategy)
+    pool.refresh(1.0)
+    candidates = Watched(pool.replicas)
+    for _ in range(3):
+        pool.strategy.pick(candidates, 1.0, 1.0, Random(1))
+    candidates.looked_at = 0
+    for seed in range(20):
+        pool.strategy.pick(candidates, 1.0, 1.0, Random(seed))
+    assert candidates.looked_at <= 20 * 17
 
 
 # --- the registry --------------------------------------------------------------------------------
