@@ -13,6 +13,7 @@ from typing import cast
 from routing.admission import Admission
 from routing.attempt import Attempt
 from routing.contract.policy import Policy
+from routing.contract.telemetry import FleetCounters
 from routing.device_memory import Ask
 from routing.members import Members
 from routing.one_replica import OneReplica
@@ -36,6 +37,7 @@ class Placing(ABC):
     name: str
     policy: Policy
     strategy: Strategy
+    counters: FleetCounters
     speed: FleetSpeed
     admission: Admission
     _members: Members
@@ -62,16 +64,29 @@ class Placing(ABC):
         now: float,
         turn: int,
         key: tuple[int, ...],
+        again: bool,
     ) -> Attempt | Refusal:
-        """Where its key leads one of one or more candidates, unless load forbids that."""
+        """Where its key leads one of one or more candidates, unless load forbids that. ``again``: it has been
+        at another one."""
         replica = strategy.pick_near(candidates, ask.work, now, self._rng, key)
+        home = strategy.home
         if replica.limited:
             found = self._begin_where_free(replica, candidates, ask, now, turn, key)
         else:
             found = Attempt(self._verdicts, self.speed, replica, ask.work, now)
         if isinstance(found, Attempt):
             strategy.remember(found.replica, key)
+            if not again:
+                self._count_near(found.replica, home)
         return found
+
+    def _count_near(self, replica: Replica, home: Replica | None) -> None:
+        if home is None:
+            self.counters.affinity_new += 1
+        elif replica is home:
+            self.counters.affinity_kept += 1
+        else:
+            self.counters.affinity_spilled += 1
 
     def _pick_again(
         self, candidates: Sequence[Replica], work: float, now: float, key: tuple[int, ...]

@@ -209,7 +209,7 @@ class Pool(Placing):
         size = len(candidates)
         if key and size and self.affinity is not None:
             near = cast("KeyedStrategy", self.strategy)
-            return self._begin_near(near, candidates, Ask(work, since), now, turn, key)
+            return self._begin_near(near, candidates, Ask(work, since), now, turn, key, bool(tried))
         if size > 1:
             pick = self._pick
             replica = pick(candidates, work, now, self._rng)

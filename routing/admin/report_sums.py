@@ -20,6 +20,9 @@ FLEET_COUNTERS = (
     "queue_full",
     "queue_late",
     "cold",
+    "affinity_kept",
+    "affinity_spilled",
+    "affinity_new",
 )
 REPLICA_COUNTERS = (
     "picked",

@@ -80,6 +80,12 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Requests that were refused because their wait was, or would have been, longer than it may be."""
     cold: int = 0
     """Requests that were refused because every replica was still loading."""
+    affinity_kept: int = 0
+    """Requests that went to the replica that their key leads to."""
+    affinity_spilled: int = 0
+    """Requests that went to another one, because that had too much in flight, or no place."""
+    affinity_new: int = 0
+    """Requests whose key led nowhere yet."""
     waited: SparseSketch = {}
     """Seconds that requests waited which then found a place."""
     latency: SparseSketch = {}

@@ -18,7 +18,17 @@ from routing.impatient_attempt import make_impatient
 from routing.one_replica import OneReplica
 from routing.outcome import Outcome
 from routing.pool import Attempt, Pool
-from routing.proxy import ends, kept_responses, plan, request_limits, search, time_limits, tunnel, waiting
+from routing.proxy import (
+    affinity_key,
+    ends,
+    kept_responses,
+    plan,
+    request_limits,
+    search,
+    time_limits,
+    tunnel,
+    waiting,
+)
 from routing.proxy.answering import Answering
 from routing.proxy.destination import Unroutable
 from routing.proxy.ends import Failure
@@ -192,7 +202,10 @@ class Exchange(Answering):
     ) -> None:
         """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
         attempt itself, that was waited for. ``avoided``: instead of those that were tried."""
-        attempt = found or pool.begin(self.work, now, self.tried if avoided is None else avoided)
+        if pool.affinity is None or found is not None:
+            attempt = found or pool.begin(self.work, now, self.tried if avoided is None else avoided)
+        else:
+            attempt = affinity_key.begin(self, pool, now, self.tried if avoided is None else avoided)
         if failure is not None and type(attempt) is Attempt:
             # That another replica answers what one has failed at says whose fault it was.
             make_watched(attempt)

@@ -10,6 +10,7 @@ from routing.http.request_head import RequestHead
 from routing.pool import Pool
 from routing.protocols import multipart, openai_body
 from routing.protocols.ask import BadAsk
+from routing.proxy import affinity_key
 from routing.proxy.cost import ask_of
 from routing.proxy.destination import Unroutable, find_planned, find_unnamed, read_body, too_large_to_search
 from routing.proxy.plan import IN_BODY, NAMED, RESPONSES, Plan
@@ -40,8 +41,10 @@ def by_head(exchange: ExchangeState, plan: Plan, body: bytes, complete: bool) ->
             raise too_large(pool)
     else:
         hold_to(exchange, pool)
-        if is_worth_collecting(pool.protocol, exchange.head) or (
-            pool.renames and _may_name_a_model(exchange.head, body)
+        if (
+            is_worth_collecting(pool.protocol, exchange.head)
+            or (pool.renames and _may_name_a_model(exchange.head, body))
+            or affinity_key.is_in_body(pool, exchange.head)
         ):
             return None
     model, exchange.stream, exchange.work = ask_of(pool.protocol, exchange.head, body, complete)

@@ -12,7 +12,7 @@ from routing.attempt import Attempt
 from routing.contract.priority import PRIORITIES
 from routing.policies.waiting_line import Ticket
 from routing.pool import ANY, CALLED, Pool
-from routing.proxy import ends, time_limits
+from routing.proxy import affinity_key, ends, time_limits
 from routing.proxy.ends import Failure
 from routing.proxy.state import ExchangeState
 from routing.refusal import Refusal
@@ -29,7 +29,7 @@ Start = Callable[[Attempt, float], None]
 class Waiting:
     """One exchange in a line (:class:`routing.policies.waiting_line.Waiter`)."""
 
-    __slots__ = ("_exchange", "_failure", "_pool", "_refusal", "_start", "ticket")
+    __slots__ = ("_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
 
     def __init__(
         self, exchange: ExchangeState, pool: Pool, refusal: Refusal, failure: Failure | None, start: Start
@@ -40,6 +40,7 @@ class Waiting:
         self._refusal = refusal
         self._failure = failure
         self._start = start
+        self._key = affinity_key.of(exchange, pool)
         self.ticket: Ticket
 
     def admit(self, now: float, patient: bool) -> bool:
@@ -47,7 +48,7 @@ class Waiting:
         turn = CALLED if patient else ANY
         since = self.ticket.since
         found = pool.admission.look(
-            self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn, since)
+            self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn, since, self._key)
         )
         if isinstance(found, Refusal):
             if found.waits_s:

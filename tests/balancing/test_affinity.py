@@ -96,6 +96,24 @@ def test_a_library_call_may_have_a_key():
         assert replica is not other
 
 
+def test_it_is_counted_whether_requests_went_where_their_keys_lead(keyed_pool):
+    pool = keyed_pool([{"max_concurrency": 1}] * 3)
+
+    def counted():
+        counters = pool.counters
+        return counters.affinity_kept, counters.affinity_spilled, counters.affinity_new
+
+    first = pool.begin(1.0, 1.0, key=(1,))
+    pool.begin(1.0, 1.0, key=(1,))
+    assert counted() == (1, 1, 0)
+    pool.begin(1.0, 1.0, key=(9,))
+    assert counted() == (1, 1, 1)
+    assert not isinstance(pool.begin(1.0, 1.0, key=(0,)), Attempt)
+    first.settle(Outcome.LOST, 1.0)
+    pool.begin(1.0, 1.0, (pool.replicas[0],), key=(1,))
+    assert counted() == (1, 1, 1), "neither one that was refused, nor a second attempt"
+
+
 # --- hashes -------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,60 @@
+"""The key of a request for fleets whose strategy goes by one: read when a replica is picked, not kept.
+
+A field or a cookie needs no body. What a body says is read where the body is here as a whole, and for that
+it is collected, up to the proxy's own bound (``peek_bytes``), as one is that names its fleet. A request whose
+body is larger, encoded, or no JSON has no such key; it goes where one without any goes.
+"""
+
+from __future__ import annotations
+
+from routing.http.request_head import RequestHead
+from routing.one_replica import OneReplica
+from routing.pool import Attempt, Pool
+from routing.protocols import session
+from routing.proxy.state import ExchangeState
+from routing.refusal import Refusal
+from routing.replica import Replica
+
+_SAYING = ("openai", "open-inference")
+"""Protocols whose bodies are looked into."""
+
+
+def of(exchange: ExchangeState, pool: Pool) -> tuple[int, ...]:
+    """None (an empty one) where the request has no key that the fleet's strategy goes by."""
+    affinity = pool.affinity
+    if affinity is None:
+        return ()
+    fields, text = exchange.head.fields, b""
+    if affinity.header:
+        text = session.field(fields, affinity.header)
+    if affinity.cookie and not text:
+        text = session.cookie(fields, affinity.cookie)
+    body = exchange.body_bytes
+    if not text and body and _may_say_it(pool):
+        text = session.prompt(body) if affinity.block_bytes else session.user(body)
+    return affinity.hashes(text)
+
+
+def begin(
+    exchange: ExchangeState, pool: Pool, now: float, tried: tuple[Replica, ...] | OneReplica
+) -> Attempt | Refusal:
+    """An attempt by the request's key."""
+    return pool.begin(exchange.work, now, tried, key=of(exchange, pool))
+
+
+def is_in_body(pool: Pool, head: RequestHead) -> bool:
+    """Whether the body of this request is to be waited for, because the key may stand there alone."""
+    affinity = pool.affinity
+    if affinity is None or not _may_say_it(pool) or head.method != b"POST":
+        return False
+    if affinity.header and session.field(head.fields, affinity.header):
+        return False
+    if affinity.cookie and session.cookie(head.fields, affinity.cookie):
+        return False
+    return head.chunked or head.content_length > 0
+
+
+def _may_say_it(pool: Pool) -> bool:
+    affinity = pool.affinity
+    assert affinity is not None
+    return pool.protocol in _SAYING and (affinity.user or affinity.block_bytes > 0)
