@@ -107,6 +107,7 @@ class Pool(Placing):
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._verdicts.policy = snapshot.policy
         self._verdicts.fleet = snapshot.name
+        self._verdicts.follow_strategy(goes_by_load=not strategy.weighs_waiting)
         self._members.take(pairs, snapshot.tls)
         self.admission.queue = queue = snapshot.policy.queue
         self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
@@ -292,7 +293,8 @@ class Pool(Placing):
 
     def _ramp(self, replica: Replica, now: float) -> None:
         spec = replica.spec
-        share = slow_start.advance(replica, now, self.policy.slow_start_s)
+        over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
+        share = slow_start.advance(replica, now, over_s)
         replica.ramp = ramp = share / reported_load.pressure(replica, now, self.snapshot.probe.period_s)
         replica.share = spec.weight * ramp
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency

@@ -219,6 +219,8 @@ class Replica:
         "expected",
         "expected_work",
         "failed",
+        "failure_ends",
+        "failure_load",
         "favour",
         "first_byte",
         "freed",
@@ -305,7 +307,11 @@ class Replica:
         self.peer_in_flight = 0
         self.peer_load = 0
         self.peer_load_work = 0.0
-        """Both with what waits there for a place here."""
+        """Both with what waits there for a place here, and the first with :attr:`failure_load`."""
+        self.failure_load = 0
+        """Failures that still count as requests in flight (:mod:`routing.policies.failure_load`)."""
+        self.failure_ends: deque[tuple[float, int]] = deque()
+        """Until when, and how many."""
         self.load = 0
         self.load_work = 0.0
         self.cells: Cells | None = None

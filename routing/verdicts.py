@@ -12,7 +12,16 @@ from routing.attempt import Attempt
 from routing.contract.policy import Policy
 from routing.members import Members
 from routing.outcome import FAILURES, Outcome
-from routing.policies import answer_time, ejection, eligibility, host_view, learned_speed, success_rate
+from routing.policies import (
+    answer_time,
+    ejection,
+    eligibility,
+    failure_load,
+    host_view,
+    learned_speed,
+    success_rate,
+)
+from routing.policies.failure_penalty import failure_seconds
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.shared_suspects import SharedSuspects, number_of
 from routing.policies.suspects import Suspects
@@ -50,6 +59,7 @@ class Verdicts:
         self._rng = rng
         self._changed = changed
         self.policy = Policy()
+        self._goes_by_load = False
         self.fleet = ""
         """The pool's name, for the log."""
         self._suspects = Suspects()
@@ -57,6 +67,13 @@ class Verdicts:
         self.watching = False
         """Whether the next requests are to say who sent them: :meth:`succeeded`."""
         self._watch_until = 0.0
+
+    def follow_strategy(self, goes_by_load: bool) -> None:
+        """The strategy in force counts what is in flight, and does not take it for people who wait."""
+        self._goes_by_load = goes_by_load
+        if not goes_by_load:
+            for replica in self._members.listed:
+                failure_load.forget(replica)
 
     # --- attempts that ended ---------------------------------------------------------------------
 
@@ -73,6 +90,8 @@ class Verdicts:
         if outcome in FAILURES:
             replica.failed += 1
             self._speed.failed(replica, now - attempt.started, now)
+            if self._goes_by_load:
+                failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
             self._failed(attempt, outcome, now)
         elif outcome is Outcome.SWITCHED:
             self.answered(attempt, now)
@@ -174,6 +193,8 @@ class Verdicts:
         for replica in replicas:
             state = replica.ejection
             host_view.follow_ejections(replica, now)
+            if replica.failure_load:
+                failure_load.expire(replica, now)
             waiting = replica.in_flight - replica.unjudged
             if state.until:
                 if state.stalled and replica.heard_at > state.claimed_at:
@@ -220,6 +241,7 @@ class Verdicts:
         learned_speed.forget(replica.speed)
         answer_time.forget(replica)
         success_rate.forget(replica)
+        failure_load.forget(replica)
         host_view.show_ejection(replica)
         self._changed(now)
 

@@ -11,17 +11,16 @@ not only at their end.
 from collections.abc import Sequence
 from math import exp
 
-from routing.contract.sketch import Sketch, quantile, subtract
 from routing.policies import learned_speed
 from routing.policies.answer_by_load import AnswersByLoad
 from routing.policies.answer_tail import TailAnswers
 from routing.policies.answer_time import AnswerTimes, MeanAnswers, PeakAnswers, expected_seconds
 from routing.policies.failure_penalty import failure_seconds, rejection_seconds
+from routing.policies.slow_answers import SlowAnswers
 from routing.replica import Replica
 
 SMOOTHING = 0.02
 """Share of the newest request in the running means: a memory of about 50 requests."""
-P99_WINDOW_S = 10.0
 EVIDENCE_REQUESTS = 0.5
 """How much decayed evidence counts as knowing a replica, in requests of mean size."""
 _KEEPERS: dict[str, type[AnswerTimes]] = {
@@ -36,8 +35,7 @@ class FleetSpeed:
     """Running means of one fleet, and the learning of its replicas' speeds."""
 
     __slots__ = (
-        "_earlier",
-        "_rotated_at",
+        "_slow",
         "answer_times",
         "base",
         "mean_seconds",
@@ -56,11 +54,10 @@ class FleetSpeed:
         """0 while no answer has told its tokens."""
         self.tau = learned_speed.SHORTEST_TAU_S
         self.p99_s = 0.0
-        """Of answers over a window of 10 s; 0 while there were none."""
+        """Of the last answers (:mod:`routing.policies.slow_answers`); 0 while there were none."""
         self.answer_times: AnswerTimes | None = None
         """``None`` unless the strategy in force goes by answer times."""
-        self._earlier: dict[int, int] = {}
-        self._rotated_at: float | None = None
+        self._slow = SlowAnswers()
 
     def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """One answer in full: ``work`` estimated."""
@@ -115,7 +112,8 @@ class FleetSpeed:
     def refresh(self, replicas: Sequence[Replica], now: float) -> None:
         """On the slow timer: memory, p99, the pool's median, and each replica's drift towards it."""
         self.tau = learned_speed.tau_s(self.mean_seconds)
-        self._rotate(replicas, now)
+        self._slow.refresh(replicas, now)
+        self.p99_s = self._slow.p99_s
         least_units = self.mean_work * EVIDENCE_REQUESTS
         known = learned_speed.pool_seconds_per_work(replicas, now, self.tau, least_units)
         if known is not None:
@@ -131,14 +129,3 @@ class FleetSpeed:
         if self.answer_times is not None:
             expected = expected_seconds(replicas, now, self.tau, self.mean_work, least_units)
             self.answer_times.refresh(replicas, now, expected, self.mean_seconds)
-
-    def _rotate(self, replicas: Sequence[Replica], now: float) -> None:
-        if self._rotated_at is None:
-            self._rotated_at = now
-        elif now - self._rotated_at >= P99_WINDOW_S:
-            counts = Sketch()
-            for replica in replicas:
-                counts.add_counts(replica.latency)
-            self.p99_s = quantile(subtract(counts.counts, self._earlier), 0.99) or 0.0
-            self._earlier = counts.counts
-            self._rotated_at = now

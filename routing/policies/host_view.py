@@ -38,6 +38,7 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         replica.peer_in_flight = load = int(in_flight)
         if expected:
             load += int(expected)
+        load += replica.failure_load
         replica.peer_load = load
         replica.peer_load_work = work
         replica.load = replica.in_flight + replica.expected + load

@@ -105,9 +105,10 @@ def _count(replica: Replica, others: int, mean_work: float) -> None:
     replica.elsewhere, replica.elsewhere_work = others, others * mean_work
     if replica.cells is None:
         # As host_view.read_counts does for those that have peers.
-        replica.peer_in_flight = replica.peer_load = others
+        replica.peer_in_flight = others
+        replica.peer_load = others + replica.failure_load
         replica.peer_load_work = replica.elsewhere_work
-        replica.load = replica.in_flight + replica.expected + others
+        replica.load = replica.in_flight + replica.expected + replica.peer_load
         replica.load_work = replica.work + replica.expected_work + replica.elsewhere_work
 
 

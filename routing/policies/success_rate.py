@@ -3,8 +3,8 @@
 Theory. Over the last 15 to 30 s, with at least 20 answers: below 80 % success while the other
 replicas of the pool together reach 80 %. Where the whole pool fails, the requests are at fault or
 something behind all replicas is, and ejecting some would only load the others. Where answers are rare the
-windows are longer, until 20 answers are in them, 10 minutes at most: a replica that answers once in ten
-seconds is judged by 200 s.
+windows are longer, until 20 answers are in each, 10 minutes together at most: a replica that answers once in
+ten seconds is judged by 200 to 400 s.
 
 Where it would do well without the failures of one client, it is asked whose fault those are
 (:mod:`routing.policies.suspects`).
@@ -89,10 +89,10 @@ def words(replica: Replica) -> str:
 
 
 def _is_filled(replica: Replica) -> bool:
-    """Whether the present window has half of the answers that are needed: two windows are looked at."""
+    """Whether the present window alone has the answers that are needed: it is the least that is looked at."""
     window = replica.recent
     answers = replica.succeeded - window.succeeded + replica.failed - window.failed
-    return 2 * answers >= LEAST_ANSWERS
+    return answers >= LEAST_ANSWERS
 
 
 def _counted(replica: Replica) -> tuple[int, int]:

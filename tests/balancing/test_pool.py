@@ -191,8 +191,8 @@ def test_a_replica_that_becomes_ready_is_given_a_growing_share(make_pool, make_s
         pool.refresh(begin)
         picks = [send(pool, begin) for _ in range(1000)]
         shares.append(picks.count("r1") / 1000)
-    # Weights 0.1, 0.55 and 1 beside a weight of 1.
-    assert shares == pytest.approx([0.1 / 1.1, 0.55 / 1.55, 0.5], abs=0.01)
+    # Weights 0.1, 0.325 and 1 beside a weight of 1.
+    assert shares == pytest.approx([0.1 / 1.1, 0.325 / 1.325, 0.5], abs=0.01)
 
 
 def test_slow_start_limits_slots_too(make_pool, make_snapshot):
@@ -470,3 +470,66 @@ def test_the_retry_budget_forgets(make_pool):
 def test_no_percentage_means_no_retries(make_pool):
     pool = make_pool(2, retries={"budget_percent": 0.0})
     assert not pool.retry_allowed()
+
+
+# --- where answers are rare -----------------------------------------------------------------------
+
+
+def test_slow_answers_are_remembered_where_they_are_rare(make_pool):
+    """One in half a minute, of twenty seconds each: a failure counts as two of them."""
+    pool = make_pool(2)
+    for i in range(6):
+        pool.begin(1.0, 1.0 + 30 * i).settle(Outcome.SUCCESS, 21.0 + 30 * i)
+        pool.refresh(22.0 + 30 * i)
+        pool.refresh(30.0 + 30 * i)
+    assert pool.speed.p99_s == pytest.approx(20.0, rel=0.05)
+    pool.refresh(400.0)
+    assert pool.speed.p99_s == pytest.approx(20.0, rel=0.05)
+
+
+def test_slow_answers_are_forgotten_once_there_are_enough_of_others(make_pool, send):
+    pool = make_pool(2)
+    send(pool, 1.0, took=20.0)
+    for i in range(400):
+        send(pool, 30.0 + 0.1 * i, took=0.1)
+    assert pool.speed.p99_s < 0.2
+
+
+def test_failing_often_ejects_where_requests_are_rare(make_pool):
+    """One request in five seconds at each; two of three fail at r0, never five in a row."""
+    pool = make_pool(3, strategy="round_robin", slow_start_s=0)
+    seen = 0
+    for i in range(150):
+        attempt = pool.begin(1.0, 20.0 + i * 5 / 3)
+        mine = attempt.replica.name == "r0"
+        seen += mine
+        attempt.settle(Outcome.FAILED if mine and seen % 3 else Outcome.SUCCESS, 20.1 + i * 5 / 3)
+    assert pool.replicas[0].ejection.count >= 1
+
+
+def test_a_row_soon_after_the_return_doubles_also_where_requests_are_rare(make_pool):
+    """Five failures take 50 s."""
+    pool = make_pool(3, strategy="round_robin")
+    bad, now, lasted = pool.replicas[0], 1.0, []
+    pool._pick = lambda found, *_: found[0]
+    for _ in range(3):
+        while not bad.ejection.until:
+            pool.begin(1.0, now).settle(Outcome.FAILED, now)
+            now += 10.0
+        lasted.append(bad.ejection.lasted_s)
+        now = bad.ejection.until
+        pool.begin(1.0, now).settle(Outcome.SUCCESS, now)
+    assert lasted[1] > 1.3 * lasted[0]
+    assert lasted[2] > 1.3 * lasted[1]
+
+
+def test_slow_start_takes_three_answers_where_they_are_slow(make_pool, make_snapshot):
+    pool = make_pool(1)
+    for i in range(400):
+        pool.begin(1.0, 1.0 + i).settle(Outcome.SUCCESS, 41.0 + i)
+    pool.replace(make_snapshot(2, version=2))
+    pool.refresh(500.0)
+    pool.refresh(540.0)
+    assert 0.1 < pool.replicas[1].ramp < 0.5
+    pool.refresh(625.0)
+    assert pool.replicas[1].ramp == 1.0
