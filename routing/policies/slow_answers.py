@@ -2,9 +2,9 @@
 
 Theory. It is read where a failure is to count as a slow answer and where silence is to be told from slowness,
 so it must not vanish where answers are rare. A window is over after 10 s if it has 100 answers, fewer than
-which have no 99th percentile to speak of; it is looked at before that, with those that there are. Where answers
-are rare it lasts until it has as many, 10 minutes at most. One without any answer says nothing: what was known
-stays.
+which have no 99th percentile to speak of; it is looked at before that, with those that there are. Where
+answers are rare it lasts until it has as many, 10 minutes at most. One without any answer says nothing: what
+was known stays.
 """
 
 from collections.abc import Sequence
