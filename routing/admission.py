@@ -34,7 +34,8 @@ from routing.shared_limits import give_back, take
 
 LOOK_EVERY_S = 0.005
 MOST_ASKED = 16
-"""Of those that want no place that is free, so many are asked; those behind them go on waiting."""
+"""Of those that want no place that is free, so many are asked; those behind them go on waiting, unless the
+replica that they wait for has a place. Of these as many are asked again."""
 LATE_BY = 1.5
 """A request whose predicted wait is so many times what it may wait is refused at once."""
 
@@ -302,6 +303,8 @@ class Admission:
                 if not woken:
                     self.caller.wake(peer)
                 return
+            if asked >= MOST_ASKED and not self._has_place_at_last(ticket):
+                continue
             patient = ticket.lets_by(now)
             if ticket.waiter.admit(now, patient):
                 found = True
@@ -309,11 +312,17 @@ class Admission:
                 continue
             asked += not ticket.particular
             # One that has come unnoticed is found at the next look.
-            if not patient or asked == MOST_ASKED or (yields and places <= 0):
+            if not patient or asked == 2 * MOST_ASKED or (yields and places <= 0):
                 return
         # Places may be left, for others. Two that have found none would call each other for ever.
         if found and (peer := self._peer_before(None)) is not None:
             self.caller.wake(peer)
+
+    @staticmethod
+    def _has_place_at_last(ticket: Ticket) -> bool:
+        """Whether the replica that it waits for has one: known without asking."""
+        aim = ticket.aim
+        return aim is not None and host_view.has_place(aim, Ask(ticket.work, ticket.since))
 
     def report(self, now: float) -> None:
         """Into the pool's counters."""

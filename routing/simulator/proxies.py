@@ -9,12 +9,10 @@ twice.
 from collections.abc import Mapping
 from functools import partial
 from math import inf
-from random import Random
 
 from routing.admission import LOOK_EVERY_S, Admission
 from routing.contract.table import FleetSnapshot
 from routing.outcome import Outcome
-from routing.policies.host_share import HostShare
 from routing.policies.waiting_line import Ticket
 from routing.pool import ANY, CALLED, Attempt, Pool
 from routing.refusal import Refusal
@@ -33,10 +31,8 @@ class SimulatedProxy:
     def __init__(
         self,
         engine: Engine,
-        snapshot: FleetSnapshot,
+        pool: Pool,
         nodes: Mapping[str, Node],
-        rng: Random,
-        host_share: HostShare | None = None,
         site: str = "",
         away_s: Mapping[str, float] | None = None,
     ) -> None:
@@ -45,8 +41,8 @@ class SimulatedProxy:
         self.nodes = nodes
         self.site = site
         self.away_s = away_s or {}
-        self.pool = Pool(snapshot, None, rng, host_share)
-        self.pool.admission.caller = self
+        self.pool = pool
+        pool.admission.caller = self
         self._soon = False
         self._ticking = False
 
@@ -83,21 +79,33 @@ class SimulatedProxy:
             self.engine.at(self.engine.now + LOOK_EVERY_S, self._tick)
 
 
+def hashes(pool: Pool, key: bytes) -> tuple[int, ...]:
+    """What a strategy goes by. Where it reads prompts block by block, the key is the blocks' names, 8 bytes
+    each."""
+    affinity = pool.affinity
+    if affinity is None:
+        return ()
+    return (affinity._replace(block_bytes=8) if affinity.block_bytes else affinity).hashes(key)
+
+
 class Exchange:
     """One request at one proxy: who hears from the server, and who waits in the line."""
 
-    __slots__ = ("_attempt", "_node", "_proxy", "_request", "_ticket", "_tried")
+    __slots__ = ("_attempt", "_key", "_node", "_proxy", "_request", "_ticket", "_tried")
 
     def __init__(self, proxy: SimulatedProxy, request: Request) -> None:
         self._proxy = proxy
         self._request = request
         self._attempt: Attempt | None = None
+        self._key: tuple[int, ...] = ()
         self._node: Node
         self._ticket: Ticket | None = None
         self._tried: tuple[Replica, ...] = ()
 
     def begin(self, now: float) -> None:
         request = self._request
+        if request.key:
+            self._key = hashes(self._proxy.pool, request.key)
         if request.deadline_s < inf:
             self._proxy.engine.at(now + request.deadline_s, self._client_leaves)
         self._try(now)
@@ -106,7 +114,7 @@ class Exchange:
 
     def _try(self, now: float, again: bool = False) -> None:
         """``again``: after an attempt that came to nothing, which is what its client is told in the end."""
-        found = self._proxy.pool.begin(self._request.estimate, now, self._tried)
+        found = self._proxy.pool.begin(self._request.estimate, now, self._tried, key=self._key)
         if isinstance(found, Attempt):
             self._send(found, now)
         elif not found.waits_s or not self._line_up(found, now):
@@ -194,7 +202,8 @@ class Exchange:
         pool, ticket = self._proxy.pool, self._ticket
         assert ticket is not None
         turn = CALLED if patient else ANY
-        begin = partial(pool.begin, self._request.estimate, now, self._tried, turn, ticket.since)
+        work, since = self._request.estimate, ticket.since
+        begin = partial(pool.begin, work, now, self._tried, turn, since, self._key)
         found = pool.admission.look(ticket, begin)
         if isinstance(found, Refusal) and found.waits_s:
             return False

@@ -9,6 +9,7 @@ import msgspec
 
 from routing.contract.policy import Policy, StrategyParameter
 from routing.policies.host_share import HostShare
+from routing.pool import Pool
 from routing.simulator import central_fifo
 from routing.simulator.central_fifo import CentralFifo
 from routing.simulator.engine import Engine
@@ -79,11 +80,9 @@ def _proxies(world: World, setting: Setting) -> Callable[[Request], None]:
     for number in range(count):
         share = HostShare(number, count) if setting.share_limits else HostShare()
         site = setting.sites[number % len(setting.sites)]
-        rng = stream(seed, f"proxy {number}")
+        pool = Pool(world.snapshot, None, stream(seed, f"proxy {number}"), share)
         away_s = world.fleet.away_s(site)
-        world.proxies.append(
-            SimulatedProxy(world.engine, world.snapshot, world.nodes, rng, share, site, away_s)
-        )
+        world.proxies.append(SimulatedProxy(world.engine, pool, world.nodes, site, away_s))
     if count == 1:
         return world.proxies[0].arrive
     return _spread(world.proxies, setting)

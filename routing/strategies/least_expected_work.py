@@ -11,7 +11,16 @@ share of the work ahead of it::
 
 κ above 1 makes waiting count more than working, because estimates of the work ahead are rougher than
 the count of requests. ``W`` and ``n`` include the requests that wait in the proxy for a place there. A large
-request so waits for a fast replica rather than take a slow one's free place, which is what halves the tail.
+request so waits for a fast replica rather than take a slow one's free place, which is what halves the tail; a
+small one, for which waiting would be most of its time, takes the free place. A larger κ shortens the mean,
+up to about 5, beyond which large requests wait too rarely.
+
+*Several proxies* that serve the same replicas see only their own requests. ``C`` is then this proxy's part
+of the slots (:mod:`routing.policies.host_share`), ``n`` and ``W`` are its own: since the others follow the
+same rule, what they have there is on average what it has, and where its part is taken the others' parts most
+likely are. What that misses, learned speeds add: where others' requests wait, answers take longer. It holds
+where requests wait at the replicas (``queue.at: replica``), so that a part is no wall: with one slot of four
+for each of four proxies, a proxy that may not pass its part leaves free slots idle while it has requests wait.
 
 *C is not known*: a batching server, where every request in flight slows the others down, and no
 number of slots exists. Then::
@@ -52,7 +61,7 @@ class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
             description="How much more a second of waiting counts than a second of working, "
             "for replicas whose max_concurrency is set.",
         ),
-    ] = 3.0
+    ] = 5.0
 
 
 class LeastExpectedWork:

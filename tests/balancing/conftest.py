@@ -1,22 +1,28 @@
 """Fleets, pools and simulated servers for the balancing half. No clocks: time is always an argument."""
 
-import heapq
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from random import Random
+from statistics import fmean
 from typing import Any
 
 import msgspec
 import pytest
 
-from routing.admission import Admission
 from routing.attempt import Attempt
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
 from routing.outcome import Outcome
-from routing.policies.waiting_line import Ticket
-from routing.pool import ANY, CALLED, Pool
+from routing.pool import Pool
 from routing.shared_counts import SharedCounts
+from routing.simulator.arrivals import times
+from routing.simulator.engine import Engine
+from routing.simulator.fixed_slots import FixedSlots
+from routing.simulator.nodes import Node
+from routing.simulator.proxies import SimulatedProxy
+from routing.simulator.requests import ANSWERED, Request
+from routing.simulator.results import quantile
 
 MakeSnapshot = Callable[..., FleetSnapshot]
 
@@ -102,63 +108,17 @@ def fail(send: Callable[..., str]) -> Callable[..., None]:
     return failures
 
 
-class Server:
-    """One simulated replica: so many slots, a speed, and a queue in order of arrival."""
-
-    def __init__(self, speed: float, slots: int) -> None:
-        self.speed = speed
-        self.free = slots
-        self.queue: deque[tuple[Attempt, float]] = deque()
-
-
-class Arrival:
-    """One request of a simulation: it waits in the pool's line where no replica has a place that it wants."""
-
-    def __init__(self, simulation: "Simulation", seconds: float, work: float, now: float) -> None:
-        self.simulation = simulation
-        self.seconds = seconds
-        self.work = work
-        self.came = now
-        self.ticket: Ticket
-
-    def arrive(self) -> None:
-        found = self.simulation.pool.begin(self.work, self.came)
-        if isinstance(found, Attempt):
-            self.simulation.start(found, self, self.came)
-            return
-        self.ticket = Ticket(self, 1, self.came, self.came + found.waits_s, self.work)
-        assert self.simulation.pool.admission.join(self.ticket, found.wanted, self.came) is None
-
-    def admit(self, now: float, patient: bool) -> bool:
-        pool = self.simulation.pool
-        turn = CALLED if patient else ANY
-        found = pool.admission.look(self.ticket, lambda: pool.begin(self.work, now, (), turn))
-        if not isinstance(found, Attempt):
-            return False
-        pool.admission.found(self.ticket, now)
-        self.simulation.start(found, self, now)
-        return True
-
-    def late(self, now: float) -> None:
-        raise AssertionError("nobody waits that long")
-
-    displaced = late
-
-
 class Simulation:
-    """Requests arrive at a pool (Poisson), are served by servers, and are settled as they end."""
+    """Requests arrive at a pool (Poisson), are served by servers with slots, and are settled as they end."""
 
-    def __init__(self, pool: Pool, servers: dict[str, Server], seed: int) -> None:
-        self.pool = pool
-        self.servers = servers
+    def __init__(self, pool: Pool, speeds: list[float], slots: int, seed: int) -> None:
         self.rng = Random(seed)
-        self.picked: Counter[str] = Counter()
-        self.latencies: list[float] = []
-        self._ends: list[tuple[float, int, Attempt]] = []
-        self._count = 0
-        self._came: dict[Attempt, float] = {}
-        self._soon = False
-        pool.admission.caller = self
+        self.engine = Engine()
+        named = list(zip(pool.replicas, speeds, strict=True))
+        self.servers = {replica.name: FixedSlots(self.engine, speed, slots) for replica, speed in named}
+        nodes = {one.uid: Node(self.engine, one.name, self.servers[one.name]) for one in pool.replicas}
+        self._proxy = SimulatedProxy(self.engine, pool, nodes)
+        self._requests: list[Request] = []
 
     def run(
         self,
@@ -169,64 +129,25 @@ class Simulation:
         events: dict[float, Callable[[], None]] | None = None,
     ) -> None:
         """``sizes`` draws (seconds at speed 1, estimated work); ``events`` happen at their times."""
-        pending = sorted((events or {}).items())
-        for now in self._arrivals(rate, begin, until):
-            while pending and pending[0][0] <= now:
-                pending.pop(0)[1]()
-            self._finish(now)
+        for at, event in (events or {}).items():
+            self.engine.at(at, event)
+        for at in times(self.rng, rate, until - begin):
             seconds, work = sizes(self.rng)
-            Arrival(self, seconds, work, now).arrive()
-            self._call(now)
-        self._finish(float("inf"))
+            request = Request(begin + at, seconds, estimate=work)
+            self._requests.append(request)
+            self.engine.at(request.at_s, partial(self._proxy.arrive, request))
+        self.engine.run()
+        assert all(request.end == ANSWERED for request in self._requests)
 
-    def start(self, attempt: Attempt, arrival: "Arrival", now: float) -> None:
-        self.picked[attempt.replica.name] += 1
-        self._came[attempt] = arrival.came
-        self._serve(attempt, arrival.seconds, now)
+    @property
+    def picked(self) -> Counter[str]:
+        return Counter(request.replica for request in self._requests)
 
     def p99(self) -> float:
-        return sorted(self.latencies)[int(len(self.latencies) * 0.99)]
+        return quantile(sorted(request.latency_s for request in self._requests), 0.99)
 
     def mean(self) -> float:
-        return sum(self.latencies) / len(self.latencies)
-
-    def _arrivals(self, rate: float, begin: float, until: float) -> Iterator[float]:
-        now = begin
-        while (now := now + self.rng.expovariate(rate)) < until:
-            yield now
-
-    def _serve(self, attempt: Attempt, seconds: float, now: float) -> None:
-        server = self.servers[attempt.replica.name]
-        if not server.free:
-            server.queue.append((attempt, seconds))
-            return
-        server.free -= 1
-        self._count += 1
-        heapq.heappush(self._ends, (now + seconds / server.speed, self._count, attempt))
-
-    def _finish(self, until: float) -> None:
-        while self._ends and self._ends[0][0] <= until:
-            now, _, attempt = heapq.heappop(self._ends)
-            attempt.settle(Outcome.SUCCESS, now)
-            self.latencies.append(now - self._came.pop(attempt))
-            server = self.servers[attempt.replica.name]
-            server.free += 1
-            if server.queue:
-                self._serve(*server.queue.popleft(), now)
-            self._call(now)
-
-    # Who calls those that wait in the pool's line (routing.admission.Caller).
-
-    def look_soon(self, admission: Admission) -> None:
-        self._soon = True
-
-    def wake(self, worker: int) -> None:
-        raise AssertionError("there is one worker")
-
-    def _call(self, now: float) -> None:
-        while self._soon:
-            self._soon = False
-            self.pool.admission.serve(now)
+        return fmean(request.latency_s for request in self._requests)
 
 
 @pytest.fixture
@@ -234,7 +155,6 @@ def simulate() -> Callable[..., Simulation]:
     """``simulate(pool, [1.0, 2.0], slots=4, seed=7)``: a simulation with one server a replica."""
 
     def build(pool: Pool, speeds: list[float], slots: int = 4, seed: int = 7) -> Simulation:
-        servers = {r.name: Server(speed, slots) for r, speed in zip(pool.replicas, speeds, strict=True)}
-        return Simulation(pool, servers, seed)
+        return Simulation(pool, speeds, slots, seed)
 
     return build

@@ -351,3 +351,21 @@ def test_counters_of_a_line():
     admission.join(Ticket(object(), 1, 5.0, 9.0), None, 5.0)
     admission.report(7.5)
     assert (counters.waiting, counters.oldest_wait_s, counters.queued) == (1, 2.5, 1)
+
+
+def test_who_waits_for_a_replica_gets_its_place_however_many_before_him_wait_for_another(make_pool):
+    """Large requests would rather wait for the fast replica than take the slow one's free place."""
+    replicas = [{"weight": 100.0, "max_concurrency": 1}, {"weight": 1.0, "max_concurrency": 1}]
+    pool = make_pool(replicas, strategy="least_expected_work", parameters={"kappa": 0.0})
+    fast, slow = pool.replicas
+    held = pool.begin(1.0, 1.0)
+    waiting = [Request(pool, 1.0 + number / 1000) for number in range(100)]
+    assert (held.replica, {one.ticket.aim for one in waiting}) == (fast, {fast})
+    # The last of them has been led to believe that the other one is better.
+    last = Request(pool, 1.5)
+    pool.admission._aim(last.ticket, slow)
+    taken: list[float] = []
+    last.admit = lambda now, patient: not taken.append(now)
+    pool.admission.serve(1.6)
+    assert taken == [1.6]
+    assert all(one.attempt is None for one in waiting)

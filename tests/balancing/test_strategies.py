@@ -338,7 +338,7 @@ def test_registry_describes_what_can_be_set():
     assert (kappa.name, kappa.type, kappa.default, kappa.minimum, kappa.maximum) == (
         "kappa",
         "number",
-        3.0,
+        5.0,
         0,
         20,
     )

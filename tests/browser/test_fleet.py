@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_policy_stands_at_each_field(
     expect(panel.get_by_label("kappa")).to_be_focused()
     assert findings(page) == []
 
-    panel.get_by_label("kappa").fill("5")
+    panel.get_by_label("kappa").fill("6")
     expect(panel.get_by_label("kappa")).to_have_attribute("aria-invalid", "false")
     expect(panel.get_by_role("alert")).to_have_count(3)
     panel.get_by_role("button", name="Discard").click()
@@ -210,7 +210,7 @@ def test_parameters_come_from_the_schema_and_errors_from_the_api(
     page = open_page(f"/fleets/{name}")
     policy = page.get_by_role("region", name="Policy")
     kappa = policy.get_by_label("kappa")
-    expect(kappa).to_have_value("3")
+    expect(kappa).to_have_value("5")
     kappa.fill("99")
     policy.get_by_role("button", name="Apply").click()
     expect(policy.locator(".problem")).to_contain_text("99")
