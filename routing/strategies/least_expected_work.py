@@ -20,7 +20,7 @@ of the slots (:mod:`routing.policies.host_share`), ``n`` and ``W`` are its own: 
 same rule, what they have there is on average what it has, and where its part is taken the others' parts most
 likely are. What that misses, learned speeds add: where others' requests wait, answers take longer. It holds
 where requests wait at the replicas (``queue.at: replica``), so that a part is no wall: with one slot of four
-for each of four proxies, a proxy that may not pass its part leaves free slots idle while it has requests wait.
+for each of four proxies, a proxy that may not pass its part leaves slots idle while its requests wait.
 
 *C is not known*: a batching server, where every request in flight slows the others down, and no
 number of slots exists. Then::
