@@ -109,6 +109,8 @@ class Pool(Placing):
         self._verdicts.fleet = snapshot.name
         self._verdicts.follow_strategy(goes_by_load=not strategy.weighs_waiting)
         self._members.take(pairs, snapshot.tls)
+        for replica in self.replicas:
+            replica.ask_load(snapshot.probe.load_header)
         self.admission.queue = queue = snapshot.policy.queue
         self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
         self._nobody()

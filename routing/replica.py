@@ -122,9 +122,9 @@ class Reported:
         "load",
         "mean_sum",
         "mean_weight",
+        "noise_sum",
         "others",
         "own",
-        "own_mean",
         "read_at",
         "unread",
     )
@@ -143,12 +143,11 @@ class Reported:
         """What this host had in flight there at the last moments at which that was looked at."""
         self.others = 0.0
         """What others had at the last reading; below 0: it counts less than this host knows of."""
-        self.own_mean = 0.0
         self.read_at = 0.0
         """When that was; 0: there was none."""
-        self.mean_sum = 0.0
+        self.mean_sum = self.noise_sum = 0.0
         self.mean_weight = 0.0
-        """Of the readings: their sum and their number, decayed by age."""
+        """Of the readings: their sum, that of their variances and their number, decayed by age."""
 
     def __repr__(self) -> str:
         return f"<Reported {self.load} at {self.at:.3f}, others {self.others:.1f}>"
@@ -197,6 +196,9 @@ class HttpSide(Protocol):
     def verify_by(self, tls: Tls) -> None:
         """No connection that was verified otherwise is to be used again."""
 
+    def ask_load(self, asks: bool) -> None:
+        """Whether requests ask the replica for its load."""
+
 
 class Replica:
     """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""
@@ -204,6 +206,7 @@ class Replica:
     __slots__ = (
         "answer_s",
         "answers",
+        "asks_load",
         "authority",
         "cancelled",
         "cell_at",
@@ -286,6 +289,8 @@ class Replica:
         """``b""`` or ``b"/base"``."""
         self.http: HttpSide | None = None
         """A free place for the http half's connections to this replica."""
+        self.asks_load = False
+        """Whether requests ask it for its load."""
         self.memory: ReplicaMemory | None = None
         """``None``: requests reserve nothing here."""
         self.no_credential = ""
@@ -391,6 +396,13 @@ class Replica:
             self.tls = tls
             if self.http is not None:
                 self.http.verify_by(tls)
+
+    def ask_load(self, asks: bool) -> None:
+        """What the fleet says now of asking replicas for their load."""
+        if asks != self.asks_load:
+            self.asks_load = asks
+            if self.http is not None:
+                self.http.ask_load(asks)
 
     def __repr__(self) -> str:
         return (

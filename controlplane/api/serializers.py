@@ -135,6 +135,7 @@ class Probe(Row):
     load_reports = serializers.BooleanField()
     metrics_path = serializers.CharField(allow_null=True)
     metrics_port = serializers.IntegerField(allow_null=True)
+    load_header = serializers.BooleanField()
 
 
 class HealthCounts(serializers.DictField):

@@ -219,15 +219,23 @@ def _take_default(write: Writing, name: str) -> list[str]:
     return lines
 
 
+_OF_EVERY_PRESET = (
+    "period_s",
+    "timeout_s",
+    "rise",
+    "fall",
+    "startup_budget_s",
+    "load_reports",
+    "load_header",
+)
+"""Of a probe's settings, those that mean the same with each."""
+
+
 def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A new preset forgets the settings that only made sense with the old one."""
     if "preset" in changes and changes["preset"] != stored.get("preset", "http"):
         kept, _ = check_probe({**stored, "preset": "http"})
-        stored = {
-            name: value
-            for name, value in kept.items()
-            if name in ("period_s", "timeout_s", "rise", "fall", "startup_budget_s", "load_reports")
-        }
+        stored = {name: value for name, value in kept.items() if name in _OF_EVERY_PRESET}
     return settings_values.merged(stored, changes)
 
 

@@ -27,3 +27,5 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     metrics_path: str | None = None
     """Where that page is; with the preset ``http`` there is none unless this is set."""
     metrics_port: int | None = None
+    load_header: bool = False
+    """Whether requests ask replicas for their load in the answer's head."""

@@ -128,6 +128,10 @@ PROBE = Section(
             whole=True,
             nullable=True,
         ),
+        "load_header": Flag(
+            words="Ask replicas with each request for their load in the field `endpoint-load-metrics` of the "
+            "answer, which vLLM and Triton give."
+        ),
     },
     afterwards=_probe_fields_together,
 )

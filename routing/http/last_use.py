@@ -8,12 +8,13 @@ from routing.http.upstream import Owner, UpstreamConnection
 class LastUse:
     """Takes the place of a connection's pool; takes nothing back."""
 
-    __slots__ = ("_pool", "authority", "writes")
+    __slots__ = ("_pool", "authority", "load_told", "writes")
 
     def __init__(self, pool: Owner) -> None:
         self._pool = pool
         self.authority = pool.authority
         self.writes = pool.writes
+        self.load_told = pool.load_told
 
     def opened(self, upstream: UpstreamConnection) -> None:
         self._pool.opened(upstream)

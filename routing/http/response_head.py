@@ -23,7 +23,7 @@ _HEAD = re.compile(
 )
 _OURS = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
-    rb"|proxy-(?:connection|authenticate)|retry-after"
+    rb"|proxy-(?:connection|authenticate)|retry-after|endpoint-load-metrics"
     rb"|x-(?:request-id|switchyard-(?:replica|retries|retry-reason))):[ \t]*+([^\r]*+)"
 )
 _WEB_SOCKET = re.compile(rb"\r\nupgrade:[ \t]*+websocket[ \t]*+\r\n", re.IGNORECASE)
@@ -38,6 +38,7 @@ class ResponseHead:
         "chunked",
         "content_length",
         "keep_alive",
+        "load",
         "plain",
         "retry_after",
         "status",
@@ -55,6 +56,8 @@ class ResponseHead:
         """-1: none given."""
         self.chunked = False
         self.retry_after = False
+        self.load = b""
+        """What ``endpoint-load-metrics`` says, in lower case. It is for this proxy and not in ``block``."""
         self.plain = False
         """A final response whose body (unless it answers HEAD) has the length given."""
         self.unusual = True
@@ -148,7 +151,9 @@ def _cut(head: ResponseHead, fields: bytes, lowered: bytes) -> bytes:
         if name == b"retry-after":
             head.retry_after = True
             continue
-        if name == b"connection":
+        if name == b"endpoint-load-metrics":
+            head.load = value
+        elif name == b"connection":
             nominated += members(value)
         elif name == b"transfer-encoding":
             transfer_encodings.append(value)

@@ -42,6 +42,8 @@ class Owner(Protocol):
 
     authority: bytes
     writes: WriteBatch
+    load_told: Callable[[bytes], None] | None
+    """Hears what the field ``endpoint-load-metrics`` of an answer says, in lower case."""
 
     def opened(self, upstream: UpstreamConnection) -> None: ...
     def closed(self, upstream: UpstreamConnection) -> None:
@@ -237,7 +239,11 @@ class UpstreamConnection(asyncio.Protocol):
             start = position
             consumer.informational(head)
         self._partial = b""
-        if head.plain and head.keep_alive and not head.undated and position - start < _LONGEST_KNOWN:
+        if head.load:
+            # Told each time, also in the same words: such a head is not known by its bytes.
+            if self.pool.load_told is not None:
+                self.pool.load_told(head.load)
+        elif head.plain and head.keep_alive and not head.undated and position - start < _LONGEST_KNOWN:
             self._known = data[start:position]
             self._known_head = head
             self._known_stop = position - start + head.content_length

@@ -53,6 +53,7 @@ class UpstreamPool:
         "deadline",
         "host",
         "idle",
+        "load_told",
         "open",
         "port",
         "verification",
@@ -72,6 +73,7 @@ class UpstreamPool:
         max_idle_s: float,
         give_back: Callable[[], bool],
         verification: Verification | None = None,
+        load_told: Callable[[bytes], None] | None = None,
     ) -> None:
         """``verification``: of a replica that is spoken to over TLS. ``give_back``: for want of descriptors
         closes idle connections to any replica; whether there were any."""
@@ -85,6 +87,7 @@ class UpstreamPool:
         self.port = port
         self.authority = authority
         self.verification = verification
+        self.load_told = load_told
         self._said = ""
         """Why the last connection was not verified, as the log has it."""
         self.idle: list[UpstreamConnection] = []

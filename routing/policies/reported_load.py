@@ -15,8 +15,9 @@ the correlation with what it was ``t`` ago is the part of requests that are stil
 
 so that among requests of 20 ms a reading of a second ago says nothing but its part in the mean, and among
 streams of a minute nearly all. The mean is an average over readings that decays with MEAN_S. It is taken with
-its sign, and what is less than about a standard error of it is none: servers' gauges lag, requests come and
-go while a page is written, and a fleet whose load is all its own is not to be disturbed by that noise.
+its sign, and what is less than STANDARD_ERRORS of it is none: servers' gauges lag, requests come and go
+while a page is written, and a fleet whose load is all its own is not to be disturbed by that. How uncertain a
+reading is shows in how much own requests varied around it.
 
 *Age.* A report counts in full for FRESH_PERIODS probe periods, nothing after GONE_PERIODS, evenly less
 between.
@@ -39,6 +40,7 @@ those that it has answered) seems to have others' load in proportion to ours.
 """
 
 from math import exp, sqrt
+from statistics import fmean
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -55,6 +57,8 @@ FRESH_PERIODS = 2.0
 GONE_PERIODS = 5.0
 KEPT_S = 15.0
 """History of own requests: no older report is used, whatever the period."""
+STANDARD_ERRORS = 1.5
+"""What is less than so many, and one request, is taken for noise."""
 KV_TIGHT = 0.9
 SHORTEST_MEAN_S = 0.05
 
@@ -138,10 +142,12 @@ def _remember(state: Reported, now: float, own: int) -> None:
 
 def _read(state: Reported) -> None:
     """Take in a new report; the first ones, from before own requests were remembered, only begin that."""
-    own = _own_around(state)
     load = state.load
-    if own is None or load is None or load.in_flight is None:
+    around = _own_around(state)
+    if not around or load is None or load.in_flight is None:
         return
+    own = fmean(around)
+    variance = fmean([(each - own) ** 2 for each in around])
     others = load.in_flight - own
     if load.running is None and state.read_at and others < state.others:
         # It tells only a part: no reason to think that the rest is gone.
@@ -149,20 +155,20 @@ def _read(state: Reported) -> None:
     keep = exp((state.read_at - state.at) / MEAN_S) if state.read_at else 0.0
     # Kept as sums with their weight: the first readings are a mean of few, not one that grows from 0.
     state.mean_sum = state.mean_sum * keep + others
+    state.noise_sum = state.noise_sum * keep + variance
     state.mean_weight = state.mean_weight * keep + 1.0
-    state.own_mean = own
     state.others, state.read_at = others, state.at
 
 
-def _own_around(state: Reported) -> float | None:
-    """What this host had in flight when the last report was given; ``None``: that was not looked at."""
-    number, total = 0, 0
+def _own_around(state: Reported) -> list[int]:
+    """What this host had in flight when the last report was given, at each look; empty: it did not look."""
+    found = []
     for at, own in reversed(state.own):
         if at < state.at - LAG_S:
             break
         if at <= state.at + AFTER_S:
-            number, total = number + 1, total + own
-    return total / number if number else None
+            found.append(own)
+    return found
 
 
 def _others(state: Reported, now: float, times: Times) -> int:
@@ -171,8 +177,7 @@ def _others(state: Reported, now: float, times: Times) -> int:
     age = now - state.read_at
     mean = state.mean_sum / state.mean_weight
     guess = mean + exp(-age / max(times.mean_s, SHORTEST_MEAN_S)) * (state.others - mean)
-    # Of a difference of two counts that are about Poisson, averaged over so many readings.
-    noise = 1.0 + sqrt(max(state.own_mean, 0.0) / state.mean_weight)
+    noise = 1.0 + STANDARD_ERRORS * sqrt(state.noise_sum) / state.mean_weight
     return round(guess * _weight(age, times.period_s)) if guess >= noise else 0
 
 

@@ -8,12 +8,24 @@ from routing.http.upstream_pool import Connecting, UpstreamPool
 from routing.replica import Replica
 
 NO_CREDENTIAL = "credential_missing"
+ASK_LOAD = b"\r\nendpoint-load-metrics-format: TEXT"
+"""Triton and vLLM tell their load in answers to those who ask so (ORCA); others take no notice."""
 
 
 class Link:
     """Lives in ``replica.http``."""
 
-    __slots__ = ("_host_line", "_pool", "authorizes", "before_target", "host_line", "pool", "response_fields")
+    __slots__ = (
+        "_authorization",
+        "_host_line",
+        "_load_line",
+        "_pool",
+        "authorizes",
+        "before_target",
+        "host_line",
+        "pool",
+        "response_fields",
+    )
 
     def __init__(self, replica: Replica, pool: UpstreamPool, via_name: str) -> None:
         self._pool = pool
@@ -21,7 +33,8 @@ class Link:
         self.before_target = b" " + replica.path_prefix
         self._host_line = b" HTTP/1.1\r\nHost: " + replica.host_field
         self.host_line = self._host_line
-        """And, where the replica has a credential, Authorization."""
+        """And Authorization, where the replica has a credential, and the question for its load."""
+        self._authorization = self._load_line = b""
         self.authorizes = False
         """Whether a client's own Authorization makes way for it."""
         self.response_fields = (
@@ -36,8 +49,17 @@ class Link:
     def authorize(self, value: bytes) -> None:
         """What stands in Authorization from now on; nothing: the client's own, if it sends one."""
         self.authorizes = bool(value)
-        self.host_line = self._host_line + (b"\r\nAuthorization: " + value if value else b"")
+        self._authorization = b"\r\nAuthorization: " + value if value else b""
+        self._join()
         self.pool = self._pool
+
+    def ask_load(self, asks: bool) -> None:
+        """Whether each request asks the replica for its load."""
+        self._load_line = ASK_LOAD if asks else b""
+        self._join()
+
+    def _join(self) -> None:
+        self.host_line = self._host_line + self._load_line + self._authorization
 
     def send_nothing(self, problem: str) -> None:
         """The replica's credential cannot be read."""

@@ -26,6 +26,7 @@ from routing.http.verified import Verification
 from routing.http.write_batch import WriteBatch
 from routing.key_uses import KeyUses
 from routing.protocols.errors import error_answer
+from routing.proxy import told_load
 from routing.proxy.client_keys import ClientKeys
 from routing.proxy.connection_limit import REFUSAL, ConnectionLimit
 from routing.proxy.credential_watch import CredentialWatch
@@ -224,8 +225,10 @@ class Proxy:
                 max_idle_s=settings.idle_connection_s,
                 verification=None if tls is None else Verification(self._contexts, tls, replica.host),
                 give_back=self.give_back_idle,
+                load_told=told_load.listener(replica),
             )
             replica.http = link = Link(replica, pool, settings.name)
+            link.ask_load(replica.asks_load)
             if replica.spec.credential:
                 self._credentials.equip(replica)
         assert isinstance(link, Link)

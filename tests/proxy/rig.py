@@ -17,6 +17,7 @@ import h11
 from msgspec.structs import replace
 
 from routing.contract.policy import Policy, Timeouts
+from routing.contract.probe import Probe
 from routing.contract.table import (
     AcceleratorSpec,
     FleetSnapshot,
@@ -399,6 +400,7 @@ class Rig:
         credentials: Mapping[str, str] = NO_CREDENTIALS,
         devices: tuple[AcceleratorSpec, ...] = (),
         on_devices: Mapping[str, dict[str, Any]] = NOT_ON_DEVICES,
+        probe: Probe | None = None,
     ) -> None:
         """Add a fleet to the table, or replace it. ``credentials``: replica's name → reference. ``devices``:
         those of the table, if they change. ``on_devices``: replica's name → its fields about them."""
@@ -429,6 +431,7 @@ class Rig:
                 version=self._version,
                 revision=1,
                 name=name,
+                probe=probe or Probe(),
                 protocol=protocol,
                 policy=policy or _PATIENT,
                 served_model=served_model,

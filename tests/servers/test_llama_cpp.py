@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from controlplane.probes import prober
+from routing.contract.presets import checks_of
+from routing.contract.probe import Probe
+from routing.contract.reported import ReportedLoad
 from tests.server.rig import until
 from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LlamaCpp, Stream, b_answers_until_a_is_back
@@ -111,6 +115,25 @@ def test_a_client_that_leaves_frees_the_slot(front: Front, pair: tuple[LlamaCpp,
         "no slot is busy",
     )
     until(lambda: front.metric("cancelled_total", "tiny-llm") == 1, "the proxy has counted it")
+
+
+def test_its_own_page_tells_what_it_works_on(pair: tuple[LlamaCpp, LlamaCpp]) -> None:
+    url = pair[0].url
+    checks = checks_of(Probe(preset="llama.cpp"), "openai", url, "tiny-llm")
+
+    def told() -> ReportedLoad | None:
+        [finding] = prober.probe([prober.Question("a", url, checks, True)])
+        assert finding.verdict.passed
+        return finding.load
+
+    until(lambda: told() == ReportedLoad(running=0, waiting=0), "it is idle")
+    streams = [Stream(pair[0].port, COMPLETIONS, ask_for(1500)) for _ in range(2)]
+    for stream in streams:
+        stream.event()
+    assert told() == ReportedLoad(running=2, waiting=0)
+    for stream in streams:
+        stream.leave()
+    until(lambda: told() == ReportedLoad(running=0, waiting=0), "it is idle again")
 
 
 def test_killed_under_load_and_started_again(front: Front, pair: tuple[LlamaCpp, LlamaCpp]) -> None:
