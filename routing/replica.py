@@ -91,9 +91,11 @@ class EjectionState:
 
 
 class RecentAnswers:
-    """Readings of a replica's counters at the beginning of the last two windows."""
+    """Readings of a replica's counters in all workers, where the last two windows begin and lately."""
 
     __slots__ = (
+        "all_failed",
+        "all_succeeded",
         "began",
         "by_client",
         "earlier_by_client",
@@ -107,6 +109,8 @@ class RecentAnswers:
         self.began = 0.0
         self.succeeded = self.earlier_succeeded = 0
         self.failed = self.earlier_failed = 0
+        self.all_succeeded = self.all_failed = 0
+        """Lately: this worker's and what its peers have shown."""
         self.by_client: dict[int, int] = {}
         """Failures of the present window by client, of a few clients."""
         self.earlier_by_client: dict[int, int] = {}

@@ -70,6 +70,8 @@ EJECTIONS_IN_A_ROW = 9
 EJECTION_LASTS = 10
 EXPECTED = 11
 EXPECTED_WORK = 12
+SUCCEEDED = 13
+FAILED = 14
 
 
 class CapacityExhausted(Exception):

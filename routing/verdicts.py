@@ -192,7 +192,7 @@ class Verdicts:
         self._told.follow(self._suspects)
         for replica in replicas:
             state = replica.ejection
-            host_view.follow_ejections(replica, now)
+            self._follow(replica, now)
             if replica.failure_load:
                 failure_load.expire(replica, now)
             waiting = replica.in_flight - replica.unjudged
@@ -237,17 +237,27 @@ class Verdicts:
     def _let_back(self, replica: Replica, now: float) -> None:
         log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
         ejection.lift(replica.ejection, now, replica.succeeded + replica.failed)
-        # What it was learned to cost while it failed is no longer true.
+        self._forget(replica)
+        host_view.show_ejection(replica)
+        self._changed(now)
+
+    def _forget(self, replica: Replica) -> None:
+        """What it was learned to cost while it failed is no longer true."""
         learned_speed.forget(replica.speed)
         answer_time.forget(replica)
         success_rate.forget(replica)
         failure_load.forget(replica)
-        host_view.show_ejection(replica)
-        self._changed(now)
+
+    def _follow(self, replica: Replica, now: float) -> None:
+        """Take over what other workers have decided."""
+        was_out = bool(replica.ejection.until)
+        host_view.follow_ejections(replica, now)
+        if was_out and not replica.ejection.until:
+            self._forget(replica)
 
     def _ejected_on_host(self, now: float) -> int:
         for replica in self._members.listed:
-            host_view.follow_ejections(replica, now)
+            self._follow(replica, now)
         return sum(1 for replica in self._members.listed if replica.ejection.until)
 
 

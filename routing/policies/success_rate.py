@@ -6,6 +6,8 @@ something behind all replicas is, and ejecting some would only load the others. 
 windows are longer, until 20 answers are in each, 10 minutes together at most: a replica that answers once in
 ten seconds is judged by 200 to 400 s.
 
+The workers of a host count together, as of the last slow timer.
+
 Where it would do well without the failures of one client, it is asked whose fault those are
 (:mod:`routing.policies.suspects`).
 
@@ -16,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from routing.replica import Replica
+from routing.shared_counts import FAILED, SUCCEEDED
 
 WINDOW_S = 15.0
 LONGEST_WINDOW_S = 300.0
@@ -29,19 +32,24 @@ def renew(replicas: Iterable[Replica], now: float) -> None:
     """Start new windows where the present ones are full. Call at least every few seconds."""
     for replica in replicas:
         window = replica.recent
+        _read(replica)
+        if window.all_succeeded < window.earlier_succeeded or window.all_failed < window.earlier_failed:
+            # A worker has ended, and has taken its counts along.
+            forget(replica)
         age = now - window.began
         if age >= WINDOW_S and (age >= LONGEST_WINDOW_S or _is_filled(replica)):
             window.began = now
             window.earlier_by_client, window.by_client = window.by_client, {}
             window.earlier_succeeded, window.earlier_failed = window.succeeded, window.failed
-            window.succeeded, window.failed = replica.succeeded, replica.failed
+            window.succeeded, window.failed = window.all_succeeded, window.all_failed
 
 
 def forget(replica: Replica) -> None:
     """Begin again: for a replica that was let back."""
     window = replica.recent
-    window.succeeded = window.earlier_succeeded = replica.succeeded
-    window.failed = window.earlier_failed = replica.failed
+    _read(replica)
+    window.succeeded = window.earlier_succeeded = window.all_succeeded
+    window.failed = window.earlier_failed = window.all_failed
     window.earlier_by_client = window.by_client = {}
 
 
@@ -61,7 +69,8 @@ def by_one_client(replica: Replica) -> int:
         return 0
     ((client, most),) = sums.most_common(1)
     succeeded, failed = _counted(replica)
-    others = max(0, failed - most)
+    # Whose the failures in other workers were is taken to be as it is here.
+    others = failed * (1 - most / sum(sums.values()))
     return client if succeeded >= THRESHOLD * (succeeded + others) else 0
 
 
@@ -88,13 +97,24 @@ def words(replica: Replica) -> str:
     return f"{failed} of {succeeded + failed} answers failed lately, while other replicas did well"
 
 
+def _read(replica: Replica) -> None:
+    """What all workers of the host have counted."""
+    window, cells = replica.recent, replica.cells
+    window.all_succeeded, window.all_failed = replica.succeeded, replica.failed
+    if cells is not None:
+        cells.write(SUCCEEDED, replica.succeeded)
+        cells.write(FAILED, replica.failed)
+        window.all_succeeded += int(cells.peers_sum(SUCCEEDED))
+        window.all_failed += int(cells.peers_sum(FAILED))
+
+
 def _is_filled(replica: Replica) -> bool:
     """Whether the present window alone has the answers that are needed: it is the least that is looked at."""
     window = replica.recent
-    answers = replica.succeeded - window.succeeded + replica.failed - window.failed
+    answers = window.all_succeeded - window.succeeded + window.all_failed - window.failed
     return answers >= LEAST_ANSWERS
 
 
 def _counted(replica: Replica) -> tuple[int, int]:
     window = replica.recent
-    return replica.succeeded - window.earlier_succeeded, replica.failed - window.earlier_failed
+    return window.all_succeeded - window.earlier_succeeded, window.all_failed - window.earlier_failed

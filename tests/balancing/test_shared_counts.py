@@ -422,3 +422,32 @@ def test_a_lone_worker_begins_to_see_its_successor_and_forgets_it(block, make_sn
     shared.see([0])
     pool.refresh(now + 3)
     assert pool.replicas[0].load == 0
+
+
+def test_workers_together_find_a_replica_that_fails_often(make_snapshot):
+    """Each has too few answers of it, and never five failures in a row; once back, none ejects it again."""
+    block = SharedCounts.create(workers=4, replicas=8)
+    snapshot = make_snapshot(3, strategy="round_robin", slow_start_s=0)
+    pools = [Pool(snapshot, SharedCounts.attach(block.fd, worker), Random(worker)) for worker in range(4)]
+    failed = [0] * 4
+    for i in range(144):
+        now, pool = 20.0 + i * 0.1, pools[i % 4]
+        pool._pick = lambda found, *_, at=i // 4 % 3: found[min(at, len(found) - 1)]
+        attempt = pool.begin(1.0, now)
+        bad = attempt.replica.name == "r0"
+        failed[i % 4] += bad
+        attempt.settle(Outcome.FAILED if bad and failed[i % 4] % 4 else Outcome.SUCCESS, now)
+    assert max(failed) < 20
+    for pool in pools:
+        pool.refresh(now + 0.2)
+    assert [bool(pool.replicas[0].ejection.until) for pool in pools] == [True] * 4
+    ends = pools[0].replicas[0].ejection.until
+    for pool in pools:
+        pool.refresh(ends)
+        probe = pool.begin(1.0, ends)
+        probe.settle(Outcome.SUCCESS, ends)
+    for later in (0.2, 0.4, 0.6):
+        for pool in pools:
+            pool.refresh(ends + later)
+    assert [bool(pool.replicas[0].ejection.until) for pool in pools] == [False] * 4
+    os.close(block.fd)

@@ -252,6 +252,8 @@ def test_what_one_worker_has_seen_fail_elsewhere_holds_in_all(workers):
 
 def test_a_success_that_one_worker_has_seen_counts_in_all(workers):
     first, second = Traffic(workers[0]), Traffic(workers[1])
+    for at in ("r0", "r3") * 40:
+        first.send(OTHER, at=at)
     for at in ("r1", "r2"):
         first.send(APP, fails_at=(at,), at=at)
     for _ in range(5):
