@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from routing.simulator import plot, text
+from routing.simulator import plot, text, token_results
 from routing.simulator.options import BadOptions, Options, parse
 from routing.simulator.results import Result
 from routing.simulator.simulation import simulate
@@ -27,7 +27,9 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     if options.json:
-        print(msgspec.json.encode({"results": [result.figures() for result in results]}).decode())
+        print(
+            msgspec.json.encode({"results": [token_results.figures(result) for result in results]}).decode()
+        )
     else:
         print(f"{options.title}\n\n{text.table(results)}\n\n{_pace(results)}")
     return 0

@@ -1,10 +1,14 @@
 """The workloads by name, each with the fleet that it is simulated on unless another is given."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from routing.simulator import azure_trace, mooncake_trace
 from routing.simulator.faults import Fault, Slowdown
 from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots
+from routing.simulator.llm_workloads import Conversations, Replayed
+from routing.simulator.recorded import Recorded
 from routing.simulator.workloads import BIMODAL, EQUAL, EXPONENTIAL, LOGNORMAL, Workload
 
 
@@ -38,3 +42,26 @@ CATALOGUE = {
     workload.name: Entry(workload, _unequal, one_slows_down)
     for workload in (BIMODAL, LOGNORMAL, EXPONENTIAL, EQUAL)
 }
+
+LLM = Conversations()
+
+
+class TraceFormat(NamedTuple):
+    """A workload that is read from a file."""
+
+    sentence: str
+    read: Callable[[Path], list[Recorded]]
+    blocks: bool
+    """Whether it says how prompts begin, so that servers can keep what they have read in."""
+
+
+TRACES = {
+    "azure": TraceFormat("a trace file like Azure's of 2023 (CSV), replayed", azure_trace.read, False),
+    "mooncake": TraceFormat("a trace file like Mooncake's (JSON lines), replayed", mooncake_trace.read, True),
+}
+
+
+def replayed(name: str, path: Path) -> Replayed:
+    """Raises BadTrace in words."""
+    form = TRACES[name]
+    return Replayed(name=name, sentence=form.sentence, recorded=form.read(path), caches=form.blocks)

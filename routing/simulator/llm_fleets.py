@@ -1,10 +1,11 @@
 """Fleets of servers with continuous batching."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from routing.simulator.batching import BatchingServer
 from routing.simulator.engine import Engine
-from routing.simulator.fleets import Fleet, Machine
+from routing.simulator.fleets import Fleet, Machine, MakeServer
 from routing.simulator.gpus import Gpu
 from routing.simulator.prefix_cache import PrefixCache
 from routing.simulator.servers import Server
@@ -18,13 +19,23 @@ def batching(
 
     The fleet's capacity is in GPUs of speed 1.
     """
-    kind = gpu or Gpu()
-
-    def make(engine: Engine, speed: float) -> Server:
-        return BatchingServer(engine, speed, kind, PrefixCache(kind.kv_tokens) if caches else None)
-
+    make = _maker(gpu or Gpu(), caches)
     machines = [
         Machine(name=f"r{number}", make=make, speed=speed, weight=speed if weights else 1.0)
         for number, speed in enumerate(speeds, 1)
     ]
     return Fleet(machines=machines, protocol="openai")
+
+
+def like(fleet: Fleet, gpu: Gpu, *, caches: bool = False) -> Fleet:
+    """That fleet, of servers that batch. They have no fixed number of requests that they serve at once."""
+    make = _maker(gpu, caches)
+    machines = [replace(machine, make=make, slots=1, max_concurrency=None) for machine in fleet.machines]
+    return replace(fleet, machines=machines)
+
+
+def _maker(gpu: Gpu, caches: bool) -> MakeServer:
+    def make(engine: Engine, speed: float) -> Server:
+        return BatchingServer(engine, speed, gpu, PrefixCache(gpu.kv_tokens) if caches else None)
+
+    return make

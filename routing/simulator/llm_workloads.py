@@ -26,6 +26,7 @@ class Conversations:
     name: str = "llm"
     sentence: str = "prompts and answers as long as in Azure's conversation trace of 2023, drawn"
     lengths: Lengths = field(default_factory=Lengths)
+    caches: bool = False
     gpu: Gpu = field(default_factory=Gpu)
 
     def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
@@ -51,12 +52,14 @@ class Replayed:
     name: str
     sentence: str
     recorded: Sequence[Recorded]
+    caches: bool = False
+    """Whether keys name the blocks of prompts, which servers may keep."""
     gpu: Gpu = field(default_factory=Gpu)
 
     def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
         trace = self.recorded
         prompt = fmean(one.prompt_tokens for one in trace)
-        output = fmean(one.output_tokens for one in trace)
+        output = fmean(max(1, one.output_tokens) for one in trace)
         rate = traffic.load * fleet.capacity * self.gpu.requests_per_s(prompt, output)
         began_s = trace[0].at_s
         lasted_s = trace[-1].at_s - began_s
@@ -74,3 +77,6 @@ class Replayed:
                 output_tokens=one.output_tokens,
                 key=packed(one.blocks) if one.blocks else b"",
             )
+
+
+LlmWorkload = Conversations | Replayed

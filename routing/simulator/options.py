@@ -1,6 +1,7 @@
 """The command line of the simulator: what is compared, on what, and what is wrong with that in words."""
 
 import argparse
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +17,14 @@ from routing.contract.fleet_file import FleetFileError
 from routing.contract.policy import Policy, Queue, StrategyParameter
 from routing.simulator import central_fifo
 from routing.simulator.arrivals import STEADY, Profile
-from routing.simulator.catalogue import CATALOGUE, Entry, Told
+from routing.simulator.catalogue import CATALOGUE, LLM, TRACES, Entry, Told, one_slows_down, replayed
 from routing.simulator.estimates import estimate
 from routing.simulator.faults import ColdStart, Crash, FastFailure, Fault, Slowdown
-from routing.simulator.fleets import Fleet, fixed_slots, from_fleet_file
+from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots, from_fleet_file
+from routing.simulator.gpus import Gpu
+from routing.simulator.llm_fleets import batching, like
+from routing.simulator.llm_workloads import LlmWorkload
+from routing.simulator.recorded import BadTrace
 from routing.simulator.simulation import Setting
 from routing.simulator.workloads import Traffic
 
@@ -45,8 +50,8 @@ class Options:
 def parse(arguments: Sequence[str]) -> Options:
     """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
     given = _parser().parse_args(arguments)
-    entry = CATALOGUE[given.workload]
-    names = given.strategies or [*strategies.names(), central_fifo.NAME]
+    entry = _entry(given)
+    names = given.strategies or _all_strategies(given)
     parameters = _parameters(given.parameters, names)
     traffic = Traffic(
         load=given.load,
@@ -77,6 +82,44 @@ def parse(arguments: Sequence[str]) -> Options:
     )
 
 
+def _all_strategies(given: argparse.Namespace) -> list[str]:
+    """The reference knows servers with slots only."""
+    slots = given.workload in CATALOGUE
+    return [*strategies.names(), central_fifo.NAME] if slots else strategies.names()
+
+
+def _entry(given: argparse.Namespace) -> Entry:
+    """What is simulated, on which fleet unless another is given."""
+    name, path = given.workload, given.trace
+    if path is not None and name not in TRACES:
+        raise BadOptions(f"--trace goes with --workload {' or '.join(TRACES)}, not with {name}")
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    if central_fifo.NAME in (given.strategies or ()):
+        raise BadOptions(f"--strategies: {central_fifo.NAME} knows servers with slots only; leave it out")
+    workload: LlmWorkload = LLM
+    if name in TRACES:
+        if path is None:
+            raise BadOptions(f"--workload {name} replays a trace: give its file with --trace FILE")
+        try:
+            workload = replayed(name, path)
+        except BadTrace as problem:
+            raise BadOptions(f"--trace {problem}") from None
+    gpu = _gpu(given)
+    workload = dataclasses.replace(workload, gpu=gpu)
+
+    def fleet(told: Told) -> Fleet:
+        return batching(UNEQUAL, gpu, weights=told.weights, caches=workload.caches)
+
+    return Entry(workload, fleet, one_slows_down)
+
+
+def _gpu(given: argparse.Namespace) -> Gpu:
+    """The default one, with what the command line says of it."""
+    said = {"batch": given.batch, "kv_tokens": given.kv_tokens}
+    return Gpu()._replace(**{name: value for name, value in said.items() if value is not None})
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadOptions(f"{message}; --help lists all options")
@@ -86,8 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m routing.simulator",
         description="What each strategy does to latency, in virtual time, with the proxy's own objects.",
-        epilog="workloads: "
-        + "; ".join(f"{name}: {one.workload.sentence}" for name, one in CATALOGUE.items()),
+        epilog="workloads: " + "; ".join(f"{name}: {sentence}" for name, sentence in _workloads().items()),
     )
     _add_traffic(parser.add_argument_group("what arrives"))
     _add_fleet(parser.add_argument_group("who serves it"))
@@ -114,9 +156,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _workloads() -> dict[str, str]:
+    """Names and what they are."""
+    known = {name: one.workload.sentence for name, one in CATALOGUE.items()}
+    known[LLM.name] = LLM.sentence
+    return known | {name: one.sentence for name, one in TRACES.items()}
+
+
 def _add_traffic(group: Any) -> None:
     add = group.add_argument
-    add("--workload", choices=sorted(CATALOGUE), default="bimodal", help="default: bimodal")
+    add("--workload", choices=list(_workloads()), default="bimodal", help="default: bimodal")
+    add("--trace", metavar="FILE", type=Path, help=f"to be replayed by --workload {' or '.join(TRACES)}")
     add(
         "--load",
         metavar="SHARE",
@@ -177,6 +227,13 @@ def _add_fleet(group: Any) -> None:
         help="replicas of these speeds; 1x6,2x6,4x4 is the default fleet",
     )
     add("--slots", metavar="N", type=_count(4096), default=4, help="of each replica of --speeds; default 4")
+    add("--batch", metavar="N", type=_count(100_000), help="LLM servers: most sequences at once; default 64")
+    add(
+        "--kv-tokens",
+        metavar="N",
+        type=_count(1_000_000_000),
+        help="LLM servers: tokens that KV memory has room for; default 427000",
+    )
     add("--hide-weights", action="store_true", help="the proxies are told no weights")
     add("--hide-slots", action="store_true", help="nor how many requests a replica works on at once")
     add(
@@ -305,9 +362,13 @@ def _value(text: str) -> StrategyParameter:
 
 def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
     told = Told(weights=not given.hide_weights, limits=not given.hide_slots)
+    workload = entry.workload
+    llm = workload if isinstance(workload, LlmWorkload) else None
     policy = Policy(queue=Queue(at="replica"))
     if given.fleet is not None and given.speeds is not None:
         raise BadOptions("--fleet and --speeds exclude each other: give one of them")
+    if given.speeds is not None and llm is not None:
+        return batching(given.speeds, llm.gpu, weights=told.weights, caches=llm.caches), policy
     if given.speeds is not None:
         return fixed_slots(given.speeds, given.slots, **told._asdict()), policy
     if given.fleet is None:
@@ -321,6 +382,8 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
     hardware = {one.name: one.weight for one in file.hardware}
     for one in file.fleets:
         fleet = from_fleet_file(one, hardware, given.slots, **told._asdict())
+        if fleet.machines and llm is not None:
+            return like(fleet, llm.gpu, caches=llm.caches), one.policy
         if fleet.machines:
             return fleet, one.policy
     raise BadOptions(f"--fleet {given.fleet}: no fleet in it has replicas of a weight above 0; add one")

@@ -3,15 +3,22 @@
 from collections.abc import Sequence
 
 from routing.simulator.results import Result
+from routing.simulator.token_results import token_figures
 
 _HEAD = ("strategy", "p50 ms", "p95 ms", "p99 ms", "mean ms", "not answered")
+_TOKENS = ("p99 first token ms", "p99 ms/token", "p99 ms between tokens")
 
 
 def table(results: Sequence[Result]) -> str:
-    """One row a strategy, latencies in milliseconds."""
-    rows = [_HEAD, *(_row(result) for result in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = ["  ".join(_cell(row, column, widths[column]) for column in range(len(_HEAD))) for row in rows]
+    """One row a strategy, latencies in milliseconds; with columns for tokens where answers had some."""
+    rows: list[tuple[str, ...]] = [_HEAD, *(_row(result) for result in results)]
+    tokens = [_tokens(result) for result in results]
+    if any(tokens):
+        rows = [row + more for row, more in zip(rows, [_TOKENS, *tokens], strict=True)]
+    columns = range(max(len(row) for row in rows))
+    rows = [row + ("",) * (len(columns) - len(row)) for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in columns]
+    lines = ["  ".join(_cell(row, column, widths[column]) for column in columns) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(line.rstrip() for line in lines)
 
@@ -25,3 +32,8 @@ def _row(result: Result) -> tuple[str, ...]:
     lost = result.not_answered
     share = f"{lost} ({lost / len(result.requests):.2%})" if lost else "0"
     return (result.strategy, *(f"{seconds * 1000:.1f}" for seconds in times), share)
+
+
+def _tokens(result: Result) -> tuple[str, ...]:
+    figures = token_figures(result.requests)
+    return () if figures is None else tuple(f"{seconds * 1000:.1f}" for seconds in figures)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from routing.simulator.requests import ANSWERED, Request
-from routing.simulator.results import quantile
+from routing.simulator.results import Result, quantile
 
 
 class TokenFigures(NamedTuple):
@@ -34,6 +34,12 @@ def token_figures(requests: Sequence[Request]) -> TokenFigures | None:
         _p99(one.latency_s / one.tokens for one in answered),
         _p99((one.ended_s - one.first_byte_s) / (one.tokens - 1) for one in answered if one.tokens > 1),
     )
+
+
+def figures(result: Result) -> dict[str, str | int | float]:
+    """All that is written in JSON: latencies, and where answers had tokens, what became of those."""
+    tokens = token_figures(result.requests)
+    return result.figures() | (tokens._asdict() if tokens is not None else {})
 
 
 def _p99(values: Iterable[float]) -> float:
