@@ -33,6 +33,7 @@ from routing.refusal import Refusal
 from routing.replica import Replica
 from routing.shared_counts import SharedCounts
 from routing.strategies.base import KeyedStrategy, Strategy
+from routing.strategies.guarded import Guarded
 from routing.verdicts import Verdicts
 from routing.watched_attempt import make_watched
 
@@ -333,6 +334,8 @@ class Pool(Placing):
         self.admission.report(now)
         self.counters.applied = str(self.version)
         self.counters.refused = refused
+        strategy = self.strategy
+        self.counters.strategy_trouble = strategy.trouble(now) if isinstance(strategy, Guarded) else ""
         self.counters.replicas = [replica_counters(r, now) for r in (*self.replicas, *self._members.leaving)]
         return self.counters
 

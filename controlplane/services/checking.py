@@ -8,7 +8,7 @@ from routing.contract.field_rules import FieldProblem, did_you_mean
 from routing.contract.policy_rules import StrategyRules, check_policy, strategy_problems
 from routing.strategies import registry
 
-STRATEGIES = StrategyRules(names=registry.names(), build=registry.build)
+STRATEGIES = StrategyRules(names=registry.names(), build=registry.build, why_not=registry.why_not)
 
 Checked = tuple[dict[str, Any], list[FieldProblem]]
 

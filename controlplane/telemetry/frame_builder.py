@@ -268,6 +268,7 @@ def _workers(rows: Rows, merged: Merged, newest: Mapping[str, str]) -> list[Work
         report = worker.report
         applied = {fleet.name: fleet.applied for fleet in report.fleets}
         refused = [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
+        trouble = [f"{one.name}: {one.strategy_trouble}" for one in report.fleets if one.strategy_trouble]
         behind = _older(report.manifest, rows.manifest) or any(
             _older(applied.get(fleet, "0:0"), version) for fleet, version in newest.items()
         )
@@ -278,6 +279,7 @@ def _workers(rows: Rows, merged: Merged, newest: Mapping[str, str]) -> list[Work
                 applied=report.manifest,
                 behind=behind,
                 refused="; ".join(refused),
+                strategy_trouble="; ".join(trouble),
                 redis_ok=report.redis_ok,
                 cpu_percent=worker.cpu_percent,
                 clients=report.clients,

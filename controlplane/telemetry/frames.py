@@ -199,6 +199,8 @@ class WorkerLive(msgspec.Struct, kw_only=True):
     redis_ok: bool
     cpu_percent: float
     clients: int
+    strategy_trouble: str = ""
+    """Which strategies of other packages have failed, in which fleets."""
 
 
 class AcceleratorLive(msgspec.Struct, kw_only=True):

@@ -41,6 +41,8 @@ class StrategyRules(NamedTuple):
     names: Collection[str]
     build: Callable[[str, Mapping[str, StrategyParameter]], object]
     """Raises ValueError in words when a parameter is unknown or out of range."""
+    why_not: Callable[[str], str] = lambda name: ""
+    """Why one that a package brings cannot be used; empty: no package brings it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +209,8 @@ def strategy_problems(
     name = policy.get("strategy", Policy().strategy)
     if strategies is None or not isinstance(name, str):
         return []
+    if name not in strategies.names and (why := strategies.why_not(name)):
+        return [FieldProblem(below(at, "strategy"), f'strategy "{name}" cannot be used: {why}')]
     if name not in strategies.names:
         hint = did_you_mean(name, strategies.names) or f"; use one of {', '.join(strategies.names)}"
         return [FieldProblem(below(at, "strategy"), f'unknown strategy "{name}"{hint}')]

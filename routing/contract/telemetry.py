@@ -59,6 +59,8 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """``epoch:version`` of the snapshot this worker routes from."""
     refused: str = ""
     """Why a newer snapshot was not taken, if one was not."""
+    strategy_trouble: str = ""
+    """What its strategy has done wrong within the last minute, and who picks instead."""
     requests: int = 0
     answered: int = 0
     errors: int = 0

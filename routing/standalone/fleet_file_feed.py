@@ -41,7 +41,7 @@ SALT = new_salt()
 def read(path: Path) -> tuple[FleetFile, FileKeys]:
     """The file, and its client keys as a manifest carries them. Raises FleetFileError with every problem, or
     OSError."""
-    file = load(path, strategies=StrategyRules(strategies.names(), strategies.build))
+    file = load(path, strategies=StrategyRules(strategies.names(), strategies.build, strategies.why_not))
     keys, problems = file_keys.hashed(file.client_keys, path.parent, SALT)
     if problems:
         document = fleet_file_yaml.read(path.read_text("utf-8-sig"))

@@ -3,6 +3,7 @@
 The control plane builds its forms from what is here, so nothing heavy may be imported.
 """
 
-from routing.strategies.registry import ParameterDescription, StrategyDescription, build, describe, names
+from routing.strategies.describing import ParameterDescription, StrategyDescription
+from routing.strategies.registry import build, describe, names, why_not
 
-__all__ = ["ParameterDescription", "StrategyDescription", "build", "describe", "names"]
+__all__ = ["ParameterDescription", "StrategyDescription", "build", "describe", "names", "why_not"]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from routing.strategies import registry
+from routing.strategies.describing import ParameterDescription
 
 _MARKED = re.compile(r"(<!-- table: strategies -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -21,20 +22,20 @@ def refreshed(page: str) -> str:
 def table() -> str:
     """One row a strategy, each parameter with range and default."""
     lines = ["| strategy | what it does | parameters |", "| --- | --- | --- |"]
-    for name in registry.names():
+    for name in registry.own_names():
         strategy = registry.describe(name)
         parameters = "<br>".join(_parameter(one) for one in strategy.parameters) or "none"
         lines.append(f"| `{name}` | {strategy.sentence} | {parameters} |")
     return "\n".join([*lines, ""])
 
 
-def _parameter(one: registry.ParameterDescription) -> str:
+def _parameter(one: ParameterDescription) -> str:
     bounds = (one.minimum, one.maximum)
     limits = "" if None in bounds else ", {:g} to {:g}".format(*bounds)
     return f"`{one.name}`{limits}, default {_default(one)}. {one.words}"
 
 
-def _default(one: registry.ParameterDescription) -> str:
+def _default(one: ParameterDescription) -> str:
     if isinstance(one.default, str):
         return f"`{one.default}`" if one.default else "empty"
     return f"{one.default:g}" if isinstance(one.default, float) else str(one.default).lower()

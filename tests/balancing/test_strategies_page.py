@@ -5,6 +5,7 @@ from pathlib import Path
 from routing import strategies
 from routing.strategies.reference import refreshed
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "strategy"
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text("utf-8")
 
 
@@ -20,5 +21,10 @@ def test_a_table_that_drifts_is_noticed():
 
 
 def test_every_strategy_has_its_rule_and_its_weakness():
-    rules = PAGE.split("| strategy | rule | weak where |")[1]
+    rules = PAGE.split("| strategy | rule | weak where |\n| --- | --- | --- |\n")[1].split("\n\n")[0]
     assert [line.split("`")[1] for line in rules.splitlines() if line.startswith("| `")] == strategies.names()
+
+
+def test_the_example_is_shown_as_it_is():
+    assert f"```python\n{(EXAMPLE / 'least_outstanding_work.py').read_text('utf-8')}```\n" in PAGE
+    assert (EXAMPLE / "pyproject.toml").read_text("utf-8").split("\n\n")[2] in PAGE

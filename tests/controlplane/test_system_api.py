@@ -151,6 +151,15 @@ def test_half_is_gone(api: Api, around: Around, llm: str) -> None:
     assert found["conductor"]["state"] == "electing"
 
 
+def test_a_strategy_that_fails_is_told(api: Api, around: Around, llm: str) -> None:
+    around.everything()
+    trouble = "strategy first failed once, last with KeyError: 1; least_expected_work picks instead"
+    around.worker(0, fleets=[FleetCounters(name=llm, applied="9:9", strategy_trouble=trouble)])
+    row = next(row for row in api.get("/system").json()["proxies"] if row["name"].endswith("/0"))
+    assert (row["level"], row["state"]) == ("warn", "astray")
+    assert f"{llm}: {trouble}" in row["words"]
+
+
 def test_probes_that_wait(api: Api, around: Around) -> None:
     around.everything()
     now_ms = around.now() * 1000

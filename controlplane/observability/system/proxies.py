@@ -66,6 +66,14 @@ def judge(
             words=f"It refused a newer table and routes from the last good one. {'; '.join(refused)}",
             cure="Correct the fleet as the words say; the next version is tried by itself.",
         )
+    trouble = [f"{fleet.name}: {fleet.strategy_trouble}" for fleet in report.fleets if fleet.strategy_trouble]
+    if trouble:
+        return Judged(
+            level="warn",
+            state="astray",
+            words=f"It picks otherwise than asked for. {'; '.join(trouble)}.",
+            cure="Correct the strategy's package (its log has the traceback), or choose another strategy.",
+        )
     if not report.redis_ok:
         return Judged(
             level="warn",

@@ -20,7 +20,7 @@
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
  *   queue: QueueLive, cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
  *
- * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
+ * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, strategy_trouble: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number}} WorkerLive
  *
  * @typedef {{name: string, memory_bytes: number, usable_bytes: number, held_bytes: number, leased_bytes: number | null,

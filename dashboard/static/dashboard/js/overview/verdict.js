@@ -120,6 +120,7 @@ function troubledWorker({ workers }) {
 export function workerTrouble(worker) {
   if (worker.age_s > WORKER_LATE_S) return `has not reported for ${age(worker.age_s)}.`;
   if (worker.refused) return `refused a newer routing table and keeps its last good one: ${worker.refused}`;
+  if (worker.strategy_trouble) return `picks otherwise than asked for: ${worker.strategy_trouble}.`;
   if (!worker.redis_ok) return "cannot reach Redis; it routes on from the table it has.";
   if (worker.behind) return "has not yet applied the newest routing table.";
   return "";

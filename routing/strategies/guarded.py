@@ -1,0 +1,97 @@
+"""A strategy of another package on the request path: what it does wrong costs no request.
+
+An exception in its pick, or an answer that is none of the candidates, is replaced by the default strategy's
+pick. It is then left alone for :data:`REST_S`, so that one that always fails costs one try a second, and is
+logged once a minute at most. What it costs in time is not guarded against: a pick that blocks blocks the
+worker.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from routing.replica import Replica
+from routing.strategies.base import Strategy
+from routing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+
+REST_S = 1.0
+TOLD_FOR_S = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class Guarded:
+    """Stands before one strategy, with its own name and wishes."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy: Any = strategy
+        self.name = strategy.name
+        self.sentence = strategy.sentence
+        self.Parameters = strategy.Parameters
+        self.weighs_waiting = strategy.weighs_waiting
+        self.memory = strategy.memory
+        self.affinity = strategy.affinity
+        self._instead = LeastExpectedWork(LeastExpectedWorkParameters())
+        self._candidates: Sequence[Replica] = ()
+        self._allowed: frozenset[Replica] = frozenset()
+        self._rests_until = 0.0
+        self._failures = 0
+        self._last = ""
+        self._failed_at = self._logged_at = float("-inf")
+
+    @property
+    def home(self) -> Replica | None:
+        """As :attr:`KeyedStrategy.home`."""
+        home = getattr(self._strategy, "home", None)
+        return home if isinstance(home, Replica) else None
+
+    def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
+        if now >= self._rests_until:
+            try:
+                return self._checked(candidates, self._strategy.pick(candidates, work, now, rng))
+            except Exception as error:
+                self._failed(error, now)
+        return self._instead.pick(candidates, work, now, rng)
+
+    def pick_near(
+        self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        if now >= self._rests_until:
+            try:
+                return self._checked(candidates, self._strategy.pick_near(candidates, work, now, rng, key))
+            except Exception as error:
+                self._failed(error, now)
+        return self._instead.pick(candidates, work, now, rng)
+
+    def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
+        try:
+            self._strategy.remember(replica, key)
+        except Exception as error:
+            self._failed(error, time.monotonic())
+
+    def trouble(self, now: float) -> str:
+        """What has gone wrong within the last minute, in words; empty: nothing."""
+        if now - self._failed_at > TOLD_FOR_S:
+            return ""
+        times = f"{self._failures} times" if self._failures > 1 else "once"
+        return (
+            f"strategy {self.name} failed {times}, last with {self._last}; {self._instead.name} picks instead"
+        )
+
+    def _checked(self, candidates: Sequence[Replica], picked: object) -> Replica:
+        if candidates is not self._candidates:
+            self._candidates, self._allowed = candidates, frozenset(candidates)
+        if not isinstance(picked, Replica) or picked not in self._allowed:
+            raise ValueError(f"picked {picked!r}, which is none of the candidates")
+        return picked
+
+    def _failed(self, error: Exception, now: float) -> None:
+        self._failures += 1
+        self._failed_at = now
+        self._rests_until = now + REST_S
+        self._last = f"{type(error).__name__}: {error}"[:300]
+        if now - self._logged_at > TOLD_FOR_S:
+            self._logged_at = now
+            log.error("%s", self.trouble(now), exc_info=error)
