@@ -198,3 +198,19 @@ def test_one_that_recovers_is_used_again(bring: Callable[..., None], make_pool, 
     pool = make_pool(3, strategy="first")
     assert {send(pool, 2.0 + i * 0.01) for i in range(200)} == {"r0", "r1", "r2"}
     assert {send(pool, 7.0 + i * 0.01) for i in range(200)} == {"r0"}
+
+
+def test_a_replica_that_is_no_candidate_gets_nothing(
+    bring: Callable[..., None], make_pool, make_snapshot, send
+) -> None:
+    """It keeps to the first one that it has seen, which an operator drains then."""
+    bring(
+        PLAIN.replace("self.parameters = parameters", "self.kept = None").replace(
+            "return candidates[0]", "self.kept = self.kept or candidates[0]\n        return self.kept"
+        )
+    )
+    pool = make_pool(3, strategy="first")
+    assert {send(pool, 1.0) for _ in range(20)} == {"r0"}
+    pool.replace(make_snapshot([{"admin_state": "draining"}, {}, {}], version=2, strategy="first"))
+    assert {send(pool, 2.0 + i * 0.1) for i in range(60)} == {"r1", "r2"}
+    assert "which is none of the candidates" in pool.report(8.0).strategy_trouble
