@@ -18,6 +18,9 @@ FAILS_AFTER_S = 0.001
 class Fault(Protocol):
     """Something that happens to one replica."""
 
+    @property
+    def replica(self) -> str: ...
+
     def plan(self, world: World) -> None:
         """Have it happen in its time. Raises ValueError where there is no such replica."""
 

@@ -62,11 +62,13 @@ def parse(arguments: Sequence[str]) -> Options:
         estimate=estimate(given.estimates, given.sigma),
     )
     fleet, policy = _fleet(given, entry)
+    faults = _faults(given, entry)
+    _check_replicas(faults, fleet)
     setting = Setting(
         fleet=fleet,
         workload=entry.workload,
         traffic=traffic,
-        faults=_faults(given, entry),
+        faults=faults,
         policy=_policy(given, policy),
         proxies=given.proxies,
     )
@@ -295,7 +297,10 @@ def _svg(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"the plot is written as SVG: give a name that ends in .svg, not {text!r}"
         )
-    return Path(text)
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}: make it first, or give another")
+    return path
 
 
 def _profile(text: str) -> Profile:
@@ -376,7 +381,7 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
     try:
         file = fleet_file.load(given.fleet)
     except OSError as error:
-        raise BadOptions(f"--fleet {given.fleet}: {error.strerror}") from None
+        raise BadOptions(f"--fleet {given.fleet}: {error.strerror}; give the path of a fleet file") from None
     except FleetFileError as error:
         raise BadOptions(f"--fleet: {error}") from None
     hardware = {one.name: one.weight for one in file.hardware}
@@ -419,6 +424,14 @@ def _faults(given: argparse.Namespace, entry: Entry) -> Sequence[Fault]:
     if faults or given.steady or given.fleet is not None or given.speeds is not None:
         return faults
     return entry.faults(given.duration)
+
+
+def _check_replicas(faults: Sequence[Fault], fleet: Fleet) -> None:
+    names = [machine.name for machine in fleet.machines]
+    for fault in faults:
+        if fault.replica not in names:
+            words = f"there is no replica {fault.replica!r} for something to go wrong with"
+            raise BadOptions(f"{words}; choose one of: {', '.join(names)}")
 
 
 def _split(option: str, text: str, form: str, example: str) -> Any:

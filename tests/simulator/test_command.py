@@ -1,0 +1,125 @@
+"""``python -m routing.simulator``: what it prints, draws and says of what it is told wrongly."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from routing.simulator.options import BadOptions, parse
+
+QUICK = ["--duration", "0.5"]
+
+
+def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Its end, as a user sees it who runs it without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "routing.simulator", *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_json_has_the_strategies_in_their_order_and_nothing_else_is_written():
+    given = (
+        "--workload bimodal --load 0.85 --proxies 4 --seed 1 --strategies least_expected_work,central_fifo"
+    )
+    ended = command(*given.split(), "--json", *QUICK)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    results = json.loads(ended.stdout)["results"]
+    assert [result["strategy"] for result in results] == ["least_expected_work", "central_fifo"]
+    for result in results:
+        assert 0 < result["p50_s"] <= result["p95_s"] <= result["p99_s"] < 2
+        assert 0 < result["mean_s"] < result["p99_s"]
+    assert ended.stdout == command(*given.split(), "--json", *QUICK).stdout
+
+
+def test_table_and_plot_name_every_strategy_with_units(tmp_path):
+    ended = command("--strategies", "random,power_of_two", "--plot", "latency.svg", *QUICK, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    title, _, head, _, *rows = ended.stdout.splitlines()
+    assert title == "bimodal, load 85%, one proxy, 0.5 s, seed 1"
+    assert head.split("  ")[0] == "strategy"
+    assert "p99 ms" in head
+    assert [row.split()[0] for row in rows[:2]] == ["random", "power_of_two"]
+    drawn = "".join(ElementTree.fromstring((tmp_path / "latency.svg").read_text()).itertext())
+    assert "random" in drawn
+    assert "power_of_two: p99" in drawn
+
+
+def test_progress_is_shown_to_whoever_watches():
+    reader, terminal = pty.openpty()
+    try:
+        arguments = [sys.executable, "-m", "routing.simulator", "--strategies", "random", *QUICK]
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=terminal, timeout=60, check=True, env=env)
+        shown = os.read(reader, 65536).decode()
+    finally:
+        os.close(terminal)
+        os.close(reader)
+    assert "random:  50%" in shown
+    assert shown.endswith("\r\033[K")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--strategies best", "--strategies: there is no strategy 'best'; choose of: least_expected_work, "),
+        ("--load 0", "--load: give a number above 0, at most 10, not '0'"),
+        ("--duration nan", "--duration: give a number above 0, at most 86400, not 'nan'"),
+        ("--proxies 0", "--proxies: give a whole number from 1 to 64, not '0'"),
+        ("--profile 5:1", "--profile: give TIME:FACTOR pairs with growing times, the first at 0"),
+        ("--speeds 1x0", "--speeds: give speeds above 0, each with how many"),
+        ("--slow r16:3", "--slow r16:3: write it as r16:20-40:0.33, times in seconds"),
+        ("--crash r16:9-3", "--crash r16:9-3: its end must be after its begin"),
+        ("--fail r99:1-2", "there is no replica 'r99' for something to go wrong with; choose one of: r1, "),
+        ("--steady --cold r1:3", "--steady says that nothing goes wrong: leave it out, or the faults"),
+        ("--parameters kappa=3", "--parameters 'kappa=3': give STRATEGY.KEY=VALUE"),
+        (
+            "--parameters least_expected_work.kappa=99",
+            "parameter 'kappa' of least_expected_work must be between",
+        ),
+        ("--parameters central_fifo.x=1", "central_fifo has no parameters; leave them out"),
+        ("--plot a.png", "--plot: the plot is written as SVG: give a name that ends in .svg"),
+        ("--plot /no/such/a.svg", "--plot: there is no folder /no/such: make it first, or give another"),
+        ("--fleet /no/such.yaml", "--fleet /no/such.yaml: No such file or directory; give the path"),
+        ("--fleet a --speeds 1", "--fleet and --speeds exclude each other"),
+        ("--wrong", "unrecognized arguments: --wrong; --help lists all options"),
+    ],
+)
+def test_what_is_wrong_is_said_by_option_with_the_cure(arguments, words):
+    with pytest.raises(BadOptions) as error:
+        parse(arguments.split())
+    assert words in str(error.value)
+
+
+def test_wrong_input_ends_with_2_and_one_line(tmp_path):
+    ended = command("--load", "much")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_fleet_file_s_weights_are_speeds_and_its_policy_holds(tmp_path):
+    file = tmp_path / "fleet.yaml"
+    file.write_text(
+        "version: 1\n"
+        "hardware:\n- {name: fast, weight: 3}\n"
+        "fleets:\n- name: digits\n  protocol: generic\n"
+        "  policy: {max_concurrency: 2, queue: {size: 7}}\n"
+        "  replicas:\n"
+        "  - {name: a, url: 'http://10.0.0.1:80', hardware: fast}\n"
+        "  - {name: b, url: 'http://10.0.0.2:80', max_concurrency: 8}\n"
+    )
+    setting = parse(["--fleet", str(file)]).setting
+    assert [(one.name, one.speed, one.slots, one.max_concurrency) for one in setting.fleet.machines] == [
+        ("a", 3.0, 2, 2),
+        ("b", 1.0, 8, 8),
+    ]
+    assert (setting.policy.queue.size, setting.policy.queue.at, setting.faults) == (7, "proxy", [])
