@@ -25,10 +25,11 @@ for each of four proxies, a proxy that may not pass its part leaves slots idle w
 *C is not known*: a batching server, where every request in flight slows the others down, and no
 number of slots exists. Then::
 
-    score = m · (n + 1) · w
+    score = m · (n + 1)^a · w
 
 with ``m`` learned as experienced, at whatever depth it had. ``w`` is the same for all candidates; it
-is there so that both forms can be compared in one fleet.
+is there so that both forms can be compared in one fleet. ``a`` is 1. Where answers tell their tokens it is
+0.8: ``m`` is then learned from every stream as it passes and shows the depth by itself.
 
 ``m`` is learned by :mod:`routing.policies.learned_speed`: seeded from the hardware weight and the pool's
 median, drifting back there while idle; failures count as slow answers. Slow start scales ``m``.
@@ -50,6 +51,10 @@ from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory
 from routing.strategies.sampling import sample
+
+DEPTH_POWER = 0.8
+"""How the number of requests counts at batching servers whose answers tell their tokens: a lower one has
+shorter tails at usual load, a higher one copes better where the batch or its memory is full."""
 
 
 class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +93,10 @@ class LeastExpectedWork:
             slots = replica.concurrency
             load = replica.load
             if slots is None:
-                score = replica.cost * (load + 1) * work
+                depth: float = load + 1
+                if replica.output_tokens:
+                    depth **= DEPTH_POWER
+                score = replica.cost * depth * work
             elif load < slots:
                 score = replica.cost * work
             else:

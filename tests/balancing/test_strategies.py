@@ -129,6 +129,21 @@ def test_learns_speeds_without_being_told_weights(make_pool, simulate, slots):
     assert known["r0"] > 2 * known["r15"]
 
 
+def test_where_answers_tell_tokens_the_speed_counts_for_more_than_the_depth(make_pool):
+    pool = make_pool(2, max_concurrency=None)
+    attempts = [pool.begin(1.0, 1.0) for _ in range(2)]
+    fast, slow = pool.replicas
+    attempts += [Attempt(pool._verdicts, pool.speed, fast, 1.0, 1.0) for _ in range(2)]
+    fast.cost, slow.cost = 1.0, 1.9
+    # Three are at the fast one and one at the slow one: 4 against 2 · 1.9, or those to the power of 0.8.
+    strategy = strategies.build("least_expected_work", {})
+    assert strategy.pick([fast, slow], 1.0, 1.0, Random(1)) is slow
+    fast.output_tokens = slow.output_tokens = 1
+    assert strategy.pick([fast, slow], 1.0, 1.0, Random(1)) is fast
+    for attempt in attempts:
+        attempt.settle(Outcome.CANCELLED, 2.0)
+
+
 def test_size_aware_scoring_halves_the_tail_of_least_connections(make_pool, simulate):
     tails = {}
     for strategy in ("least_connections", "least_expected_work"):
