@@ -9,6 +9,7 @@ from routing.simulator.faults import Fault, Slowdown
 from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots
 from routing.simulator.llm_workloads import Conversations, Replayed
 from routing.simulator.recorded import Recorded
+from routing.simulator.scenarios import ACCELERATORS, FLASH_SALE, ON_BOARD, slow_from_the_sale_on, too_hot
 from routing.simulator.workloads import BIMODAL, EQUAL, EXPONENTIAL, LOGNORMAL, Workload
 
 
@@ -38,10 +39,16 @@ def one_slows_down(duration_s: float) -> Sequence[Fault]:
     return [Slowdown(replica=last, begin_s=duration_s / 3, end_s=duration_s * 2 / 3)]
 
 
-CATALOGUE = {
+def _accelerators(told: Told) -> Fleet:
+    return fixed_slots(ACCELERATORS, 1, weights=told.weights, limits=told.limits)
+
+
+CATALOGUE: dict[str, Entry] = {
     workload.name: Entry(workload, _unequal, one_slows_down)
     for workload in (BIMODAL, LOGNORMAL, EXPONENTIAL, EQUAL)
 }
+CATALOGUE[FLASH_SALE.name] = Entry(FLASH_SALE, _unequal, slow_from_the_sale_on)
+CATALOGUE[ON_BOARD.name] = Entry(ON_BOARD, _accelerators, too_hot)
 
 LLM = Conversations()
 

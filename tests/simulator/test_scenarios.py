@@ -1,0 +1,57 @@
+"""Days that fleets are bought for: who is served in time where capacity allows it."""
+
+from pathlib import Path
+
+import pytest
+
+from routing.contract import fleet_file
+from routing.simulator.catalogue import CATALOGUE, Told
+from routing.simulator.fleets import UNEQUAL
+from routing.simulator.requests import ANSWERED
+from routing.simulator.scenarios import FRAME_SLO_S, SALE_SLO_S
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SLOS = {"flash_sale": SALE_SLO_S, "on_board": FRAME_SLO_S}
+
+
+def missed(run, name, strategy, load, duration_s):
+    """Share of the requests that were not answered within their time."""
+    entry = CATALOGUE[name]
+    result = run(
+        strategy,
+        workload=entry.workload,
+        fleet=entry.fleet(Told()),
+        faults=entry.faults(duration_s),
+        load=load,
+        duration_s=duration_s,
+    )
+    in_time = [r for r in result.requests if r.end == ANSWERED and r.latency_s <= SLOS[name] + 1e-9]
+    return 1 - len(in_time) / len(result.requests)
+
+
+@pytest.mark.parametrize(("name", "load", "duration_s"), [("flash_sale", 0.8, 15.0), ("on_board", 0.6, 12.0)])
+def test_the_default_serves_nearly_all_in_time_and_turns_do_not(run, name, load, duration_s):
+    default = missed(run, name, "least_expected_work", load, duration_s)
+    assert default <= 0.001
+    assert default <= missed(run, name, "round_robin", load, duration_s) / 2
+
+
+def test_a_sale_is_ten_times_the_traffic_within_five_seconds(run):
+    entry = CATALOGUE["flash_sale"]
+    result = run(workload=entry.workload, load=0.5, duration_s=15.0)
+    before = sum(request.at_s < 5 for request in result.requests) / 5
+    after = sum(request.at_s >= 10 for request in result.requests) / 5
+    assert after / before == pytest.approx(10, rel=0.15)
+
+
+def test_each_camera_gives_thirty_frames_a_second(run):
+    result = run(workload=CATALOGUE["on_board"].workload, fleet=CATALOGUE["on_board"].fleet(Told()), load=0.6)
+    assert len(result.requests) == 24 * 90
+
+
+def test_the_documented_fleet_is_the_one_that_is_simulated():
+    file = fleet_file.load(EXAMPLES / "flash_sale.yaml")
+    (fleet,) = file.fleets
+    weights = {one.name: one.weight for one in file.hardware}
+    assert tuple(weights[replica.hardware] for replica in fleet.replicas) == UNEQUAL
+    assert fleet.policy.max_concurrency == 4
