@@ -1,8 +1,8 @@
 """Several small accelerators in one vehicle, shared by its cameras: the balancer as a library, with no proxy.
 
-``python -m examples.on_board`` drives for six seconds with each of two strategies. Four accelerators (played by
-threads that sleep) work on one frame at a time; in the middle third one of the two fast ones is too hot and
-runs at a third of its speed. A frame is worth something for 33 ms. It prints who was in time.
+``python -m examples.on_board`` drives for six seconds with each of two strategies. Four accelerators (played
+by threads that sleep) work on one frame at a time; in the middle third one of the two fast ones is too hot,
+and runs at a third of its speed. A frame is worth something for 33 ms. It prints who was in time.
 """
 
 import argparse

@@ -27,6 +27,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "is refused while the rolling restart before it is under way; tests/server/test_upgrade.py does it"
     ),
     ("docs/proxy.md", "curl --cacert"): "asks the proxy before it; tests/server/test_tls.py asks one",
+    (
+        "docs/scenarios.md",
+        ".venv/bin/python -m",
+    ): "tests/simulator/test_scenarios.py and tests/examples/test_on_board.py run it, shorter",
     ("docs/servers/llama-cpp.md", "llama-server"): f"{NOT_HERE}; tests/servers runs llama.cpp from a package",
     ("docs/servers/mlserver.md", "pip install"): "the tests have MLServer from a lock of their own",
     ("docs/servers/mlserver.md", "mlserver start"): "tests/servers runs it, with models that it makes",
