@@ -99,7 +99,7 @@ def _replica_rows(fleet_ids: list[int]) -> Iterable[dict[str, Any]]:
     rows = Replica.objects.filter(fleet_id__in=fleet_ids).order_by("fleet_id", "name")
     found: Iterable[dict[str, Any]] = rows.values(
         *("pk", "fleet_id", "uid", "name", "url", "weight", "max_concurrency", "credential", "admin_state"),
-        *("memory_bytes", "request_bytes", "request_bytes_per_work"),
+        *("memory_bytes", "request_bytes", "request_bytes_per_work", "site"),
         *("hardware__name", "hardware__weight", "health__state", "health__has_passed"),
         "health__startup_s",
     )
@@ -134,6 +134,7 @@ def _replica_spec(row: Mapping[str, Any], startup_s: float | None, accelerators:
         memory_bytes=row["memory_bytes"],
         request_bytes=row["request_bytes"],
         request_bytes_per_work=row["request_bytes_per_work"],
+        site=row["site"],
         credential=row["credential"],
     )
 

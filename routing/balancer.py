@@ -43,8 +43,10 @@ class Balancer:
         policy: Policy | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
+        site: str = "",
     ) -> None:
         """``replicas``: base URLs, or specs with weights. ``policy``: ejection, slow start and so on.
+        ``site``: where the calls come from; replicas that are said to be there go first.
 
         Raises ValueError for a bad URL, an unknown strategy or a bad parameter.
         """
@@ -54,7 +56,7 @@ class Balancer:
         self._lock = threading.Lock()
         self._clock = clock
         self._version = 1
-        self._pool = Pool(self._snapshot(replicas), rng=rng)
+        self._pool = Pool(self._snapshot(replicas), rng=rng, site=site)
 
     @contextmanager
     def pick(

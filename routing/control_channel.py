@@ -39,6 +39,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Speak TLS to clients; ``None``: plain HTTP."""
     trace_sample_percent: float | None = 100.0
     """Of the traces that the proxy begins; ``None``: it begins none."""
+    site: str = ""
+    """Where the proxy is; empty: nobody said."""
     state_dir: str | None = None
     """Where the parent keeps copies of tables, into which no replica's credential may lead."""
 

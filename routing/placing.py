@@ -1,8 +1,8 @@
 """How a request comes to a replica of its pool, or to none: the rare ways.
 
-The usual way, at a replica that takes whatever comes, is in :meth:`routing.pool.Pool.begin` itself. Here are
-those where a place has to be claimed first (a limit, memory on a device), where one request decides about a
-replica on probation, where one replica alone can serve, and where nobody can.
+The usual way, at a replica that takes whatever comes, is in :meth:`routing.pool.Pool.begin` itself. Here
+are those where a place has to be claimed first (a limit, memory on a device), where sites matter, where one
+request decides about a replica on probation, where one replica alone can serve, and where nobody can.
 """
 
 from abc import ABC
@@ -21,6 +21,7 @@ from routing.policies import cold_start, eligibility, host_view, memory_leases
 from routing.policies.fleet_speed import FleetSpeed
 from routing.refusal import Refusal
 from routing.replica import Replica
+from routing.sites import Sites
 from routing.strategies.base import KeyedStrategy, Strategy
 from routing.verdicts import Verdicts
 
@@ -48,6 +49,10 @@ class Placing(ABC):
     _sorted: eligibility.Eligibility
     _eligible: list[Replica]
     _probation: list[Replica]
+    _sites: Sites | None
+    """Where replicas are, if the proxy's own site goes before others."""
+    _elsewhere: Strategy
+    """Like the strategy, for the replicas of other sites: each remembers the list that it is given."""
     _busy: Refusal
     """What a request is told that has to wait: the same each time, but for whom it waits."""
 
@@ -55,6 +60,55 @@ class Placing(ABC):
     def replicas(self) -> list[Replica]:
         """Those in the table, in its order."""
         return self._members.listed
+
+    def _begin_by_site(
+        self,
+        sites: Sites,
+        candidates: Sequence[Replica],
+        ask: Ask,
+        now: float,
+        turn: int,
+        key: tuple[int, ...],
+        again: bool,
+        until: float,
+    ) -> Attempt | Refusal:
+        """At one site's replicas of one or more candidates; where it would have to wait, at the others'."""
+        side = sites.side(candidates, ask.work, now, self._rng, key, until)
+        strategy = self.strategy if sites.is_here(side) else self._elsewhere
+        found = self._begin_among(strategy, side, ask, now, turn, key, again)
+        if isinstance(found, Attempt) or len(side) == len(candidates):
+            return found
+        wanted = found.wanted
+        others = sites.others_with_place(candidates, side, ask, now, until)
+        if others:
+            replica = self._pick(others, ask.work, now, self._rng)
+            if sites.is_far(replica) is not sites.is_far(side[0]):
+                gone = self._begin_where_free(replica, others, ask, now, ANY)
+                if isinstance(gone, Attempt):
+                    if key and strategy.affinity is not None:
+                        cast("KeyedStrategy", strategy).remember(gone.replica, key)
+                    return gone
+                found.wanted = wanted
+        return found
+
+    def _begin_among(
+        self,
+        strategy: Strategy,
+        candidates: Sequence[Replica],
+        ask: Ask,
+        now: float,
+        turn: int,
+        key: tuple[int, ...],
+        again: bool,
+    ) -> Attempt | Refusal:
+        if key and strategy.affinity is not None:
+            near = cast("KeyedStrategy", strategy)
+            return self._begin_near(near, candidates, ask, now, turn, key, again)
+        only = len(candidates) == 1
+        replica = candidates[0] if only else strategy.pick(candidates, ask.work, now, self._rng)
+        if replica.limited:
+            return self._begin_where_free(replica, candidates, ask, now, turn)
+        return Attempt(self._verdicts, self.speed, replica, ask.work, now)
 
     def _begin_near(
         self,

@@ -32,6 +32,7 @@ from routing.pool_report import Explanation, explanation, replica_counters
 from routing.refusal import Refusal
 from routing.replica import Replica
 from routing.shared_counts import SharedCounts
+from routing.sites import Sites
 from routing.strategies.base import KeyedStrategy, Strategy
 from routing.strategies.guarded import Guarded
 from routing.verdicts import Verdicts
@@ -51,12 +52,15 @@ class Pool(Placing):
         shared: SharedCounts | None = None,
         rng: Random | None = None,
         host_share: HostShare | None = None,
+        site: str = "",
     ) -> None:
-        """Raises ValueError in words when the snapshot cannot be routed from."""
+        """``site``: where the pool's requests come from; empty: it does not matter. Raises ValueError in
+        words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
         self._host_share = host_share or HostShare()
         self._shared = shared
         self._closed = False
+        self._site = site
 
         self.counters = FleetCounters(name=snapshot.name)
         """The proxy counts here; :meth:`report` adds the rest."""
@@ -74,6 +78,9 @@ class Pool(Placing):
         self._probation: list[Replica] = []
         self._unusual = False
         """Whether a request may be begun otherwise than as usual: on probation, or watched."""
+        self._seen_sites: Sites | None = None
+        """The replicas by site, where sites may matter."""
+        self._sites = None
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
         self._refresh_due = 0.0
@@ -85,6 +92,8 @@ class Pool(Placing):
         Raises ValueError in words, and changes nothing, when the snapshot cannot be routed from.
         """
         strategy = self._strategy(snapshot.policy)
+        same = strategy is getattr(self, "strategy", None)
+        elsewhere = self._elsewhere if same else self._built(snapshot.policy)
         check_limits(snapshot)
         pairs = self._members.prepare(snapshot)
 
@@ -102,6 +111,7 @@ class Pool(Placing):
         self.strategy = strategy
         self.affinity = strategy.affinity
         """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
+        self._elsewhere = elsewhere
         self._pick = strategy.pick
         self._weighs = strategy.weighs_waiting
         self.speed.keep_answer_times(strategy.memory)
@@ -112,6 +122,8 @@ class Pool(Placing):
         self._members.take(pairs, snapshot.tls)
         for replica in self.replicas:
             replica.ask_load(snapshot.probe.load_header)
+        self._count_spilled()
+        self._seen_sites = Sites.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self.admission.queue = queue = snapshot.policy.queue
         self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
         self._nobody()
@@ -122,6 +134,10 @@ class Pool(Placing):
         before: Policy | None = getattr(self, "policy", None)
         if before and (before.strategy, before.parameters) == (policy.strategy, policy.parameters):
             return self.strategy
+        return self._built(policy)
+
+    @staticmethod
+    def _built(policy: Policy) -> Strategy:
         return strategies.build(policy.strategy, policy.parameters)
 
     def close(self) -> None:
@@ -136,6 +152,7 @@ class Pool(Placing):
     def _nobody(self) -> None:
         """Forget who is eligible; the next begin() sorts anew."""
         self._sorted = eligibility.Eligibility()
+        self._sites = None
         self._eligible = self._probation = []
         self._unusual = False
         self._due = self._refresh_due = 0.0
@@ -180,6 +197,7 @@ class Pool(Placing):
         turn: int = NEW,
         since: float = inf,
         key: tuple[int, ...] = (),
+        until: float = inf,
     ) -> Attempt | Refusal:
         """Pick a replica for a request and count it there.
 
@@ -190,6 +208,8 @@ class Pool(Placing):
         ``since``: when it began to wait, if it has.
 
         ``key``: what :attr:`affinity` reads in the request, as its hashes.
+
+        ``until``: when its client stops waiting, if that is known.
 
         ``turn``: :data:`NEW`, :data:`CALLED` from the line, or :data:`ANY` place will do. A refusal that lets
         it wait (:attr:`Refusal.waits_s`) is the beginning of that: :class:`routing.admission.Admission`.
@@ -207,10 +227,13 @@ class Pool(Placing):
                 return self._begin_at(tried, Ask(work, since), now, turn)
             candidates = [replica for replica in candidates if replica not in tried]
         elif self._unusual:
-            found = self._begin_unusually(work, now, turn, since, key)
+            found = self._begin_unusually(work, now, turn, since, key, until)
             if found is not None:
                 return found
         size = len(candidates)
+        if self._sites is not None and size:
+            ask, again = Ask(work, since), bool(tried)
+            return self._begin_by_site(self._sites, candidates, ask, now, turn, key, again, until)
         if key and size and self.affinity is not None:
             near = cast("KeyedStrategy", self.strategy)
             return self._begin_near(near, candidates, Ask(work, since), now, turn, key, bool(tried))
@@ -238,7 +261,7 @@ class Pool(Placing):
         return Attempt(self._verdicts, self.speed, replica, work, now)
 
     def _begin_unusually(
-        self, work: float, now: float, turn: int, since: float, key: tuple[int, ...]
+        self, work: float, now: float, turn: int, since: float, key: tuple[int, ...], until: float
     ) -> Attempt | Refusal | None:
         """As a probe request, or as one that says who sent it; ``None``: begin it as usual."""
         if self._probation:
@@ -248,7 +271,7 @@ class Pool(Placing):
         if not self._verdicts.watching:
             return None
         self._unusual = False
-        found = self.begin(work, now, (), turn, since, key)
+        found = self.begin(work, now, (), turn, since, key, until)
         self._unusual = True
         if type(found) is Attempt:
             make_watched(found)
@@ -318,6 +341,8 @@ class Pool(Placing):
         self._eligible = found.eligible
         self._probation = found.probation
         self._unusual = bool(found.probation) or self._verdicts.watching
+        sites = self._seen_sites
+        self._sites = sites if sites is not None and sites.divide(found) else None
         if found.next_end:
             self._refresh_due = min(self._refresh_due, found.next_end)
             self._due = min(self._due, self._refresh_due)
@@ -327,11 +352,17 @@ class Pool(Placing):
     def explain(self, now: float) -> list[Explanation]:
         """For each replica: eligible, or why not, and whether it is asked, in plain words."""
         self.refresh(now)
-        return [explanation(replica, self._sorted, now, self.speed.mean_work) for replica in self.replicas]
+        work, sites = self.speed.mean_work, self._sites
+        return [explanation(replica, self._sorted, now, work, sites) for replica in self.replicas]
+
+    def _count_spilled(self) -> None:
+        if self._seen_sites is not None:
+            self.counters.spilled += self._seen_sites.spilled()
 
     def report(self, now: float, refused: str = "") -> FleetCounters:
         """Everything counted since the worker started. Not a copy: encode it before the next request."""
         self.admission.report(now)
+        self._count_spilled()
         self.counters.applied = str(self.version)
         self.counters.refused = refused
         strategy = self.strategy

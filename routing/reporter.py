@@ -123,6 +123,7 @@ class Reporter:
             host=socket.gethostname(),
             pid=os.getpid(),
             software=SOFTWARE,
+            site=self._feed.table.site,
             manifest=str(self._feed.manifest_version),
             table_age_s=max(0.0, now - (self._started if known_at is None else known_at)),
             redis_ok=self._link.connected,

@@ -113,6 +113,11 @@ class Server:
         listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
         return WorkerProcess(index, number, listener, numbers.counts, numbers.wakes, self)
 
+    @property
+    def site(self) -> str:
+        """Where it is; empty: nobody said."""
+        return self.options.site
+
     # --- for the workers (worker_process.Owner) ----------------------------------------------------
 
     def greeting(self, index: int, number: int) -> list[Message]:
@@ -124,6 +129,7 @@ class Server:
             # Wall clock, because it has to differ from what a parent of the same pid gave out before.
             incarnation=time.time_ns() // 1_000_000,
             redis_url=self.options.redis_url,
+            site=self.options.site,
             log_level=self.options.log_level,
             log_format=self.options.log_format,
             access_log=self.options.access_log,

@@ -39,6 +39,8 @@ class Table:
         self._rng = rng or Random()
         self.host_share = HostShare()
         """Which part of each limit is this proxy's. The same object for good."""
+        self.site = ""
+        """Where this proxy is, for the fleets to come; empty: it does not matter."""
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
         self.default: Pool | None = None
@@ -126,7 +128,7 @@ class Table:
             return False
         try:
             if pool is None:
-                self.fleets[name] = pool = Pool(snapshot, self._shared, self._rng, self.host_share)
+                self.fleets[name] = pool = Pool(snapshot, self._shared, self._rng, self.host_share, self.site)
                 pool.admission.caller = self._caller
                 self._index()
             else:

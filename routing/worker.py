@@ -214,6 +214,7 @@ class Worker:
                     own_folders.keep(message.state_dir)
                 if message.certificate is not None:
                     self._speak_tls(message.certificate)
+                self._feed.table.site = message.site
                 self._started.set_result(message)
             case Tables():
                 self._from_parent = True

@@ -124,6 +124,7 @@ def _replica(
         "memory_bytes": row.memory_bytes,
         "request_bytes": row.request_bytes,
         "request_bytes_per_work": row.request_bytes_per_work,
+        "site": row.site,
         "credential": row.credential,
         "admin_state": row.admin_state,
         "health": {

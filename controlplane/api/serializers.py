@@ -94,6 +94,13 @@ class Queue(Row):
     at = serializers.ChoiceField(choices=["proxy", "replica"])
 
 
+class Locality(Row):
+    """Which site's replicas are asked, where proxies and replicas say where they are."""
+
+    prefer = serializers.ChoiceField(choices=["site", "none"])
+    spill_above = serializers.FloatField()
+
+
 class PolicyValues(Row):
     """Every value in force, defaults included."""
 
@@ -107,6 +114,7 @@ class PolicyValues(Row):
     slow_start_s = serializers.FloatField()
     half_close = serializers.ChoiceField(choices=["abort", "allow"])
     queue = Queue()
+    locality = Locality()
 
 
 class Policy(Row):
@@ -218,6 +226,9 @@ class Replica(Row):
     )
     request_bytes = serializers.IntegerField(help_text="What a request takes on each of them while it runs.")
     request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
+    site = serializers.CharField(
+        allow_blank=True, help_text="Where it is; empty: near to proxies of every site."
+    )
     credential = serializers.CharField(
         allow_blank=True, help_text="Where its bearer token is, never the token; empty: the fleet's."
     )

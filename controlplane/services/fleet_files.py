@@ -252,6 +252,7 @@ def _replica_entry(replica: Replica) -> ReplicaEntry:
         memory_bytes=replica.memory_bytes,
         request_bytes=replica.request_bytes,
         request_bytes_per_work=replica.request_bytes_per_work,
+        site=replica.site,
         credential=replica.credential,
         admin_state=None if state == Replica.AdminState.ACTIVE else state,  # type: ignore[arg-type]
     )

@@ -77,6 +77,7 @@ def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") 
         memory_bytes=kept.get("memory_bytes"),
         request_bytes=kept.get("request_bytes", 0),
         request_bytes_per_work=kept.get("request_bytes_per_work", 0.0),
+        site=kept.get("site") or "",
         credential=kept.get("credential") or "",
         admin_state=kept.get("admin_state") or Replica.AdminState.ACTIVE,
     )
@@ -156,8 +157,8 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
         fields["hardware"] = _hardware(fields["hardware"], "")
     if "accelerators" in fields:
         fields["accelerators"] = sorted(fields["accelerators"])
-    if "credential" in fields:
-        fields["credential"] = fields["credential"] or ""
+    for name in {"site", "credential"} & fields.keys():
+        fields[name] = fields[name] or ""
     before = {name: _value(replica, name) for name in fields}
     lines = settings_values.differences(*device_memory.in_words(before, fields), f"{replica.name}.")
     if not lines:
@@ -213,6 +214,7 @@ def described(replica: Replica) -> dict[str, Any]:
         "memory_bytes": replica.memory_bytes,
         "request_bytes": replica.request_bytes,
         "request_bytes_per_work": replica.request_bytes_per_work,
+        "site": replica.site,
         "credential": replica.credential,
         "admin_state": replica.admin_state,
     }

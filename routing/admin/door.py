@@ -59,6 +59,8 @@ class Proxy(Protocol):
     rolling: RollingRestart
 
     @property
+    def site(self) -> str: ...
+    @property
     def upgrade(self) -> Upgrade: ...
 
     def workers(self) -> list[WorkerView]: ...
@@ -233,6 +235,7 @@ class AdminDoor:
             "ready": proxy.unready() is None,
             "why": proxy.unready() or "",
             "draining": proxy.draining,
+            "site": proxy.site,
             "manifest": None if manifest is None else f"{manifest.epoch}:{manifest.version}",
             "certificate": None if certificate is None else status_of(certificate, time.time()),
             "workers": worker_rows(proxy.workers(), [slot.present.manifest for slot in proxy.slots]),

@@ -30,6 +30,7 @@ _HELP = {
     "retries": "Attempts after the first.",
     "cancelled": "Requests whose client left, or stopped waiting, before the answer was complete.",
     "no_replica": "Requests refused because no replica was eligible.",
+    "spilled": "Attempts at replicas of another site than the proxy's own.",
     "queued": "Requests that had to wait for a place.",
     "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
     "queue_late": "Requests refused because their wait was, or would have been, too long.",

@@ -16,6 +16,7 @@ FLEET_COUNTERS = (
     "retries",
     "cancelled",
     "no_replica",
+    "spilled",
     "queued",
     "queue_full",
     "queue_late",

@@ -63,6 +63,7 @@ def replica_rows(
             {
                 "replica": spec.name,
                 "url": spec.url,
+                "site": spec.site,
                 "weight": spec.weight,
                 "admin_state": spec.admin_state,
                 "health": spec.health,

@@ -72,5 +72,6 @@ def _replica(fleet: FleetEntry, entry: ReplicaEntry, weights: Mapping[str, float
         memory_bytes=entry.memory_bytes,
         request_bytes=entry.request_bytes,
         request_bytes_per_work=entry.request_bytes_per_work,
+        site=entry.site,
         credential=entry.credential or fleet.credential,
     )

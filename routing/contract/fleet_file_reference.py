@@ -31,8 +31,8 @@ from routing.contract.fleet_file_structs import (
     ReplicaEntry,
 )
 from routing.contract.load_pages import PAGES
-from routing.contract.policy import Ejection, Limits, Policy, Queue, Retries, Timeouts
-from routing.contract.policy_rules import EJECTION, LIMITS, POLICY, QUEUE, RETRIES, TIMEOUTS
+from routing.contract.policy import Ejection, Limits, Locality, Policy, Queue, Retries, Timeouts
+from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, POLICY, QUEUE, RETRIES, TIMEOUTS
 from routing.contract.presets import PRESETS
 from routing.contract.probe import Probe
 from routing.contract.probe_rules import PROBE
@@ -52,6 +52,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "retries": (RETRIES, Retries),
     "ejection": (EJECTION, Ejection),
     "queue": (QUEUE, Queue),
+    "locality": (LOCALITY, Locality),
     "probe": (PROBE, Probe),
     "tls": (TLS, Tls),
 }

@@ -52,6 +52,10 @@ def _served_model(text: str) -> str:
     return _alias(text) if text else text
 
 
+def _site(text: str) -> str:
+    return _slug(text) if text else text
+
+
 def _server_name(text: str) -> str:
     return certificate_name(text) if text else text
 
@@ -144,6 +148,12 @@ REPLICA = Section(
             maximum=1_000_000_000_000,
             unit="bytes",
         ),
+        "site": Text(
+            words="Site that it is at. Not set: near to proxies of every site.",
+            what="name of a site",
+            check=_site,
+            nullable=True,
+        ),
         "credential": Text(
             words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`, where proxies "
             "and probes run. Not set: as the fleet says.",
@@ -157,7 +167,7 @@ REPLICA = Section(
             nullable=True,
         ),
     },
-    reserved=frozenset({"site", "version"}),
+    reserved=frozenset({"version"}),
 )
 
 

@@ -40,6 +40,8 @@ class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What a request takes on each of them while it runs, beside what follows."""
     request_bytes_per_work: float = 0.0
     """The same for each unit of its estimated work."""
+    site: str = ""
+    """Where it is; empty: near to proxies of every site."""
     credential: str = ""
     """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""
     admin_state: AdminState | None = None

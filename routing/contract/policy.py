@@ -13,6 +13,7 @@ ReplaySafe = Literal["auto", "always", "never"]
 HalfClose = Literal["abort", "allow"]
 Cold = Literal["refuse", "hold"]
 QueueAt = Literal["proxy", "replica"]
+Prefer = Literal["site", "none"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +80,12 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Locality(msgspec.Struct, frozen=True, kw_only=True):
-    """Preference for replicas of the proxy's own site. Reserved: not implemented yet."""
+    """Preference for replicas of the proxy's own site (:mod:`routing.policies.locality`)."""
 
-    prefer: Literal["site", "none"] = "site"
+    prefer: Prefer = "site"
+    """``none``: all sites alike. Without effect for a proxy that has no site."""
     spill_above: float = 0.8
+    """How busy the own site may be, 1.0 being full, before part of its requests goes to others."""
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,5 +116,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     slo: Slo = Slo()
 
 
-RESERVED_POLICY_FIELDS = frozenset({"locality", "slo"})
+RESERVED_POLICY_FIELDS = frozenset({"slo"})
 """Agreed and stored, not yet implemented: setting one in a file or by the API is an error."""

@@ -26,6 +26,7 @@ from routing.contract.policy import (
     Cold,
     HalfClose,
     Policy,
+    Prefer,
     QueueAt,
     ReplaySafe,
     StrategyParameter,
@@ -164,6 +165,22 @@ QUEUE = Section(
     },
 )
 
+LOCALITY = Section(
+    words="Which site's replicas are asked, where proxies and replicas say where they are.",
+    what="locality",
+    fields={
+        "prefer": Choice(
+            words="`site`: those of the proxy's own site, and of no site, before others; `none`: all alike.",
+            options=get_args(Prefer),
+        ),
+        "spill_above": Number(
+            words="How busy the own site may be before part of its requests goes to others; 1 is full.",
+            minimum=0,
+            maximum=1,
+        ),
+    },
+)
+
 POLICY = Section(
     words="How the fleet picks a replica and what surrounds the pick.",
     what="a policy",
@@ -187,6 +204,7 @@ POLICY = Section(
             options=get_args(HalfClose),
         ),
         "queue": QUEUE,
+        "locality": LOCALITY,
     },
     reserved=RESERVED_POLICY_FIELDS,
 )

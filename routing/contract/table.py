@@ -62,6 +62,7 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How long its start is expected to take: as the last that was seen, else as its fleet's others took in
     the middle; ``None``: none has been seen."""
     site: str = ""
+    """Where it is; empty: near to proxies of every site."""
     version: str = ""
     credential: str = ""
     """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""

@@ -68,6 +68,8 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     retries: int = 0
     cancelled: int = 0
     no_replica: int = 0
+    spilled: int = 0
+    """Attempts at replicas of another site than the proxy's own, while its policy prefers the own one."""
     in_flight: int = 0
     """Begun and not ended yet; those that wait are among them."""
     waiting: int = 0
@@ -143,6 +145,8 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     host: str = ""
     pid: int = 0
     software: str = ""
+    site: str = ""
+    """Where its proxy says that it is; empty: it does not say."""
     manifest: str = "0:0"
     table_age_s: float = 0.0
     redis_ok: bool = True

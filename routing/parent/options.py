@@ -13,6 +13,7 @@ import msgspec
 
 from routing import access_log, descriptors
 from routing.contract.log_line import FORMATS, Format, default_format
+from routing.contract.names import SLUG_RULE, is_slug
 from routing.parent.listeners import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -30,6 +31,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     state_dir: Path | None
     name: str
+    site: str
+    """Where the proxy is; empty: nobody said."""
     probe: bool
     drain_s: float
     """From the first signal to the exit, at most."""
@@ -85,6 +88,7 @@ def parse(arguments: Sequence[str]) -> Options:
         workers=given.workers,
         state_dir=given.state_dir,
         name=given.name,
+        site=_site(given.site),
         probe=given.probe,
         drain_s=given.drain_seconds,
         min_drain_s=given.min_drain_seconds,
@@ -119,6 +123,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", metavar="N", type=_workers, default=min(_usable_cpus(), MAX_WORKERS))
     add("--state-dir", metavar="DIR", type=Path, help="keep a copy of the table, for a start without Redis")
     add("--name", default=socket.gethostname(), help="name of this proxy in reports (default: the host's)")
+    add(
+        "--site",
+        metavar="NAME",
+        help="where it is: replicas of that site go first (default: SWITCHYARD_SITE)",
+    )
     add("--probe", action="store_true", help="probe the replicas of the fleet file")
     add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
     add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
@@ -204,6 +213,15 @@ def _format_of_environment() -> Format:
     if named:
         raise BadOptions(f"SWITCHYARD_LOG_FORMAT={named!r} is not one of {', '.join(FORMATS)}")
     return default_format(sys.stderr)
+
+
+def _site(named: str | None) -> str:
+    """As the command line says, else the environment, in which one image can run at every site."""
+    site = os.environ.get("SWITCHYARD_SITE", "") if named is None else named
+    if site and not is_slug(site):
+        where = "SWITCHYARD_SITE=" if named is None else "--site "
+        raise BadOptions(f"{where}{site[:80]!r} is not the name of a site: {SLUG_RULE}")
+    return site
 
 
 def _access_log(place: str | None) -> str | None:

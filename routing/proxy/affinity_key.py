@@ -7,6 +7,8 @@ body is larger, encoded, or no JSON has no such key; it goes where one without a
 
 from __future__ import annotations
 
+from math import inf
+
 from routing.http.request_head import RequestHead
 from routing.one_replica import OneReplica
 from routing.pool import Attempt, Pool
@@ -39,7 +41,9 @@ def begin(
     exchange: ExchangeState, pool: Pool, now: float, tried: tuple[Replica, ...] | OneReplica
 ) -> Attempt | Refusal:
     """An attempt by the request's key."""
-    return pool.begin(exchange.work, now, tried, key=of(exchange, pool))
+    limit_s = exchange.head.time_limit_s
+    until = exchange.started + limit_s if limit_s else inf
+    return pool.begin(exchange.work, now, tried, key=of(exchange, pool), until=until)
 
 
 def is_in_body(pool: Pool, head: RequestHead) -> bool:

@@ -202,10 +202,16 @@ class Exchange(Answering):
     ) -> None:
         """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
         attempt itself, that was waited for. ``avoided``: instead of those that were tried."""
-        if pool.affinity is None or found is not None:
-            attempt = found or pool.begin(self.work, now, self.tried if avoided is None else avoided)
+        tried = self.tried if avoided is None else avoided
+        limit_s = self.head.time_limit_s
+        if found is not None:
+            attempt: Attempt | Refusal = found
+        elif pool.affinity is not None:
+            attempt = affinity_key.begin(self, pool, now, tried)
+        elif limit_s:
+            attempt = pool.begin(self.work, now, tried, until=self.started + limit_s)
         else:
-            attempt = affinity_key.begin(self, pool, now, self.tried if avoided is None else avoided)
+            attempt = pool.begin(self.work, now, tried)
         if failure is not None and type(attempt) is Attempt:
             # That another replica answers what one has failed at says whose fault it was.
             make_watched(attempt)
@@ -217,7 +223,7 @@ class Exchange(Answering):
                 attempt.source = source_of(self)
             else:
                 make_plain(attempt)
-        if self.head.time_limit_s and not self._client_waits(pool, attempt, now):
+        if limit_s and not self._client_waits(pool, attempt, now):
             return
         self.attempt = attempt
         self.moved_at = now

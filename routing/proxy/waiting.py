@@ -7,6 +7,7 @@ its client leaves. Meanwhile it has no attempt, so nothing of it counts at any r
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from routing.attempt import Attempt
 from routing.contract.priority import PRIORITIES
@@ -46,9 +47,10 @@ class Waiting:
     def admit(self, now: float, patient: bool) -> bool:
         exchange, pool = self._exchange, self._pool
         turn = CALLED if patient else ANY
-        since = self.ticket.since
+        since, limit_s = self.ticket.since, exchange.head.time_limit_s
+        until = exchange.started + limit_s if limit_s else inf
         found = pool.admission.look(
-            self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn, since, self._key)
+            self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn, since, self._key, until)
         )
         if isinstance(found, Refusal):
             if found.waits_s:

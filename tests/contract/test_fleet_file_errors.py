@@ -298,16 +298,33 @@ fleets:
   - name: digits
     protocol: open-inference
     policy:
-      locality: {prefer: site}
       slo: {latency_s: 1}
     replicas:
-      - {name: a, url: http://h:1, site: e, version: v}
+      - {name: a, url: http://h:1, version: v}
 """,
         [
-            '5:7 fleets[0].policy.locality: "locality" is reserved and not implemented yet: remove it',
-            '6:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
-            '8:36 fleets[0].replicas[0].site: "site" is reserved and not implemented yet: remove it',
-            '8:45 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
+            '5:7 fleets[0].policy.slo: "slo" is reserved and not implemented yet: remove it',
+            '7:36 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
+        ],
+    ),
+    "sites": (
+        """\
+fleets:
+  - name: digits
+    protocol: open-inference
+    policy:
+      locality: {prefer: zone, spill_above: 80, spill_over: 1}
+    replicas:
+      - {name: a, url: http://h:1, site: Eu West}
+""",
+        [
+            '5:26 fleets[0].policy.locality.prefer: must be one of site, none, not the text "zone"; did you '
+            'mean "none"?',
+            "5:45 fleets[0].policy.locality.spill_above: must be from 0 to 1, not 80",
+            '5:49 fleets[0].policy.locality.spill_over: unknown field "spill_over"; did you mean '
+            '"spill_above"?',
+            '7:42 fleets[0].replicas[0].site: "Eu West" is not a valid name: use 1 to 63 lower-case letters, '
+            "digits, dots, hyphens and underscores; begin and end with a letter or digit",
         ],
     ),
     "credentials that are none, or are the token itself": (

@@ -29,7 +29,7 @@ fleets:
     policy: {strategy: round_robin, timeouts: {total_s: 30}}
     probe: {preset: vllm, period_s: 5}
     replicas:
-      - {name: a, url: "http://10.0.0.1:8000", hardware: h100}
+      - {name: a, url: "http://10.0.0.1:8000", hardware: h100, site: east}
       - {name: b, url: "http://10.0.0.2:8000", weight: 2.0, max_concurrency: 4}
   - name: digits
     protocol: open-inference

@@ -67,7 +67,7 @@ def test_create_with_replicas(api: Api, redis_client: Any) -> None:
         ({"replicas": [{"name": "a", "url": "ftp://x"}]}, "/replicas/0/url", "write http://host:port"),
         ({"replicas": [{"name": "a", "url": "http://169.254.169.254"}]}, "/replicas/0/url", "link-local"),
         ({"replicas": [{"name": "a", "url": "http://h", "hardware": "h10"}]}, "/replicas/0/hardware", "h100"),
-        ({"replicas": [{"name": "a", "url": "http://h", "site": "e"}]}, "/replicas/0/site", "reserved"),
+        ({"replicas": [{"name": "a", "url": "http://h", "site": "E 1"}]}, "/replicas/0/site", "valid name"),
     ],
 )
 def test_refused_and_explained(

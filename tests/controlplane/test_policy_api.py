@@ -30,7 +30,19 @@ def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None
         "cold_timeout_s": 300.0,
         "at": "proxy",
     }
-    assert not body["policy"].keys() & {"locality", "slo"}
+    assert body["policy"]["locality"] == {"prefer": "site", "spill_above": 0.8}
+    assert "slo" not in body["policy"]
+
+
+def test_locality_is_changed_field_by_field(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm/policy", {"locality": {"spill_above": 0.5}}).json()
+    assert body["policy"]["locality"] == {"prefer": "site", "spill_above": 0.5}
+    assert body["set"] == {"locality": {"spill_above": 0.5}}
+    assert body["changed"] == ["locality.spill_above: 0.8 → 0.5"]
+    snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+    assert snapshot.policy.locality.spill_above == 0.5
+    refused = api.patch("/fleets/llm/policy", {"locality": {"spill_above": 1.5}})
+    assert refused.json()["errors"][0]["pointer"] == "/locality/spill_above"
 
 
 def test_change_is_saved_revised_audited_told_and_published(api: Api, llm: str, redis_client: Any) -> None:

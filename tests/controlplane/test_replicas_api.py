@@ -131,6 +131,19 @@ def test_register(api: Api, llm: str, redis_client: Any) -> None:
     assert event.text == "anna registered replica c at http://host:80/base"
 
 
+def test_a_site_is_set_published_and_unset(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm/replicas/a", {"site": "east"}).json()
+    assert (body["site"], body["changed"]) == ("east", ["a.site: not set → east"])
+    assert body["health"]["state"] == api.get("/fleets/llm/replicas/b").json()["health"]["state"]
+    assert [published(redis_client, name).site for name in ("a", "b")] == ["east", ""]
+    made = api.post("/fleets/llm/replicas?trial=no", {"name": "c", "url": "http://h", "site": "west"})
+    assert made.json()["site"] == published(redis_client, "c").site == "west"
+    for unset in (None, ""):
+        api.patch("/fleets/llm/replicas/a", {"site": "east"})
+        body = api.patch("/fleets/llm/replicas/a", {"site": unset}).json()
+        assert body["site"] == published(redis_client, "a").site == ""
+
+
 def test_a_credential_is_kept_as_a_reference(api: Api, llm: str, redis_client: Any) -> None:
     body = api.patch("/fleets/llm/replicas/a?trial=no", {"credential": "env:VLLM_KEY"}).json()
     assert body["credential"] == "env:VLLM_KEY"

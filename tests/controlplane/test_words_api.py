@@ -57,9 +57,9 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("/fleets/llm/replicas", {**REPLICA, "weigth": 1}, 400, "/weigth", 'did you mean "weight"?'),
     (
         "/fleets/llm/replicas",
-        {**REPLICA, "site": "x"},
+        {**REPLICA, "version": "x"},
         400,
-        "/site",
+        "/version",
         "is reserved and not implemented yet: remove",
     ),
     (

@@ -79,7 +79,7 @@ def test_secrets_have_no_default(services: dict[str, dict[str, Any]]) -> None:
         assert services[name]["environment"]["SWITCHYARD_SECRET_KEY"].startswith("${SWITCHYARD_SECRET_KEY:?")
     assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
     for name in PROXIES:
-        assert set(services[name]["environment"]) == {"SWITCHYARD_REDIS_URL"}, (
+        assert set(services[name]["environment"]) == {"SWITCHYARD_REDIS_URL", "SWITCHYARD_SITE"}, (
             "a proxy knows Redis and no secret"
         )
 
@@ -156,15 +156,18 @@ def test_health_checks_ask_where_the_service_listens() -> None:
 
 def test_every_setting_is_one_that_settings_read(services: dict[str, dict[str, Any]]) -> None:
     for name in OURS:
-        assert set(services[name]["environment"]) <= set(DECLARED), name
+        assert set(services[name]["environment"]) <= {*DECLARED, "SWITCHYARD_SITE"}, name
 
 
 def test_the_proxys_command_line_is_one_it_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = compose_services(SECRETS)["proxy-1"]
-    monkeypatch.setenv("SWITCHYARD_REDIS_URL", proxy["environment"]["SWITCHYARD_REDIS_URL"])
+    for name, value in proxy["environment"].items():
+        monkeypatch.setenv(name, value)
     assert proxy["command"][:4] == ["python", "-u", "-m", "routing"]
     parsed = proxy_options.parse(proxy["command"][4:])
-    assert (parsed.listen.port, parsed.workers) == (8080, 2)
+    assert (parsed.listen.port, parsed.workers, parsed.site) == (8080, 2, "")
+    monkeypatch.setenv("SWITCHYARD_SITE", "east")
+    assert proxy_options.parse(proxy["command"][4:]).site == "east"
 
 
 def test_management_commands_exist(services: dict[str, dict[str, Any]]) -> None:

@@ -38,6 +38,7 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> tuple
         (["--redis", "redis://x", "--drain-seconds", "1", "--min-drain-seconds", "2"], "must not be longer"),
         (["--redis", "redis://x", "--probe"], "--probe goes with --fleets"),
         (["--redis", "redis://x", "--name", "a/b"], "no '/'"),
+        (["--redis", "redis://x", "--site", "Eu West"], "--site 'Eu West' is not the name of a site"),
         (["--fleets", "f.yaml", "--state-dir", "d"], "--state-dir goes with --redis"),
         (["--fleets", "/nowhere/f.yaml"], "/nowhere/f.yaml: No such file"),
         (["--fleets", "f.yaml", "--log-level", "loud"], "invalid choice: 'loud'"),
