@@ -14,6 +14,7 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.reported import ReportedLoad
 from routing.contract.table import ReplicaSpec, Tls
 from routing.device_memory import ReplicaMemory
+from routing.known_prefixes import KnownPrefixes
 from routing.shared_counts import Cells
 from routing.source import Row
 
@@ -255,6 +256,7 @@ class Replica:
         "peer_load_work",
         "picked",
         "port",
+        "prefixes",
         "ramp",
         "ramp_pending",
         "ramp_started",
@@ -371,6 +373,8 @@ class Replica:
         """Called when a request has ended that had a place here."""
         self.checking_since: float | None = None
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""
+        self.prefixes: KnownPrefixes | None = None
+        """What it was sent lately. Kept while a strategy asks for it."""
         self.turn = 0.0
         """Smooth round robin's running credit."""
         self.leaving = False

@@ -16,10 +16,12 @@ from routing.strategies.sampling import LARGE_POOL
 class LoadBound:
     """Of one fleet. In a large pool the sum of loads is renewed every few picks, which count meanwhile."""
 
-    __slots__ = ("_left", "_load", "_of", "_shares", "factor")
+    __slots__ = ("_by_speed", "_left", "_load", "_of", "_shares", "factor")
 
-    def __init__(self, factor: float) -> None:
+    def __init__(self, factor: float, by_speed: bool = False) -> None:
+        """``by_speed``: shares are by what was learned, ``1 / cost``, and not by weight."""
         self.factor = factor
+        self._by_speed = by_speed
         self._of: Sequence[Replica] = ()
         self._shares = 1.0
         self._load = 0
@@ -29,7 +31,9 @@ class LoadBound:
         """A replica may take one more while its load is below its share times this."""
         if candidates is not self._of:
             self._of = candidates
-            self._shares = sum([replica.share for replica in candidates])
+            self._shares = sum(
+                [1 / one.cost for one in candidates] if self._by_speed else [one.share for one in candidates]
+            )
             self._left = 0
         if self._left:
             self._left -= 1

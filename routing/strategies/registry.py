@@ -18,6 +18,7 @@ from routing.strategies.least_expected_work import LeastExpectedWork
 from routing.strategies.least_response_time import LeastResponseTime
 from routing.strategies.peak_ewma import PeakEwma
 from routing.strategies.power_of_two import PowerOfTwo
+from routing.strategies.prefix_affinity import PrefixAffinity
 from routing.strategies.prequal import Prequal
 from routing.strategies.round_robin import RoundRobin
 from routing.strategies.weighted_random import WeightedRandom
@@ -35,6 +36,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
         LatencyAware,
         Prequal,
         ConsistentHash,
+        PrefixAffinity,
     )
 }
 

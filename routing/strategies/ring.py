@@ -102,6 +102,20 @@ class Ring:
             if replica in among:
                 yield replica
 
+    def next_ones(self, place: int, count: int, among: Container[Replica]) -> list[Replica]:
+        """So many whose points follow a place, in order."""
+        places, owners = self._places, self._owners
+        size = len(places)
+        start = bisect_left(places, place)
+        found: list[Replica] = []
+        for at in range(start, start + size):
+            replica = owners[places[at % size]]
+            if replica in among and replica not in found:
+                found.append(replica)
+                if len(found) == count:
+                    break
+        return found
+
 
 def places_of(uid: str, points: float) -> list[int]:
     """So many places on the circle, rounded, at least one; more of them begin with the same."""

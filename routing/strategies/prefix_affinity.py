@@ -1,0 +1,194 @@
+"""Prefix affinity: a prompt goes where its beginning was sent before, so that what was computed serves again.
+
+Theory. Model servers keep the KV cache of prompts for a while, and read only what follows a beginning that
+they know. Of each prompt the hashes of its beginnings, block by block, are remembered at the replica that it
+was sent to (:mod:`routing.known_prefixes`). A prompt goes
+
+1. to the replica that knows the longest beginning of it;
+2. where that has more than ``load_bound`` times its fair share in flight, to the one that knows the longest
+   beginning of those that have not. Shares are by learned speed, which starts from weight: ``1 / m``, as
+   ``least_expected_work`` has it;
+3. where none of these knows any of it, to one expected to be done about as soon as the soonest: within twice
+   its ``m · (n + 1)``.
+
+Of several the prompt's next block, the first that they do not know, draws one (rendezvous hashing). So all
+workers and proxies send what begins alike to the same one of them, although each knows only what it has sent
+itself. Wherever a prompt goes, that replica knows it from then on. The bound always wins: a beginning that
+everybody sends spreads over as many replicas as its load takes.
+
+In a large pool not all are looked at: those next on a ring from the prompt's first block, and from the first
+block that the best of these do not know.
+
+Source: SGLang's cache-aware router (Zheng et al., "SGLang", 2024) for longest prefix with a bound on
+imbalance; vLLM's automatic prefix caching and the prefix scorer of the Gateway API's inference extension for
+hashes of blocks, each of all before it; Preble (Srivatsa et al., 2024) for placing what shares a beginning.
+
+Weakness: what replicas really keep is not known, only what they were sent; where prompts have little in
+common it is least expected work with fewer choices.
+"""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from routing.affinity import Affinity
+from routing.known_prefixes import BYTES_EACH, KnownPrefixes
+from routing.replica import Replica
+from routing.strategies.base import AnswerMemory
+from routing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+from routing.strategies.load_bound import LoadBound
+from routing.strategies.ring import Ring, places_of
+from routing.strategies.sampling import LARGE_POOL
+
+_NEAR = 2.0
+_MIXES, _ALL = 0x2545F491, (1 << 30) - 1
+"""Of draws; numbers of 30 bits are the quickest to reckon with."""
+_LOOKED_AT = 6
+"""From one place of the ring on, in a large pool."""
+_MOST_OF_ONE = 16_384
+"""Hashes of one replica: of some hundred prompts of 32 kB that share nothing."""
+
+
+class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    load_bound: Annotated[
+        float,
+        msgspec.Meta(
+            ge=1.0,
+            le=100.0,
+            description="How many times its fair share of the requests in flight a replica may have before "
+            "prompts that it knows go elsewhere.",
+        ),
+    ] = 1.5
+    block_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=16,
+            le=65536,
+            description="Size of a prompt's first blocks; later ones are up to an eighth of what stands "
+            "before them. A beginning that is shorter is not recognised.",
+        ),
+    ] = 256
+    memory_mb: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=4096,
+            description="MiB that a worker may take to remember what this fleet's replicas were sent.",
+        ),
+    ] = 32
+
+
+class PrefixAffinity:
+    """The replica that knows most of a prompt, if it has room; else where it is expected soonest."""
+
+    name: ClassVar[str] = "prefix_affinity"
+    sentence: ClassVar[str] = (
+        "Sends a prompt to the replica that was sent the longest beginning of it, unless that has more than "
+        "its share in flight."
+    )
+    weighs_waiting: ClassVar[bool] = False
+    Parameters: ClassVar[type[msgspec.Struct]] = PrefixAffinityParameters
+    memory: AnswerMemory | None = None
+
+    def __init__(self, parameters: msgspec.Struct) -> None:
+        assert isinstance(parameters, PrefixAffinityParameters)
+        self.affinity: Affinity | None = Affinity(block_bytes=parameters.block_bytes)
+        self.home: Replica | None = None
+        self._hashes = (parameters.memory_mb << 20) // BYTES_EACH
+        self._most = _MOST_OF_ONE
+        """Hashes of one replica, as many as there are."""
+        self._bound = LoadBound(parameters.load_bound, by_speed=True)
+        self._of: Sequence[Replica] = ()
+        self._largest = 1
+        self._seeds: dict[Replica, int] = {}
+        self._ring = Ring()
+        """Of a large pool only."""
+        self._among: frozenset[Replica] = frozenset()
+        self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
+        """Of requests without a prompt."""
+
+    def pick_near(
+        self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        if candidates is not self._of:
+            self._take(candidates)
+        limit = self._bound.per_share(candidates)
+        if len(candidates) <= LARGE_POOL:
+            length, holders = longest_known(candidates, key)
+        else:
+            candidates, length, holders = self._look_round(key)
+        self.home = holders[0] if length else None
+        free = [replica for replica in holders if replica.load * replica.cost < limit]
+        if free:
+            self.home = chosen = self._drawn(free, key, length)
+            return chosen
+        free = [replica for replica in candidates if replica.load * replica.cost < limit]
+        if length:
+            length, holders = longest_known(free, key)
+        if length:
+            return self._drawn(holders, key, length)
+        if free:
+            return self._drawn(near_best(free), key, 0)
+        return self.pick(self._of, work, now, rng)
+
+    def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
+        if replica.prefixes is None:
+            replica.prefixes = KnownPrefixes()
+        replica.prefixes.note(key, self._most)
+
+    def _take(self, candidates: Sequence[Replica]) -> None:
+        self._of = candidates
+        # A list may lack those that were tried, or are full.
+        self._largest = max(self._largest, len(candidates))
+        self._most = min(_MOST_OF_ONE, self._hashes // self._largest)
+        if any(replica not in self._seeds for replica in candidates):
+            self._seeds = {replica: places_of(replica.uid, 1)[0] & _ALL for replica in candidates}
+        if len(candidates) > LARGE_POOL:
+            self._among = frozenset(candidates)
+            self._ring.take(candidates)
+
+    def _drawn(self, replicas: Sequence[Replica], key: tuple[int, ...], length: int) -> Replica:
+        """One of those that know so much of it, the same for all prompts that go on alike."""
+        if len(replicas) == 1:
+            return replicas[0]
+        place, seeds = key[min(length, len(key) - 1)] & _ALL, self._seeds
+        draws = [(place ^ seeds[replica]) * _MIXES & _ALL for replica in replicas]
+        return replicas[draws.index(max(draws))]
+
+    def _look_round(self, key: tuple[int, ...]) -> tuple[Sequence[Replica], int, list[Replica]]:
+        """Those of a large pool that may know more of it than others; how much is known, and by whom."""
+        looked_at: list[Replica] = []
+        length, holders = 0, list[Replica]()
+        while True:
+            near = self._ring.next_ones(key[length], _LOOKED_AT, self._among)
+            looked_at += near
+            before, (length, holders) = length, longest_known((*holders, *near), key)
+            if length in (before, len(key)):
+                return looked_at, length, holders
+
+
+def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[int, list[Replica]]:
+    """How many of a prompt's hashes are known at most by one of them, and by which; 0: by none."""
+    length, holders = 0, list[Replica]()
+    most, last, following = len(key), 0, key[0]
+    for replica in candidates:
+        known = replica.prefixes
+        if known is None:
+            continue
+        # Of most one look tells that they know no more than others.
+        if (following in known.young or following in known.old) and length < most:
+            length = known.length(key, length + 1)
+            holders = [replica]
+            last, following = key[length - 1], key[min(length, most - 1)]
+        elif length and (last in known.young or last in known.old):
+            holders.append(replica)
+    return length, holders
+
+
+def near_best(candidates: Sequence[Replica]) -> Sequence[Replica]:
+    """Those where a request is expected to be done about as soon as where it is soonest."""
+    scores = [replica.cost * (replica.load + 1) for replica in candidates]
+    most = _NEAR * min(scores)
+    return [replica for replica, score in zip(candidates, scores, strict=True) if score <= most]
