@@ -26,7 +26,7 @@ from routing.placing import ANY, CALLED, NEW, Placing
 from routing.policies import cold_start, eligibility, host_view, reported_load, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
-from routing.policies.reported_load import Times
+from routing.policies.reported_load import Surroundings
 from routing.policies.retry_budget import RetryBudget
 from routing.pool_report import Explanation, explanation, replica_counters
 from routing.refusal import Refusal
@@ -321,8 +321,8 @@ class Pool(Placing):
         spec = replica.spec
         over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
         share = slow_start.advance(replica, now, over_s)
-        replica.ramp = ramp = share / reported_load.pressure(replica, now, self.snapshot.probe.period_s)
-        replica.share = spec.weight * ramp
+        replica.ramp = share
+        replica.share = spec.weight * share
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
         replica.concurrency = slots = slow_start.slots(own, share)
@@ -331,10 +331,9 @@ class Pool(Placing):
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited
         if replica.reported is not None:
-            entitled = limit - own if limit is not None and own is not None else 0
-            speed = self.speed
-            times = Times(self.snapshot.probe.period_s, speed.mean_seconds, speed.mean_work)
-            reported_load.correct(replica, now, times, entitled)
+            period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
+            around = Surroundings(period_s, self.speed.mean_work, proxies)
+            reported_load.correct(replica, now, around)
 
     def _sort(self, now: float) -> None:
         self._sorted = found = eligibility.sort_out(self.replicas, now)

@@ -122,13 +122,10 @@ class Reported:
 
     __slots__ = (
         "at",
-        "kv_at",
-        "kv_share",
         "load",
         "mean_sum",
         "mean_weight",
         "noise_sum",
-        "others",
         "own",
         "read_at",
         "unread",
@@ -141,21 +138,21 @@ class Reported:
         """When it was given."""
         self.unread = False
         """Whether it has figures that have not been looked at."""
-        self.kv_share = 0.0
-        self.kv_at = -inf
-        """The last known share of KV memory in use, and when it was given."""
         self.own: deque[tuple[float, int]] = deque()
         """What this host had in flight there at the last moments at which that was looked at."""
-        self.others = 0.0
-        """What others had at the last reading; below 0: it counts less than this host knows of."""
         self.read_at = 0.0
-        """When that was; 0: there was none."""
+        """When the last report was given that was compared with own requests; 0: none was."""
         self.mean_sum = self.noise_sum = 0.0
         self.mean_weight = 0.0
         """Of the readings: their sum, that of their variances and their number, decayed by age."""
 
+    @property
+    def mean(self) -> float:
+        """What others have there; below 0: it counts less than is known of. Only after a reading."""
+        return self.mean_sum / self.mean_weight
+
     def __repr__(self) -> str:
-        return f"<Reported {self.load} at {self.at:.3f}, others {self.others:.1f}>"
+        return f"<Reported {self.load} at {self.at:.3f}>"
 
 
 class AnswerTail:
@@ -351,7 +348,7 @@ class Replica:
 
         # What strategies read.
         self.ramp = 1.0
-        """Slow start: 0.1 to 1.0; less where its KV memory is nearly full."""
+        """Slow start: 0.1 to 1.0."""
         self.ramp_started: float | None = None
         self.ramp_pending = False
         self.cost = 1.0
