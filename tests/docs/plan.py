@@ -65,7 +65,10 @@ ON_POSTGRES = {
 }
 """Run after their page's others, with a PostgreSQL of the tests."""
 
-RUN_ELSEWHERE = {"docs/api.md": "tests/controlplane/test_documents.py"}
+RUN_ELSEWHERE = {
+    "docs/api.md": "tests/controlplane/test_documents.py",
+    "docs/simulator.md": "tests/simulator/test_page.py",
+}
 """Pages whose every command another test runs."""
 
 
