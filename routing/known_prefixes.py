@@ -3,8 +3,8 @@
 Theory. What was used least lately is forgotten first, in two generations: hashes are noted in the young one;
 when that is full it becomes the old one, whose hashes are then forgotten, but for those that were used in the
 meantime and are in the young one again. So a hash outlives at least half of what fits in, and nothing has to
-be moved. Of a prompt the later hashes are noted first and so forgotten first: whoever knows one knows all
-before it, which is what lets :meth:`KnownPrefixes.length` halve its way.
+be moved. A prompt's hashes are noted together: whoever knows one knows all before it, which is what lets
+:meth:`KnownPrefixes.length` halve its way.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class KnownPrefixes:
 
     def note(self, key: Sequence[int], most: int) -> None:
         """It is sent a prompt with these hashes. ``most``: that are to be kept, about."""
-        self.young.update(dict.fromkeys(reversed(key)))
+        self.young.update(dict.fromkeys(key))
         if 2 * len(self.young) > most:
             self.old, self.young = self.young, {}
 

@@ -43,6 +43,15 @@ class QueueDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class AffinityDelta:
+    """Requests with a key between two reports, by where they went."""
+
+    kept: int = 0
+    spilled: int = 0
+    new: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FleetDelta:
     """One fleet at one worker between two reports. Replicas by uid."""
 
@@ -50,6 +59,7 @@ class FleetDelta:
     errors: int = 0
     latency: SparseSketch = field(default_factory=dict)
     queue: QueueDelta = field(default_factory=QueueDelta)
+    affinity: AffinityDelta = field(default_factory=AffinityDelta)
     replicas: dict[str, ReplicaDelta] = field(default_factory=dict)
 
 
@@ -108,6 +118,11 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
         errors=_grown(older.errors if older else 0, newer.errors),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
         queue=_queue(older, newer),
+        affinity=AffinityDelta(
+            kept=_grown(older.affinity_kept if older else 0, newer.affinity_kept),
+            spilled=_grown(older.affinity_spilled if older else 0, newer.affinity_spilled),
+            new=_grown(older.affinity_new if older else 0, newer.affinity_new),
+        ),
         replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
     )
 

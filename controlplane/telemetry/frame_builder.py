@@ -9,6 +9,7 @@ from controlplane.telemetry import key_traffic, memory_short, reported_load, wor
 from controlplane.telemetry.frames import (
     WINDOW_S,
     AcceleratorLive,
+    AffinityLive,
     ClientKeyLive,
     ClientKeysFrame,
     ColdLive,
@@ -206,6 +207,11 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         error_percent=numbers.error_percent,
         in_flight=numbers.in_flight,
         queue=_queue(row.queue, numbers, replicas, cold is not None),
+        affinity=AffinityLive(
+            kept_per_s=numbers.kept_per_s,
+            spilled_per_s=numbers.spilled_per_s,
+            new_per_s=numbers.new_per_s,
+        ),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),

@@ -163,6 +163,17 @@ class ColdLive(msgspec.Struct, kw_only=True):
     """Until the first of them is ready, as :attr:`ReplicaLive.expected_in_s`."""
 
 
+class AffinityLive(msgspec.Struct, kw_only=True):
+    """Requests a second whose key the strategy goes by, by where they went."""
+
+    kept_per_s: float = 0.0
+    """To the replica that their key leads to."""
+    spilled_per_s: float = 0.0
+    """Elsewhere: that one had too much in flight, or no place."""
+    new_per_s: float = 0.0
+    """Their key led nowhere yet."""
+
+
 class FleetSummary(msgspec.Struct, kw_only=True):
     name: str
     protocol: str
@@ -177,6 +188,7 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     in_flight: int
     """Begun and not ended, waiting ones among them."""
     queue: QueueLive
+    affinity: AffinityLive
     capacity: int | None
     """Sum of the eligible replicas' max_concurrency; ``None`` when one has none."""
     replicas: int

@@ -88,6 +88,10 @@ class FleetNumbers:
     p99_s: float | None = None
     error_percent: float = 0.0
     window_requests: int = 0
+    kept_per_s: float = 0.0
+    """Requests that went to the replica that their key leads to, as what follows by where they went."""
+    spilled_per_s: float = 0.0
+    new_per_s: float = 0.0
     queue: QueueNumbers = field(default_factory=QueueNumbers)
     mean_s: float | None = None
     """Average of what replicas took for a request in the window; known while places are short."""
@@ -255,6 +259,9 @@ def _add_fleet(
     if held is not None and delta is not None:
         fleet.rps += delta.requests / held.elapsed_s
         fleet.errors_per_s += delta.errors / held.elapsed_s
+        fleet.kept_per_s += delta.affinity.kept / held.elapsed_s
+        fleet.spilled_per_s += delta.affinity.spilled / held.elapsed_s
+        fleet.new_per_s += delta.affinity.new / held.elapsed_s
     for replica in counters.replicas:
         numbers = fleet.replicas.setdefault(replica.uid, ReplicaNumbers(replica.uid, replica.name))
         _add_replica(numbers, report, replica, delta, held.elapsed_s if held else 1.0)

@@ -153,12 +153,13 @@ def test_what_is_known_outlives_tables_and_other_parameters(knowing, make_snapsh
 # --- what is remembered -------------------------------------------------------------------------
 
 
-def test_what_was_used_least_lately_is_forgotten_first_and_the_ends_before_the_beginnings():
+def test_what_was_used_least_lately_is_forgotten_first():
     known = KnownPrefixes()
     for number in range(100):
         known.note(hashes(number, 1, 2), 60)
         known.note(hashes(0, 1, 2), 60)
         assert known.length(hashes(0, 1, 2, 3), 0) == 3
+        assert known.length(hashes(max(0, number - 6), 1, 2), 0) == 3
         assert len(known) <= 60 + 3
     assert known.length(hashes(99, 1, 2), 0) == 3
     assert known.length(hashes(50, 1, 2), 0) == 0

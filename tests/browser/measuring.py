@@ -40,6 +40,7 @@ class Measuring:
         self.refused_per_s = 0.0
         self.client_keys: list[frames.ClientKeyLive] = []
         self.queue = frames.QueueLive(size=256, timeout_s=10.0)
+        self.affinity = frames.AffinityLive()
         """Of every fleet, as what follows."""
         self.cold: frames.ColdLive | None = None
         self.sequence = 0
@@ -171,6 +172,7 @@ class Measuring:
             error_percent=0.0,
             in_flight=point.in_flight,
             queue=self.queue,
+            affinity=self.affinity,
             capacity=16 * len(replicas),
             replicas=len(replicas),
             eligible=sum(replica.eligible for replica in replicas),

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Page, expect
 
-from controlplane.telemetry.frames import ColdLive, QueueLive
+from controlplane.telemetry.frames import AffinityLive, ColdLive, QueueLive
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
 from tests.server.rig import until
@@ -67,6 +67,10 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(row.locator("[data-cell='in-flight']")).to_contain_text("9/48")
     expect(row.locator("[data-queue='waiting']")).to_contain_text("12 of 256 wait, 1.8 s")
     expect(queue).to_contain_text("12 of 256 wait, the first for 1.8 s")
+    affinity = fleet.get_by_role("region", name="Affinity")
+    expect(affinity).to_have_count(0)
+    measuring.affinity = AffinityLive(kept_per_s=90.0, spilled_per_s=10.0)
+    expect(affinity).to_contain_text("90 % of 100 /s with a key went to its replica10 % elsewhere")
     expect(overview.locator(".banner")).to_contain_text("All is well")
 
     measuring.queue = structs.replace(measuring.queue, oldest_wait_s=5.4, state="late", queued_per_s=3.2)

@@ -14,6 +14,7 @@ from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
 from controlplane.probes import keys, schedule, targets, tasks
 from controlplane.services import health
 from controlplane.telemetry.frames import (
+    AffinityLive,
     DrainedAt,
     FleetFrame,
     FleetSummary,
@@ -69,6 +70,7 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         error_percent=0.0,
         in_flight=3,
         queue=QueueLive(),
+        affinity=AffinityLive(),
         capacity=None,
         replicas=1,
         eligible=1,

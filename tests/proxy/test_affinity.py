@@ -209,3 +209,26 @@ async def test_a_strategy_is_changed_to_and_from_while_requests_come(rig: Rig) -
     for _ in range(4):
         await asks(client, post(says(user="anna")))
     assert sorted(counts(replicas)) == [1, 1, 1, 2]
+
+
+async def test_turns_of_a_conversation_stay_together_under_prefix_affinity(rig: Rig) -> None:
+    """By what their bodies begin with, and apart from the same under another model's name."""
+    replicas = [await rig.replica() for _ in range(4)]
+    policy = Policy(strategy="prefix_affinity", parameters={"block_bytes": 64}, slow_start_s=0)
+    rig.fleet(*replicas, protocol="openai", policy=policy, adapters=("f-legal",))
+    client = await rig.client()
+    for number in range(8):
+        turns: list[dict[str, str]] = []
+        before = counts(replicas)
+        for turn in range(3):
+            turns.append({"role": "user", "content": f"{number}/{turn} " + "of some length " * 8})
+            body = msgspec.json.encode(
+                {"stream": False, "max_tokens": turn + 1, "messages": turns, "model": "f"}
+            )
+            await asks(client, post(body, chunked=turn == 1))
+        grown = [after - old for after, old in zip(counts(replicas), before, strict=True)]
+        assert sorted(grown) == [0, 0, 0, 3]
+    counters = rig.table.fleets["f"].counters
+    assert (counters.affinity_new, counters.affinity_kept) == (8, 16)
+    await asks(client, post(msgspec.json.encode({"model": "f-legal", "messages": turns})))
+    assert counters.affinity_new == 9

@@ -264,6 +264,12 @@ def test_a_fleet_frame_keeps_the_three_facts_apart() -> None:
     assert frames.fleets["digits"].point.p50_s == pytest.approx(0.1, rel=0.02)
 
 
+def test_it_is_shown_where_requests_with_keys_went() -> None:
+    keyed = fleet(40, affinity_kept=20, affinity_spilled=5, affinity_new=1)
+    live = frames_of(Rows("1:4", [fleet_row(row("a"))]), keyed).fleets["digits"].summary.affinity
+    assert (live.kept_per_s, live.spilled_per_s, live.new_per_s) == (20.0, 5.0, 1.0)
+
+
 def test_capacity_is_known_only_when_every_eligible_replica_has_a_limit() -> None:
     known = Rows("1:4", [fleet_row(row("a", max_concurrency=4), row("b", max_concurrency=2))])
     open_ended = Rows("1:4", [fleet_row(row("a", max_concurrency=4), row("b"))])

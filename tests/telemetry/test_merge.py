@@ -109,6 +109,14 @@ def test_workers_add_up() -> None:
     assert (merged.total.rps, merged.total.in_flight) == (40.0, 3)
 
 
+def test_where_requests_with_keys_went_adds_up_over_workers() -> None:
+    merged = after_a_second_of_two(
+        fleet(10, affinity_kept=4, affinity_new=1), fleet(30, affinity_kept=8, affinity_spilled=2)
+    )
+    numbers = merged.fleets["digits"]
+    assert (numbers.kept_per_s, numbers.spilled_per_s, numbers.new_per_s) == (12.0, 2.0, 1.0)
+
+
 def test_queues_add_up_over_workers_and_proxies_and_look_back_over_the_window() -> None:
     """Two workers of one proxy and one of another; the waits of one are a hundred times the other's."""
     names, state = ("one/1/0", "one/1/1", "two/1/0"), MergeState()

@@ -5,6 +5,8 @@
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
  *   p99_s: number | null, short_for_s: number, missing_replicas: number | null}} QueueLive
  *
+ * @typedef {{kept_per_s: number, spilled_per_s: number, new_per_s: number}} AffinityLive
+ *
  * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
  *
  * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
@@ -18,7 +20,7 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
- *   queue: QueueLive, cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
+ *   queue: QueueLive, affinity: AffinityLive, cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, strategy_trouble: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number}} WorkerLive

@@ -14,6 +14,7 @@ import { Banner } from "../parts/banner.js";
 import { NothingMeasured } from "../parts/nothing_measured.js";
 import { staleVerdict } from "../parts/stale_verdict.js";
 import { Timeline } from "../parts/timeline.js";
+import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { Gone } from "./gone.js";
 import { Heading } from "./heading.js";
@@ -53,6 +54,7 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
+    ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     <div class="columns">
       ${[REQUESTS, LATENCY, IN_FLIGHT].map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>

@@ -1,0 +1,17 @@
+/** Whether requests went where their keys lead. */
+import { rate, share, text } from "../format.js";
+import { html } from "../html.js";
+
+/** Not there where no request has a key. @param {{summary: import("../frames.js").FleetSummary}} props */
+export function AffinityPanel({ summary: { affinity } }) {
+  const { kept_per_s: kept, spilled_per_s: spilled, new_per_s: fresh } = affinity;
+  const all = kept + spilled + fresh;
+  if (!all) return "";
+  const part = (/** @type {number} */ value) => text(share((100 * value) / all));
+  return html`<section class="panel queue data" aria-labelledby="affinity-title">
+    <h2 id="affinity-title">Affinity</h2>
+    <span>${part(kept)} of ${text(rate(all))} with a key went to its replica</span>
+    ${spilled > 0 && html`<span class="muted">${part(spilled)} elsewhere: too much in flight there</span>`}
+    ${fresh > 0 && html`<span class="muted">${part(fresh)} new</span>`}
+  </section>`;
+}
