@@ -26,8 +26,11 @@ def _changed(field: Locator, parameter: ParameterDescription) -> StrategyParamet
         field.fill("x-other")
         return "x-other"
     expect(field).to_have_value(f"{parameter.default:g}")
-    field.fill("5")
-    return 5
+    assert parameter.minimum is not None
+    assert parameter.maximum is not None
+    value = int(min(max(5, parameter.minimum), parameter.maximum))
+    field.fill(str(value))
+    return value
 
 
 def test_each_is_applied_by_page_and_taken_by_all_workers(
