@@ -123,11 +123,10 @@ def test_its_own_page_tells_what_it_works_on(pair: tuple[LlamaCpp, LlamaCpp]) ->
 
     def told() -> ReportedLoad | None:
         [finding] = prober.probe([prober.Question("a", url, checks, True)])
-        assert finding.verdict.passed
         return finding.load
 
     until(lambda: told() == ReportedLoad(running=0, waiting=0), "it is idle")
-    streams = [Stream(pair[0].port, COMPLETIONS, ask_for(1500)) for _ in range(2)]
+    streams = [Stream(pair[0].port, COMPLETIONS, ask_for(1900)) for _ in range(2)]
     for stream in streams:
         stream.event()
     assert told() == ReportedLoad(running=2, waiting=0)
