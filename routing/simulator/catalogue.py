@@ -8,6 +8,7 @@ from routing.simulator import azure_trace, mooncake_trace
 from routing.simulator.faults import Fault, Slowdown
 from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots
 from routing.simulator.llm_workloads import Conversations, Replayed
+from routing.simulator.radiology import EAST, RADIOLOGY, clusters, one_in_the_east_slows_down
 from routing.simulator.recorded import Recorded
 from routing.simulator.scenarios import ACCELERATORS, FLASH_SALE, ON_BOARD, slow_from_the_sale_on, too_hot
 from routing.simulator.workloads import BIMODAL, EQUAL, EXPONENTIAL, LOGNORMAL, Workload
@@ -27,6 +28,8 @@ class Entry(NamedTuple):
     fleet: Callable[[Told], Fleet]
     faults: Callable[[float], Sequence[Fault]]
     """Of the run's length: what goes wrong unless something else is asked for."""
+    sites: Sequence[str] = ("",)
+    """Where the proxies are, in turn."""
 
 
 def _unequal(told: Told) -> Fleet:
@@ -43,12 +46,17 @@ def _accelerators(told: Told) -> Fleet:
     return fixed_slots(ACCELERATORS, 1, weights=told.weights, limits=told.limits)
 
 
+def _clusters(told: Told) -> Fleet:
+    return clusters(weights=told.weights, limits=told.limits)
+
+
 CATALOGUE: dict[str, Entry] = {
     workload.name: Entry(workload, _unequal, one_slows_down)
     for workload in (BIMODAL, LOGNORMAL, EXPONENTIAL, EQUAL)
 }
 CATALOGUE[FLASH_SALE.name] = Entry(FLASH_SALE, _unequal, slow_from_the_sale_on)
 CATALOGUE[ON_BOARD.name] = Entry(ON_BOARD, _accelerators, too_hot)
+CATALOGUE[RADIOLOGY.name] = Entry(RADIOLOGY, _clusters, one_in_the_east_slows_down, (EAST,))
 
 LLM = Conversations()
 

@@ -71,6 +71,7 @@ def parse(arguments: Sequence[str]) -> Options:
         faults=faults,
         policy=_policy(given, policy),
         proxies=given.proxies,
+        sites=entry.sites,
     )
     proxies = "one proxy" if given.proxies == 1 else f"{given.proxies} proxies"
     title = f"{given.workload}, load {given.load:.0%}, {proxies}, {given.duration:g} s, seed {given.seed}"

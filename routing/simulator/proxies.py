@@ -91,13 +91,15 @@ def hashes(pool: Pool, key: bytes) -> tuple[int, ...]:
 class Exchange:
     """One request at one proxy: who hears from the server, and who waits in the line."""
 
-    __slots__ = ("_attempt", "_key", "_node", "_proxy", "_request", "_ticket", "_tried")
+    __slots__ = ("_attempt", "_key", "_node", "_proxy", "_request", "_ticket", "_tried", "_until")
 
     def __init__(self, proxy: SimulatedProxy, request: Request) -> None:
         self._proxy = proxy
         self._request = request
         self._attempt: Attempt | None = None
         self._key: tuple[int, ...] = ()
+        self._until = inf
+        """When its client stops waiting."""
         self._node: Node
         self._ticket: Ticket | None = None
         self._tried: tuple[Replica, ...] = ()
@@ -107,6 +109,7 @@ class Exchange:
         if request.key:
             self._key = hashes(self._proxy.pool, request.key)
         if request.deadline_s < inf:
+            self._until = now + request.deadline_s
             self._proxy.engine.at(now + request.deadline_s, self._client_leaves)
         self._try(now)
 
@@ -114,7 +117,8 @@ class Exchange:
 
     def _try(self, now: float, again: bool = False) -> None:
         """``again``: after an attempt that came to nothing, which is what its client is told in the end."""
-        found = self._proxy.pool.begin(self._request.estimate, now, self._tried, key=self._key)
+        pool, until = self._proxy.pool, self._until
+        found = pool.begin(self._request.estimate, now, self._tried, key=self._key, until=until)
         if isinstance(found, Attempt):
             self._send(found, now)
         elif not found.waits_s or not self._line_up(found, now):
@@ -203,7 +207,7 @@ class Exchange:
         assert ticket is not None
         turn = CALLED if patient else ANY
         work, since = self._request.estimate, ticket.since
-        begin = partial(pool.begin, work, now, self._tried, turn, since, self._key)
+        begin = partial(pool.begin, work, now, self._tried, turn, since, self._key, self._until)
         found = pool.admission.look(ticket, begin)
         if isinstance(found, Refusal) and found.waits_s:
             return False

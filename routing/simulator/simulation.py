@@ -80,7 +80,7 @@ def _proxies(world: World, setting: Setting) -> Callable[[Request], None]:
     for number in range(count):
         share = HostShare(number, count) if setting.share_limits else HostShare()
         site = setting.sites[number % len(setting.sites)]
-        pool = Pool(world.snapshot, None, stream(seed, f"proxy {number}"), share)
+        pool = Pool(world.snapshot, None, stream(seed, f"proxy {number}"), share, site)
         away_s = world.fleet.away_s(site)
         world.proxies.append(SimulatedProxy(world.engine, pool, world.nodes, site, away_s))
     if count == 1:
