@@ -119,11 +119,14 @@ class PrefixAffinity:
             length, holders = longest_known(candidates, key)
         else:
             candidates, length, holders = self._look_round(key)
-        self.home = holders[0] if length else None
-        free = [replica for replica in holders if replica.load * replica.cost < limit]
-        if free:
-            self.home = chosen = self._drawn(free, key, length)
-            return chosen
+        self.home = chosen = self._drawn(holders, key, length) if length else None
+        if chosen is not None:
+            if chosen.load * chosen.cost < limit:
+                return chosen
+            free = [replica for replica in holders if replica.load * replica.cost < limit]
+            if free:
+                self.home = chosen = self._drawn(free, key, length)
+                return chosen
         free = [replica for replica in candidates if replica.load * replica.cost < limit]
         if length:
             length, holders = longest_known(free, key)
