@@ -55,15 +55,3 @@ def _segments(profile: Profile, rate: float) -> Iterator[tuple[float, float, flo
         expected += more
     begin_s, factor = profile[-1]
     yield expected, inf, begin_s, rate * factor, 0.0
-
-
-def mean_factor(profile: Profile, until_s: float) -> float:
-    """Of the profile over that time."""
-    requests = 0.0
-    for (begin_s, factor), (end_s, next_factor) in pairwise([*profile, (inf, profile[-1][1])]):
-        if begin_s >= until_s:
-            break
-        end = min(end_s, until_s)
-        share = 0.0 if end_s == inf else (end - begin_s) / (end_s - begin_s)
-        requests += (2 * factor + (next_factor - factor) * share) / 2 * (end - begin_s)
-    return requests / until_s

@@ -1,5 +1,6 @@
 """``python -m routing.simulator``: what it prints, draws and says of what it is told wrongly."""
 
+import contextlib
 import json
 import os
 import pty
@@ -55,16 +56,22 @@ def test_table_and_plot_name_every_strategy_with_units(tmp_path):
     assert "power_of_two: p99" in drawn
 
 
+def everything(reader: int) -> bytes:
+    """What was written to a terminal that is closed by now."""
+    with open(reader, "rb", buffering=0) as written, contextlib.suppress(OSError):
+        return written.read(65536)
+    return b""
+
+
 def test_progress_is_shown_to_whoever_watches():
     reader, terminal = pty.openpty()
     try:
         arguments = [sys.executable, "-m", "routing.simulator", "--strategies", "random", *QUICK]
         env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
         subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=terminal, timeout=60, check=True, env=env)
-        shown = os.read(reader, 65536).decode()
     finally:
         os.close(terminal)
-        os.close(reader)
+    shown = everything(reader).decode()
     assert "random:  50%" in shown
     assert shown.endswith("\r\033[K")
 

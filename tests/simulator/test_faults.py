@@ -5,6 +5,7 @@ from math import inf
 
 import pytest
 
+from routing.contract.policy import Policy, Queue, Retries
 from routing.simulator.faults import ColdStart, Crash, FastFailure, Slowdown
 from routing.simulator.fleets import Fleet, fixed_slots
 from routing.simulator.requests import ANSWERED, FAILED, LATE, REFUSED, Request
@@ -61,9 +62,23 @@ def test_a_crash_loses_what_was_there_once_and_costs_nobody_an_answer(run):
     assert share(result, "r2", 18.0, 24.0) > 0.02
 
 
-@pytest.mark.parametrize(
-    "strategy", ["least_expected_work", "least_connections", "peak_ewma", "power_of_two"]
-)
+def test_what_was_refused_goes_to_another_replica(run):
+    down = Crash(replica="r1", begin_s=0.0, end_s=2.0)
+    (request,) = run(
+        "round_robin", speeds=(8.0, 1.0), workload=Given((0.5, 0.1, inf)), faults=[down]
+    ).requests
+    assert (request.end, request.replica, request.attempts) == (ANSWERED, "r2", 2)
+
+
+def test_without_retries_a_crash_is_told_to_clients(run):
+    policy = Policy(queue=Queue(at="replica"), retries=Retries(budget_percent=0.0))
+    crash = Crash(replica="r2", begin_s=1.0, end_s=2.9)
+    result = run(speeds=FOUR, load=0.7, faults=[crash], policy=policy)
+    assert result.ends[FAILED] > 0
+    assert {request.attempts for request in result.requests} == {1}
+
+
+@pytest.mark.parametrize("strategy", LOAD_BASED)
 def test_a_replica_that_fails_at_once_does_not_draw_the_traffic(run, strategy):
     fail = FastFailure(replica="r16", begin_s=1.0, end_s=3.0)
     result = run(strategy, load=0.7, faults=[fail])
@@ -75,6 +90,7 @@ def test_a_cold_replica_gets_nothing_until_it_has_passed_and_little_at_first(run
     cold = ColdStart(replica="r1", ready_s=2.0)
     result = run(speeds=FOUR, load=0.5, duration_s=8.0, faults=[cold])
     assert share(result, "r1", 0.0, 3.0) == 0.0
+    assert {request.attempts for request in result.requests} == {1}, "nobody is sent there in vain"
     assert 0 < share(result, "r1", 3.0, 8.0) < 0.1
     assert result.not_answered == 0
 
