@@ -39,6 +39,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/servers/tgi.md", "docker run"): NOT_HERE,
     ("docs/servers/triton.md", "docker run"): NOT_HERE,
     ("docs/servers/vllm.md", "vllm serve"): NOT_HERE,
+    (
+        "docs/simulator-llm.md",
+        ".venv/bin/python -m tests.benchmarks",
+    ): "simulates for minutes; tests/simulator/test_batching_rule.py does one of its runs",
     ("docs/upgrade.md", "git"): CHECKOUT,
     ("docs/upgrade.md", "make install"): CHECKOUT,
     ("docs/upgrade.md", "docker compose"): ENGINE,
