@@ -30,6 +30,7 @@ class SystemPart(Judged):
 class ProxyWorker(Judged):
     name = serializers.CharField()
     proxy = serializers.CharField(help_text="Workers of one proxy share it.")
+    site = serializers.CharField(allow_blank=True, help_text="Where its proxy says that it is.")
     software = serializers.CharField()
     pid = serializers.IntegerField()
     table = serializers.CharField(help_text="`epoch:version` of its list of fleets.")

@@ -32,6 +32,7 @@ def rows(
                 **asdict(judged),
                 name=report.worker,
                 proxy=report.worker.rpartition("/")[0],
+                site=report.site,
                 software=report.software,
                 pid=report.pid,
                 table=report.manifest,

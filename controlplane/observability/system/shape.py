@@ -37,6 +37,8 @@ class ProxyWorker(Judged):
     name: str
     proxy: str
     """``host name/parent's process id``: workers of one proxy share it."""
+    site: str
+    """Where its proxy says that it is; empty: it does not say."""
     software: str
     pid: int
     table: str

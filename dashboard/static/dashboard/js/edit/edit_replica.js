@@ -8,7 +8,7 @@ import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { FocusBack } from "./focus_back.js";
 import { MemoryFields, memoryValues } from "./memory_fields.js";
-import { CredentialField, sent, SpeedFields, trialOf } from "./replica_fields.js";
+import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
 /** @type {[string, string][]} */
@@ -20,9 +20,9 @@ const ADMIN_STATES = [
 
 /** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
 function valuesOf(replica) {
-  const { url, hardware, weight, max_concurrency, credential, admin_state } = replica;
+  const { url, hardware, weight, max_concurrency, site, credential, admin_state } = replica;
   const speed = { hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? "") };
-  return { url, ...speed, credential: credential ?? "", admin_state, ...memoryValues(replica) };
+  return { url, ...speed, site: site ?? "", credential: credential ?? "", admin_state, ...memoryValues(replica) };
 }
 
 /** Which rows of a fleet are being edited; what was typed stays until it is saved or discarded. */
@@ -109,6 +109,7 @@ export function EditReplica({ edits, replica, others }) {
     <div class="form">
       <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another address is another instance: it is checking again until it passes." />
       <${SpeedFields} draft=${draft} classes=${edits.classes} />
+      <${SiteField} draft=${draft} />
       <${CredentialField} draft=${draft} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
       <${MemoryFields} draft=${draft} devices=${edits.devices.list} />

@@ -9,11 +9,11 @@ import { HardwareClasses } from "./hardware_classes.js";
 import { MEMORY_FIELDS, MemoryFields, memoryValues } from "./memory_fields.js";
 import { suggested } from "./names.js";
 import { EditPanel } from "./panel.js";
-import { CredentialField, sent, SpeedFields, trialOf } from "./replica_fields.js";
+import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
 import { Trial, TrialWords } from "./trial.js";
 
-const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", credential: "", ...memoryValues({}) };
-const OPTIONAL = ["hardware", "weight", "max_concurrency", "credential", ...MEMORY_FIELDS];
+const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", site: "", credential: "", ...memoryValues({}) };
+const OPTIONAL = ["hardware", "weight", "max_concurrency", "site", "credential", ...MEMORY_FIELDS];
 
 export class Registration {
   /** @param {string} fleet @param {() => string[]} taken names that the fleet has @param {() => void} changed */
@@ -95,6 +95,7 @@ export function RegisterReplica({ registration, close, live }) {
         onInput=${() => registration.urlTyped()} onBlur=${() => trial.again()} />
       <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="In its fleet, and in every answer. Cannot change later." />
       <${SpeedFields} draft=${draft} classes=${classes} />
+      <${SiteField} draft=${draft} />
       <${CredentialField} draft=${draft} />
       <${MemoryFields} draft=${draft} devices=${devices.list} />
       <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Probe this fleet so" />

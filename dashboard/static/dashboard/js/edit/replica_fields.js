@@ -13,6 +13,11 @@ export function SpeedFields({ draft, classes }) {
 }
 
 /** @param {{draft: import("./draft.js").Draft}} props */
+export function SiteField({ draft }) {
+  return html`<${TextEntry} draft=${draft} name="site" label="Site" placeholder="any" help="Where it is. Proxies of that site ask it before others. Empty: near to all." />`;
+}
+
+/** @param {{draft: import("./draft.js").Draft}} props */
 export function CredentialField({ draft }) {
   return html`<${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="as the fleet says"
     help="Where the bearer token is that it wants, on the hosts of proxies and probes: env:NAME or file:/whole/path. Never the token. Empty: the fleet's." />`;

@@ -3,7 +3,7 @@ import { everyPage } from "../edit/reading.js";
 import { Series } from "../live/series.js";
 import { Trail } from "../live/trail.js";
 
-/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, credential: string, admin_state: string,
+/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, site: string, credential: string, admin_state: string,
  *   accelerators: string[], memory_bytes: number | null, request_bytes: number, request_bytes_per_work: number}} ReplicaSettings */
 
 export class FleetModel {

@@ -52,7 +52,7 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
   const [weighing, weigh] = useState(false);
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
-    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
+    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}${settings?.site && ` · ${settings.site}`}</span></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
@@ -116,7 +116,7 @@ function StateCell({ replica, actions }) {
 /** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */
 function words(replica, model) {
   const settings = model.settings.get(replica.name);
-  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", ...(settings?.accelerators ?? [])];
+  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", ...(settings?.accelerators ?? [])];
 }
 
 /** @param {string} url */

@@ -97,9 +97,9 @@ export class RowActions {
   /** Registers the removed one again, as it was; it is then checking until a probe passes. */
   async bringBack() {
     if (!this.removed) return;
-    const { name, url, hardware, weight, max_concurrency, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work } = this.removed.settings;
+    const { name, url, hardware, weight, max_concurrency, site, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work } = this.removed.settings;
     const path = `/fleets/${this.fleet}/replicas`;
-    const body = { name, url, hardware, weight, max_concurrency, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work };
+    const body = { name, url, hardware, weight, max_concurrency, site, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work };
     this.last = { method: "POST", path, body };
     try {
       await api("POST", `${path}?trial=no`, { body });

@@ -22,7 +22,7 @@ export function Proxies({ system: { proxies, table, reports_known: known }, sear
 /** @param {{worker: import("./shapes.js").ProxyWorker}} props */
 function Worker({ worker }) {
   return html`<tr data-worker=${worker.name}>
-      <td class="full mono">${worker.name}</td>
+      <td class="full mono">${worker.name}${worker.site && html` <span class="muted">${worker.site}</span>`}</td>
       <td class="half" data-label="State"><${Level} judged=${worker} /></td>
       <td class="half" data-label="Table"><span class="mono">${worker.table}</span> ${standing(worker)}</td>
       <td class="num" data-label="Report">${age(worker.age_s)} ago</td>

@@ -5,7 +5,7 @@
  * @typedef {{level: Level, state: string, words: string, cure: string}} Judged
  * @typedef {Judged & {name: string, title: string, facts: Record<string, string>}} Part
  * @typedef {Judged & {name: string, proxy: string, software: string, pid: number, table: string, behind: string[],
- *   age_s: number, uptime_s: number, cpu_percent: number | null, clients: number, upstreams: number,
+ *   site: string, age_s: number, uptime_s: number, cpu_percent: number | null, clients: number, upstreams: number,
  *   in_flight: number}} ProxyWorker
  * @typedef {Judged & {name: string, role: string, software: string, age_s: number, uptime_s: number,
  *   cpu_percent: number | null, memory_bytes: number | null}} ProcessRow
