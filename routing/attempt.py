@@ -46,6 +46,7 @@ class Attempt:
         "probe",
         "replica",
         "started",
+        "told",
         "work",
     )
 
@@ -61,6 +62,8 @@ class Attempt:
         self.probe = False
         """Whether it is the one request that decides about a replica on probation."""
         self._open = True
+        self.told: float
+        """The estimate of its work as it was told; only where that was corrected."""
         self._tokens = 0
         self._learned_tokens = 0
         self._learned_at = started
@@ -139,10 +142,13 @@ class Attempt:
             replica.heard_at = now
             counts = replica.latency
             counts[bucket] = counts.get(bucket, 0) + 1
+            speed = self._speed
+            if speed.samples:
+                speed.sample(replica, seconds, self._told(), tokens)
             if tokens:
                 self._learn_rest(now, tokens)
             else:
-                self._speed.answered(replica, seconds, self.work, now)
+                speed.answered(replica, seconds, self.work, now)
             state = replica.ejection
             if state.failures or state.until:
                 self._judge.answered(self, now)
@@ -174,6 +180,14 @@ class Attempt:
             if replica.memory is not None:
                 replica.memory.give_back(self)
             freed()
+
+    def _told(self) -> float:
+        """The estimate of its work before that was corrected."""
+        try:
+            return self.told
+        except AttributeError:
+            # Set on those alone that were corrected.
+            return self.work
 
     def _learn_passing(self, now: float) -> None:
         """Learn from a stream as it passes, once a scale of tokens is known."""

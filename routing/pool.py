@@ -8,7 +8,7 @@ between those a pick costs one comparison and the strategy's loop. All times are
 """
 
 from collections.abc import Iterator
-from math import inf
+from math import frexp, inf
 from random import Random
 from typing import cast
 
@@ -28,6 +28,7 @@ from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
 from routing.policies.reported_load import Surroundings
 from routing.policies.retry_budget import RetryBudget
+from routing.policies.shared_learning import SharedLearning
 from routing.pool_report import Explanation, explanation, replica_counters
 from routing.refusal import Refusal
 from routing.replica import Replica
@@ -65,6 +66,7 @@ class Pool(Placing):
         self.counters = FleetCounters(name=snapshot.name)
         """The proxy counts here; :meth:`report` adds the rest."""
         self.speed = FleetSpeed()
+        self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = Admission(snapshot.name, self.counters, shared)
         """Who waits where no replica has a place."""
@@ -73,6 +75,8 @@ class Pool(Placing):
         self._members = Members(shared)
         self._verdicts = Verdicts(self._members, self.speed, self._rng, self._sort, shared)
 
+        self._factors: dict[int, float] | None = None
+        """What to correct estimates of work by; ``None``: nothing."""
         self._sorted = eligibility.Eligibility()
         self._eligible: list[Replica] = []
         self._probation: list[Replica] = []
@@ -147,6 +151,8 @@ class Pool(Placing):
         self._nobody()
         self.admission.call()
         self.admission.unshare()
+        if self._learning is not None:
+            self._learning.close()
         self._verdicts.close()
 
     def _nobody(self) -> None:
@@ -203,7 +209,8 @@ class Pool(Placing):
 
         ``tried``: those it has been at already, or the one that alone can serve it.
 
-        ``work``: estimated units, 0 or less when there is no estimate (the fleet's mean is used).
+        ``work``: estimated units; 0: there is no estimate (the fleet's mean is used). Below 0: so much, with
+        the sign turned, is known, in tokens, and the answer's length is not (the fleet's mean is added).
 
         ``since``: when it began to wait, if it has.
 
@@ -217,7 +224,9 @@ class Pool(Placing):
         if now >= self._due:
             self._look_up(now)
         if work <= 0.0:
-            work = self.speed.mean_work
+            work = self.speed.estimated(work) if work else self.speed.mean_work
+        if self._factors is not None:
+            return self._begin_corrected(work, now, tried, turn, since, key)
         if self.admission.crowded and turn == NEW and not self.strategy.weighs_waiting:
             self._busy.wanted = None
             return self._busy
@@ -259,6 +268,24 @@ class Pool(Placing):
                     return Attempt(self._verdicts, self.speed, replica, work, now)
             return self._begin_where_free(replica, candidates, Ask(work, since), now, turn)
         return Attempt(self._verdicts, self.speed, replica, work, now)
+
+    def _begin_corrected(
+        self,
+        told: float,
+        now: float,
+        tried: tuple[Replica, ...] | OneReplica,
+        turn: int,
+        since: float,
+        key: tuple[int, ...],
+    ) -> Attempt | Refusal:
+        """With the estimate that what requests took has made of the one that was told."""
+        factors, self._factors = self._factors, None
+        assert factors is not None
+        found = self.begin(told * factors.get(frexp(told)[1], 1.0), now, tried, turn, since, key)
+        self._factors = factors
+        if isinstance(found, Attempt):
+            found.told = told
+        return found
 
     def _begin_unusually(
         self, work: float, now: float, turn: int, since: float, key: tuple[int, ...], until: float
@@ -307,7 +334,8 @@ class Pool(Placing):
         if self._shared is not None:
             self._members.repair_cells()
             host_view.read_counts(replicas)
-            host_view.exchange_speeds(replicas, now, self.speed.tau)
+            if self._learning is not None:
+                self.speed.exchange(replicas, self._learning, now)
         self.admission.size = self._host_share.of(self.policy.queue.size)
         if self._limited:
             self.admission.refresh(now)
@@ -315,6 +343,9 @@ class Pool(Placing):
             self.admission.look_at_peers()
         self._verdicts.review(now)
         self.speed.refresh(replicas, now)
+        # Memory is reserved for what a client may use, not for what others did.
+        leases = any(replica.memory is not None for replica in replicas)
+        self._factors = None if leases else self.speed.correction.factors
         self._sort(now)
 
     def _ramp(self, replica: Replica, now: float) -> None:
@@ -363,6 +394,12 @@ class Pool(Placing):
         self.admission.report(now)
         self._count_spilled()
         self.counters.applied = str(self.version)
+        speed = self.speed
+        self.counters.usual_s = speed.mean_seconds
+        self.counters.usual_work = speed.mean_work if speed.mean_seconds else 0.0
+        self.counters.answer_tokens = speed.known_answer_tokens
+        self.counters.estimates_explain = speed.correction.explained
+        self.counters.estimates_corrected = self._factors is not None
         self.counters.refused = refused
         strategy = self.strategy
         self.counters.strategy_trouble = strategy.trouble(now) if isinstance(strategy, Guarded) else ""

@@ -20,7 +20,7 @@ from routing.admin.key_view import key_rows
 from routing.admin.metrics import WorkerView, render
 from routing.admin.report_sums import Totals, merge_keys
 from routing.admin.restart_view import LeavingWorker, RestartView, leaving_rows
-from routing.admin.status import replica_rows, worker_rows
+from routing.admin.status import learned_rows, replica_rows, worker_rows
 from routing.contract.table import AcceleratorSpec
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.kept_table import KeptTable
@@ -248,6 +248,7 @@ class AdminDoor:
                     "version": f"{snapshot.epoch}:{snapshot.version}",
                     "revision": snapshot.revision,
                     "strategy": snapshot.policy.strategy,
+                    "learned": learned_rows(name, proxy.workers()),
                     "replicas": replica_rows(name, snapshot, answers, drains, now),
                 }
                 for name, snapshot in sorted(proxy.table.snapshots.items())

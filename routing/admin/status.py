@@ -47,6 +47,24 @@ def _worker_row(worker: WorkerView, manifest: str | None) -> dict[str, Any]:
     return row
 
 
+def learned_rows(fleet: str, workers: list[WorkerView]) -> list[dict[str, Any]]:
+    """What each worker goes by in estimating what a fleet's requests take; at most a second old."""
+    return [
+        {
+            "worker": worker.number,
+            "usual_work": round(one.usual_work, 3),
+            "usual_s": round(one.usual_s, 6),
+            "answer_tokens": round(one.answer_tokens, 1),
+            "estimates_explain": None if one.estimates_explain is None else round(one.estimates_explain, 3),
+            "estimates_corrected": one.estimates_corrected,
+        }
+        for worker in workers
+        if worker.report is not None
+        for one in worker.report.fleets
+        if one.name == fleet
+    ]
+
+
 def replica_rows(
     fleet: str, snapshot: FleetSnapshot, answers: Answers, drains: Sequence[Drained], now: float
 ) -> list[dict[str, Any]]:

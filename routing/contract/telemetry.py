@@ -90,6 +90,16 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Requests that went to another one, because that had too much in flight, or no place."""
     affinity_new: int = 0
     """Requests whose key led nowhere yet."""
+    usual_work: float = 0.0
+    """Mean estimate of requests, corrected; 0: the worker knows of no answer yet."""
+    usual_s: float = 0.0
+    """Mean seconds of answers."""
+    answer_tokens: float = 0.0
+    """Mean length of answers, which a request without ``max_tokens`` counts for; 0: none has told its own."""
+    estimates_explain: float | None = None
+    """Share of the variance of what requests take that their estimates tell, 0 to 1; ``None``: not known."""
+    estimates_corrected: bool = False
+    """Whether estimates are multiplied by what was learned of such as they."""
     waited: SparseSketch = {}
     """Seconds that requests waited which then found a place."""
     latency: SparseSketch = {}

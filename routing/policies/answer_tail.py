@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from math import exp, floor, log
 from statistics import median
 
+from routing import shared_counts as cell
 from routing.policies.answer_time import AnswerTimes
 from routing.replica import AnswerTail, Replica
 
@@ -75,6 +76,8 @@ class TailAnswers(AnswerTimes):
         found = []
         for replica in replicas:
             slowest, count = _slowest(replica.tail, now, self.tau_s)
+            if replica.cells is not None:
+                slowest, count = _of_all(replica, slowest, count, now, self.tau_s)
             found.append((slowest + log(replica.spec.weight or 1.0), count))
         middle = median([slowest for slowest, count in found if count] or [0.0])
         return [_damped(middle - slowest) * count / (count + DOUBT) for slowest, count in found]
@@ -84,6 +87,23 @@ def _damped(ratio: float) -> float:
     """Logarithms in and out."""
     favour = min(log(BOUND), max(0.0, abs(ratio) - log(SPARED)))
     return favour if ratio > 0 else -favour
+
+
+def _of_all(replica: Replica, slowest: float, count: int, now: float, window_s: float) -> tuple[float, int]:
+    """Show this worker's, and have the host's: the mean of all workers', by their answers."""
+    cells = replica.cells
+    assert cells is not None
+    cells.write(cell.SLOWEST, slowest)
+    cells.write(cell.SLOWEST_OF, count)
+    cells.write(cell.SLOWEST_AT, now)
+    view, weighed, answers = cells.view, slowest * count, count
+    for peer in cells.peers:
+        # One that is not renewed any more is of another strategy's time.
+        if now - view[peer + cell.SLOWEST_AT] < window_s:
+            theirs = int(view[peer + cell.SLOWEST_OF])
+            weighed += view[peer + cell.SLOWEST] * theirs
+            answers += theirs
+    return (weighed / answers, answers) if answers else (0.0, 0)
 
 
 def _slowest(tail: AnswerTail, now: float, window_s: float) -> tuple[float, int]:

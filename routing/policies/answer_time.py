@@ -13,8 +13,8 @@ mean request, or the median of the others' where nothing has been learned of it.
 out: strategies divide by them. So a change of strategy starts from what is known, and a fleet of new
 replicas starts with all alike.
 
-Source: Finagle's and Linkerd's peak EWMA; time-decayed averages as in ``learned_speed``. Each worker
-learns from its own answers; what the others know reaches it by way of the learned speeds.
+Source: Finagle's and Linkerd's peak EWMA; time-decayed averages as in ``learned_speed``. The workers of a
+host show each other what they have learned, and add it up or take the highest.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,9 @@ from collections.abc import Iterable, Sequence
 from math import exp
 from statistics import median
 
+from routing import shared_counts as cell
 from routing.policies import learned_speed
+from routing.policies.host_view import exchange_evidence
 from routing.replica import AnswerTail, Replica, SpeedByLoad
 
 
@@ -43,6 +45,10 @@ class AnswerTimes(ABC):
         self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
     ) -> None:
         """On the slow timer. ``expected``: seconds, one a replica; ``mean_s``: the fleet's mean answer."""
+
+    def exchange(self, replicas: Sequence[Replica], now: float) -> None:
+        """On the slow timer, where there are other workers: show them what was learned, and take theirs."""
+        return
 
     def _remember(self, mean_s: float) -> None:
         self.tau_s = max(self._least_tau_s, learned_speed.TAU_IN_ANSWERS * mean_s)
@@ -73,10 +79,15 @@ class MeanAnswers(OneTime):
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         replica.answer_s = learned_speed.learn(replica.answers, seconds, 1.0, now, self.tau_s)
 
+    def exchange(self, replicas: Sequence[Replica], now: float) -> None:
+        for replica in replicas:
+            if replica.cells is not None:
+                exchange_evidence(replica.cells, cell.ANSWER_SECONDS, replica.answers, now, self.tau_s)
+
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
         known = replica.answers
-        known.prior_units = learned_speed.PRIOR_REQUESTS
-        known.prior_seconds = learned_speed.PRIOR_REQUESTS * expected
+        known.prior_units = learned_speed.PRIOR_REQUESTS + known.peer_units
+        known.prior_seconds = learned_speed.PRIOR_REQUESTS * expected + known.peer_seconds
         return learned_speed.estimate(known, now, self.tau_s)
 
 
@@ -91,6 +102,26 @@ class PeakAnswers(OneTime):
             seconds += (peak - seconds) * exp((replica.peak_answer_at - now) / self.tau_s)
         replica.peak_answer_s = replica.answer_s = seconds
         replica.peak_answer_at = now
+
+    def exchange(self, replicas: Sequence[Replica], now: float) -> None:
+        """The highest of the host's peaks is every worker's."""
+        for replica in replicas:
+            cells = replica.cells
+            if cells is None:
+                continue
+            view, own = cells.view, cells.own
+            view[own + cell.PEAK_SECONDS], view[own + cell.PEAK_AT] = (
+                replica.peak_answer_s,
+                replica.peak_answer_at,
+            )
+            highest = self._left(replica.peak_answer_s, replica.peak_answer_at, now)
+            for peer in cells.peers:
+                peak, at = view[peer + cell.PEAK_SECONDS], view[peer + cell.PEAK_AT]
+                if at > replica.ejection.returned_at and (left := self._left(peak, at, now)) > highest:
+                    replica.peak_answer_s, replica.peak_answer_at, highest = peak, at, left
+
+    def _left(self, peak: float, at: float, now: float) -> float:
+        return peak * exp(min(0.0, at - now) / self.tau_s) if at else 0.0
 
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
         if not replica.peak_answer_at:

@@ -11,16 +11,24 @@ not only at their end.
 from collections.abc import Sequence
 from math import exp
 
-from routing.policies import learned_speed
+from routing.policies import host_view, learned_speed
 from routing.policies.answer_by_load import AnswersByLoad
 from routing.policies.answer_tail import TailAnswers
 from routing.policies.answer_time import AnswerTimes, MeanAnswers, PeakAnswers, expected_seconds
 from routing.policies.failure_penalty import failure_seconds, rejection_seconds
+from routing.policies.shared_learning import SharedLearning
 from routing.policies.slow_answers import SlowAnswers
+from routing.policies.work_correction import LEAST, WorkCorrection
 from routing.replica import Replica
 
 SMOOTHING = 0.02
 """Share of the newest request in the running means: a memory of about 50 requests."""
+ANSWER_SMOOTHING = 0.005
+"""The same of the mean length of answers."""
+GUESSED_ANSWER_TOKENS = 256.0
+"""While no answer has told its length."""
+SAMPLES = 8
+"""Answers that the correction of estimates learns from between two refreshes: those that come first."""
 EVIDENCE_REQUESTS = 0.5
 """How much decayed evidence counts as knowing a replica, in requests of mean size."""
 _KEEPERS: dict[str, type[AnswerTimes]] = {
@@ -35,12 +43,19 @@ class FleetSpeed:
     """Running means of one fleet, and the learning of its replicas' speeds."""
 
     __slots__ = (
+        "_answers_told",
+        "_memory",
+        "_sampled",
         "_slow",
         "answer_times",
+        "answer_tokens",
         "base",
+        "correction",
         "mean_seconds",
         "mean_work",
         "p99_s",
+        "samples",
+        "smoothing",
         "tau",
         "tokens_per_work",
     )
@@ -57,22 +72,65 @@ class FleetSpeed:
         """Of the last answers (:mod:`routing.policies.slow_answers`); 0 while there were none."""
         self.answer_times: AnswerTimes | None = None
         """``None`` unless the strategy in force goes by answer times."""
+        self.correction = WorkCorrection()
+        self.answer_tokens = GUESSED_ANSWER_TOKENS
+        """Mean length of answers: what a request counts for that does not limit its own."""
+        self.samples = SAMPLES
+        """How many more answers to learn estimates from until the next refresh."""
+        self.smoothing = 1.0
+        """Share of the newest request in the running means, more while there have been few."""
+        self._sampled = 0
+        self._answers_told = 0
+        self._memory: tuple[float, str] | None = None
         self._slow = SlowAnswers()
 
     def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """One answer in full: ``work`` estimated."""
-        self.mean_work += SMOOTHING * (work - self.mean_work)
-        self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
+        smoothing = self.smoothing
+        self.mean_work += smoothing * (work - self.mean_work)
+        self.mean_seconds += smoothing * (seconds - self.mean_seconds)
         self.learn(replica, seconds, work, now)
         if self.answer_times is not None:
             self.answer_times.learn(replica, seconds, work, now)
 
     def seen(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """Renew the running means by one answer, whose speed is learned apart."""
-        self.mean_work += SMOOTHING * (work - self.mean_work)
-        self.mean_seconds += SMOOTHING * (seconds - self.mean_seconds)
+        smoothing = self.smoothing
+        self.mean_work += smoothing * (work - self.mean_work)
+        self.mean_seconds += smoothing * (seconds - self.mean_seconds)
         if self.answer_times is not None:
             self.answer_times.learn(replica, seconds, work, now)
+
+    @property
+    def known_answer_tokens(self) -> float:
+        """Mean length of answers; 0 while none has told its own."""
+        return self.answer_tokens if self._answers_told else 0.0
+
+    def estimated(self, work: float) -> float:
+        """What :meth:`routing.pool.Pool.begin` takes a request for of which ``work`` is told, uncorrected."""
+        if work > 0.0:
+            return work
+        return self.answer_tokens - work if work else self.mean_work
+
+    def sample(self, replica: Replica, seconds: float, told: float, tokens: int) -> None:
+        """Learn from one answer what estimates are worth, and how long answers are; while :attr:`samples`."""
+        self.samples -= 1
+        self._sampled = sampled = self._sampled + 1
+        self.smoothing = max(SMOOTHING, 1.0 / (sampled + 1))
+        if tokens:
+            if not self._answers_told:
+                # What was learned till now was in seconds.
+                self.correction = WorkCorrection()
+            self._answers_told = answers = self._answers_told + 1
+            share = max(ANSWER_SMOOTHING, 1.0 / answers)
+            self.answer_tokens += share * (tokens - self.answer_tokens)
+            self.correction.learn(told, tokens)
+            return
+        slots = replica.concurrency
+        usual = self.tokens_per_work or self.base
+        if usual and seconds > 0.0 and (slots is None or replica.load < slots):
+            # Nobody waited there: what it took is its own.
+            self.correction.learn(told, seconds * usual / replica.seconds_per_work)
 
     def scale(self, tokens: int, work: float) -> float:
         """Tokens per unit of estimated work, renewed by one answer; the first one defines the scale."""
@@ -107,11 +165,45 @@ class FleetSpeed:
 
     def keep_answer_times(self, memory: tuple[float, str] | None) -> None:
         """Begin, or stop, keeping what the strategy in force wants kept: ``(tau_s, kept)``."""
-        self.answer_times = None if memory is None else _KEEPERS[memory[1]](memory[0])
+        if memory != self._memory:
+            self._memory = memory
+            self.answer_times = None if memory is None else _KEEPERS[memory[1]](memory[0])
+
+    def exchange(self, replicas: Sequence[Replica], learning: SharedLearning, now: float) -> None:
+        """On the slow timer: bring together what the workers of this host have learned."""
+        if learning.is_due(now):
+            own = (
+                self.mean_work,
+                self.mean_seconds,
+                self.tokens_per_work,
+                self.known_answer_tokens,
+                self._slow.p99_s,
+                self.correction.all.told,
+                self.correction.all.taken,
+            )
+            found = learning.means(own, sum(replica.succeeded for replica in replicas), now)
+            self.mean_work, self.mean_seconds, self.tokens_per_work, tokens, p99_s, told, taken = found
+            self._slow.p99_s = p99_s
+            if tokens:
+                if not self._answers_told:
+                    # What was learned till now was in seconds.
+                    self.correction = WorkCorrection()
+                    self._answers_told = LEAST
+                self.answer_tokens = tokens
+            if told and taken:
+                self.correction.follow(told, taken)
+                learning.octaves(self.correction)
+                self.correction.refresh()
+        host_view.exchange_speeds(replicas, now, self.tau)
+        if self.answer_times is not None:
+            self.answer_times.exchange(replicas, now)
 
     def refresh(self, replicas: Sequence[Replica], now: float) -> None:
         """On the slow timer: memory, p99, the pool's median, and each replica's drift towards it."""
         self.tau = learned_speed.tau_s(self.mean_seconds)
+        if self.samples < SAMPLES:
+            self.samples = SAMPLES
+            self.correction.refresh()
         self._slow.refresh(replicas, now)
         self.p99_s = self._slow.p99_s
         least_units = self.mean_work * EVIDENCE_REQUESTS

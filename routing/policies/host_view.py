@@ -13,8 +13,8 @@ from math import exp
 from routing import shared_counts as cell
 from routing.device_memory import Ask
 from routing.policies import ejection
-from routing.replica import Replica
-from routing.shared_counts import EXPECTED, EXPECTED_WORK, IN_FLIGHT
+from routing.replica import LearnedSpeed, Replica
+from routing.shared_counts import EXPECTED, EXPECTED_WORK, IN_FLIGHT, Cells
 from routing.shared_limits import take
 
 COUNTS_EVERY_S = 0.0005
@@ -98,19 +98,32 @@ def claim_slot(replica: Replica) -> bool:
 def exchange_speeds(replicas: Iterable[Replica], now: float, tau: float) -> None:
     """Show own evidence, add up the peers'."""
     for replica in replicas:
-        cells, speed = replica.cells, replica.speed
-        if cells is None:
-            continue
-        view, own = cells.view, cells.own
-        view[own + cell.LEARNED_SECONDS] = speed.seconds
-        view[own + cell.LEARNED_UNITS] = speed.units
-        view[own + cell.LEARNED_AT] = speed.at
-        seconds = units = 0.0
-        for peer in cells.peers:
-            keep = exp(min(0.0, (view[peer + cell.LEARNED_AT] - now) / tau))
-            seconds += view[peer + cell.LEARNED_SECONDS] * keep
-            units += view[peer + cell.LEARNED_UNITS] * keep
-        speed.peer_seconds, speed.peer_units = seconds, units
+        if replica.cells is not None:
+            exchange_evidence(replica.cells, cell.LEARNED_SECONDS, replica.speed, now, tau)
+
+
+def exchange_evidence(cells: Cells, first: int, known: LearnedSpeed, now: float, tau: float) -> None:
+    """The same of one. ``first``: of the three fields that it is shown in, seconds, units and their time.
+
+    Where nobody else has any more, those that had it have left: what they had stays with this worker.
+    """
+    view, own = cells.view, cells.own
+    seconds = units = newest = 0.0
+    for peer in cells.peers:
+        at = view[peer + first + 2]
+        keep = exp(min(0.0, (at - now) / tau))
+        seconds += view[peer + first] * keep
+        units += view[peer + first + 1] * keep
+        newest = max(newest, at)
+    if not newest and known.peer_units:
+        keep = exp(min(0.0, (known.at - now) / tau)) if known.at else 0.0
+        known.seconds = known.seconds * keep + known.peer_seconds
+        known.units = known.units * keep + known.peer_units
+        known.at = now
+    view[own + first] = known.seconds
+    view[own + first + 1] = known.units
+    view[own + first + 2] = known.at
+    known.peer_seconds, known.peer_units = seconds, units
 
 
 def show_ejection(replica: Replica) -> None:

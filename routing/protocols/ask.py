@@ -2,7 +2,8 @@
 
 Ask = tuple[str, bool, float]
 """The model as the client wrote it (empty: none named), whether it asked to have the answer streamed, and
-estimated units of work (0: no estimate). A bare tuple, because one is made for every request."""
+estimated units of work (0: no estimate; below 0: so much, the sign turned, without the answer). A bare tuple,
+because one is made for every request."""
 
 
 class BadAsk(Exception):

@@ -128,13 +128,13 @@ def _elements_before_binary(fields: bytes, body: bytes) -> int:
 
 
 def _tokens(body: bytes, size: int) -> float:
-    """Of the prompt and what may be generated; 0 where the request sets no limit."""
+    """Of the prompt and what may be generated; of the prompt, below 0, where the request sets no limit."""
     try:
         prompt = _decode_prompt(body)
     except UNREADABLE:
         return 0.0
     limit = (prompt.parameters and prompt.parameters.max_tokens) or prompt.max_tokens or 0
-    return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else 0.0
+    return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else -size / BYTES_PER_TOKEN
 
 
 def question_of(target: bytes) -> Question:

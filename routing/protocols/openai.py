@@ -1,7 +1,8 @@
 """The OpenAI API: ``POST /v1/…`` with a JSON body that holds ``model``.
 
 Work is counted in tokens: the prompt's, at four bytes each, plus those the client lets the model
-generate. Without ``max_tokens`` nobody knows, so there is no estimate (0) rather than a poor one.
+generate. Without ``max_tokens`` nobody knows: then it is the prompt's with the sign turned, to which the
+fleet adds the length of its usual answer. What was not generated (embeddings, scores) is the body's tokens.
 """
 
 import re
@@ -62,11 +63,11 @@ def read(target: bytes, body: bytes) -> Ask:
         return (_model_alone(body), False, 0.0)
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
     work = len(body) / BYTES_PER_TOKEN
-    if limit is not None and limit > 0:
-        tokens = limit * (said.n or 1)
-        work = work + tokens if 0 < tokens <= MOST_TOKENS else 0.0
+    tokens = limit * (said.n or 1) if limit is not None and limit > 0 else 0
+    if 0 < tokens <= MOST_TOKENS:
+        work += tokens
     elif target.partition(b"?")[0].endswith(_GENERATES):
-        work = 0.0
+        work = -work
     return (said.model, said.stream is True, work)
 
 

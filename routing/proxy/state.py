@@ -90,7 +90,7 @@ class ExchangeState:
         self.stream = False
         """Whether the client asked to have the answer streamed."""
         self.work = 0.0
-        """Estimated units; 0: no estimate."""
+        """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
 
         # Of the attempts.
         self.pool: Pool | None = None

@@ -113,7 +113,7 @@ def line_up(
         deadline = min(deadline, exchange.started + head.time_limit_s)
     waiting = Waiting(exchange, pool, refusal, failure, start)
     since = min(exchange.started, now)
-    work = exchange.work or pool.speed.mean_work
+    work = pool.speed.estimated(exchange.work)
     waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, bool(exchange.tried))
     refused = pool.admission.join(waiting.ticket, refusal.wanted, now)
     if refused is None:

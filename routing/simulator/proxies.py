@@ -195,7 +195,7 @@ class Exchange:
     def _line_up(self, refusal: Refusal, now: float) -> bool:
         request, pool = self._request, self._proxy.pool
         least = min(refusal.waits_s, pool.policy.timeouts.total_s, request.at_s + request.deadline_s - now)
-        work = request.estimate or pool.speed.mean_work
+        work = pool.speed.estimated(request.estimate)
         ticket = Ticket(self, request.priority, request.at_s, now + least, work, bool(self._tried))
         if pool.admission.join(ticket, refusal.wanted, now) is not None:
             return False

@@ -63,7 +63,7 @@ def test_true_weights_and_calm_replicas_keep_their_shares(make_pool, simulate):
     simulation = simulate(pool, SPEEDS, slots=4, seed=7)
     simulation.run(0.5 * RATE_AT_85_PERCENT, until=16.0, sizes=bimodal)
     for replica, speed in zip(pool.replicas, SPEEDS, strict=True):
-        assert 0.75 < replica.favour < 1.25
+        assert 0.7 < replica.favour < 1.35
         assert simulation.picked[replica.name] / simulation.picked.total() == pytest.approx(
             speed / sum(SPEEDS), rel=0.25
         )

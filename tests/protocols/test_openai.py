@@ -22,15 +22,16 @@ def work_of(target: bytes, body: bytes) -> float:
 @pytest.mark.parametrize(
     ("target", "body", "expected"),
     [
-        (CHAT, {"model": "m"}, ("m", False, 0.0)),
-        (CHAT, {"model": "m", "stream": True}, ("m", True, 0.0)),
-        (CHAT, {"model": "m", "stream": None, "max_tokens": None}, ("m", False, 0.0)),
-        (CHAT, {}, ("", False, 0.0)),
+        # Without a limit only the prompt is known: its tokens, below 0.
+        (CHAT, {"model": "m"}, ("m", False, -3.5)),
+        (CHAT, {"model": "m", "stream": True}, ("m", True, -7.5)),
+        (CHAT, {"model": "m", "stream": None, "max_tokens": None}, ("m", False, -12.5)),
+        (CHAT, {}, ("", False, -0.5)),
         (CHAT, {"model": "m", "max_tokens": "many"}, ("m", False, 0.0)),
-        (CHAT, {"model": "m", "max_tokens": -1}, ("m", False, 0.0)),
-        (CHAT, {"model": "m", "max_tokens": 10**300}, ("m", False, 0.0)),
-        (CHAT, {"model": "m", "max_tokens": 9, "n": -(10**300)}, ("m", False, 0.0)),
-        (b"/v1/embeddings", {"model": "m", "max_tokens": 10**400}, ("m", False, 0.0)),
+        (CHAT, {"model": "m", "max_tokens": -1}, ("m", False, -8.0)),
+        (CHAT, {"model": "m", "max_tokens": 10**300}, ("m", False, -82.75)),
+        (CHAT, {"model": "m", "max_tokens": 9, "n": -(10**300)}, ("m", False, -85.0)),
+        (b"/v1/embeddings", {"model": "m", "max_tokens": 10**400}, ("m", False, 107.75)),
     ],
 )
 def test_read(target: bytes, body: object, expected: tuple[str, bool, float]) -> None:
