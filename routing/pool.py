@@ -126,7 +126,7 @@ class Pool(Placing):
         self._members.take(pairs, snapshot.tls)
         for replica in self.replicas:
             replica.ask_load(snapshot.probe.load_header)
-        self._count_spilled()
+        self._count_sites()
         self._seen_sites = Sites.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self.admission.queue = queue = snapshot.policy.queue
         self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
@@ -385,14 +385,16 @@ class Pool(Placing):
         work, sites = self.speed.mean_work, self._sites
         return [explanation(replica, self._sorted, now, work, sites) for replica in self.replicas]
 
-    def _count_spilled(self) -> None:
+    def _count_sites(self) -> None:
         if self._seen_sites is not None:
-            self.counters.spilled += self._seen_sites.spilled()
+            stayed, spilled = self._seen_sites.went()
+            self.counters.stayed += stayed
+            self.counters.spilled += spilled
 
     def report(self, now: float, refused: str = "") -> FleetCounters:
         """Everything counted since the worker started. Not a copy: encode it before the next request."""
         self.admission.report(now)
-        self._count_spilled()
+        self._count_sites()
         self.counters.applied = str(self.version)
         speed = self.speed
         self.counters.usual_s = speed.mean_seconds

@@ -28,8 +28,9 @@ class Sites:
     def __init__(self, own: str, locality: Locality, listed: Sequence[Replica]) -> None:
         """``listed``: all that are in the table."""
         self.own = own
+        self._locality = locality
         self.spill_above = locality.spill_above
-        self._listed_far = [replica for replica in listed if self.is_far(replica)]
+        self._listed_near, self._listed_far = self._divided(listed)
         self._counted = self._picked()
         self._eligible: Sequence[Replica] = ()
         self._near: Sequence[Replica] = ()
@@ -120,18 +121,16 @@ class Sites:
             found += side
         return found
 
-    def spilled(self) -> int:
-        """How many attempts have gone to other sites since this was last asked."""
+    def went(self) -> tuple[int, int]:
+        """How many attempts have stayed here, and gone to other sites, since this was last asked."""
         before, self._counted = self._counted, self._picked()
-        return self._counted - before
+        return self._counted[0] - before[0], self._counted[1] - before[1]
 
     def when_asked(self, replica: Replica) -> str:
         """When a replica of another site is asked, in words; empty: it is near."""
         if not self.is_far(replica):
             return ""
-        return (
-            f"at {replica.spec.site}: asked while {self.own} is more than {100 * self.spill_above:g} % busy"
-        )
+        return self._locality.when_asked(replica.spec.site, self.own)
 
     def _divided(self, replicas: Sequence[Replica]) -> tuple[list[Replica], list[Replica]]:
         near: list[Replica] = []
@@ -150,5 +149,6 @@ class Sites:
             busy = 1.0 - least_seconds(sample(far, rng)) / least_seconds(sample(near, rng))
         return spill_share(busy, elsewhere, self.spill_above)
 
-    def _picked(self) -> int:
-        return sum(replica.picked for replica in self._listed_far)
+    def _picked(self) -> tuple[int, int]:
+        near, far = self._listed_near, self._listed_far
+        return sum(replica.picked for replica in near), sum(replica.picked for replica in far)

@@ -52,6 +52,14 @@ class AffinityDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteDelta:
+    """Attempts between two reports, by whether they stayed at the proxy's own site."""
+
+    stayed: int = 0
+    spilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FleetDelta:
     """One fleet at one worker between two reports. Replicas by uid."""
 
@@ -60,6 +68,7 @@ class FleetDelta:
     latency: SparseSketch = field(default_factory=dict)
     queue: QueueDelta = field(default_factory=QueueDelta)
     affinity: AffinityDelta = field(default_factory=AffinityDelta)
+    site: SiteDelta = field(default_factory=SiteDelta)
     replicas: dict[str, ReplicaDelta] = field(default_factory=dict)
 
 
@@ -122,6 +131,10 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
             kept=_grown(older.affinity_kept if older else 0, newer.affinity_kept),
             spilled=_grown(older.affinity_spilled if older else 0, newer.affinity_spilled),
             new=_grown(older.affinity_new if older else 0, newer.affinity_new),
+        ),
+        site=SiteDelta(
+            stayed=_grown(older.stayed if older else 0, newer.stayed),
+            spilled=_grown(older.spilled if older else 0, newer.spilled),
         ),
         replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
     )

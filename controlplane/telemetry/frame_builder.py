@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last import LastProbe
-from controlplane.telemetry import key_traffic, memory_short, reported_load, wording
+from controlplane.telemetry import key_traffic, memory_short, reported_load, sites, wording
 from controlplane.telemetry.frames import (
     WINDOW_S,
     AcceleratorLive,
@@ -125,6 +125,7 @@ def _fleet_frame(
     replicas = [
         _replica(
             replica,
+            row,
             numbers,
             probes.get(replica.uid),
             loads.get(replica.uid),
@@ -147,6 +148,7 @@ def _fleet_frame(
 
 def _replica(
     row: ReplicaRow,
+    of: FleetRow,
     fleet: FleetNumbers,
     probe: LastProbe | None,
     load: ReportedLoad | None,
@@ -157,12 +159,13 @@ def _replica(
     starts = row.health != "ready" and row.starting
     numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
     short = memory_short.words(row, devices)
+    when = sites.when_asked(row, of, fleet)
     picks = sum(replica.window_requests for replica in fleet.replicas.values())
     return ReplicaLive(
         name=row.name,
         eligible=wording.eligible(row, numbers),
         state=wording.state(row, numbers),
-        why=wording.why(row, numbers, probe, short, startup_s=startup_s if starts else None),
+        why=wording.why(row, numbers, probe, short, when, startup_s=startup_s if starts else None),
         admin_state=row.admin_state,
         health=row.health,
         ejected=numbers.ejected_by > 0,
@@ -212,6 +215,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
             spilled_per_s=numbers.spilled_per_s,
             new_per_s=numbers.new_per_s,
         ),
+        sites=sites.live(numbers),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),

@@ -174,6 +174,16 @@ class AffinityLive(msgspec.Struct, kw_only=True):
     """Their key led nowhere yet."""
 
 
+class SiteLive(msgspec.Struct, kw_only=True):
+    """Attempts a second of the proxies of one site, where sites matter."""
+
+    name: str
+    stayed_per_s: float = 0.0
+    """At replicas of the site, or of none."""
+    spilled_per_s: float = 0.0
+    """At those of other sites."""
+
+
 class FleetSummary(msgspec.Struct, kw_only=True):
     name: str
     protocol: str
@@ -189,6 +199,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     """Begun and not ended, waiting ones among them."""
     queue: QueueLive
     affinity: AffinityLive
+    sites: list[SiteLive] = []
+    """Those whose proxies sent something, by name."""
     capacity: int | None
     """Sum of the eligible replicas' max_concurrency; ``None`` when one has none."""
     replicas: int

@@ -77,6 +77,14 @@ class ReplicaNumbers:
 
 
 @dataclass(slots=True)
+class SiteNumbers:
+    """The proxies of one site: attempts a second, by whether they stayed there."""
+
+    stayed_per_s: float = 0.0
+    spilled_per_s: float = 0.0
+
+
+@dataclass(slots=True)
 class FleetNumbers:
     """One fleet over all live workers."""
 
@@ -92,6 +100,8 @@ class FleetNumbers:
     """Requests that went to the replica that their key leads to, as what follows by where they went."""
     spilled_per_s: float = 0.0
     new_per_s: float = 0.0
+    sites: dict[str, SiteNumbers] = field(default_factory=dict)
+    """Of its proxies, by name; empty: those that have none."""
     queue: QueueNumbers = field(default_factory=QueueNumbers)
     mean_s: float | None = None
     """Average of what replicas took for a request in the window; known while places are short."""
@@ -255,6 +265,7 @@ def _add_fleet(
     fleet.applied[report.worker] = counters.applied
     if counters.refused:
         fleet.refused[report.worker] = counters.refused
+    site = fleet.sites.setdefault(report.site, SiteNumbers())
     delta = held.fleets.get(counters.name) if held else None
     if held is not None and delta is not None:
         fleet.rps += delta.requests / held.elapsed_s
@@ -262,6 +273,8 @@ def _add_fleet(
         fleet.kept_per_s += delta.affinity.kept / held.elapsed_s
         fleet.spilled_per_s += delta.affinity.spilled / held.elapsed_s
         fleet.new_per_s += delta.affinity.new / held.elapsed_s
+        site.stayed_per_s += delta.site.stayed / held.elapsed_s
+        site.spilled_per_s += delta.site.spilled / held.elapsed_s
     for replica in counters.replicas:
         numbers = fleet.replicas.setdefault(replica.uid, ReplicaNumbers(replica.uid, replica.name))
         _add_replica(numbers, report, replica, delta, held.elapsed_s if held else 1.0)

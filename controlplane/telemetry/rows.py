@@ -8,7 +8,7 @@ from typing import NamedTuple
 from controlplane.models import Accelerator, ClientKey, Fleet, Replica, TableState
 from routing.contract.accelerators import usable_bytes
 from routing.contract.defaults import with_defaults
-from routing.contract.policy import Policy, Queue
+from routing.contract.policy import Locality, Policy, Queue
 
 
 class Placed(NamedTuple):
@@ -38,6 +38,8 @@ class ReplicaRow:
     """While it is not ready: whether it has been starting since then, as far as probes could see."""
     startup_s: float | None = None
     """How long its last start took."""
+    site: str = ""
+    """At which it is; empty: near to every proxy."""
     placed: list[Placed] = field(default_factory=list)
     """By accelerator."""
 
@@ -55,6 +57,7 @@ class FleetRow:
     """``epoch:version`` of the newest snapshot."""
     replicas: list[ReplicaRow] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
+    locality: Locality = field(default_factory=Locality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ def read() -> Rows:
             revision=fleet.revision,
             version=f"{epoch}:{fleet.table_version}",
             queue=policy.queue,
+            locality=policy.locality,
         )
         fleets[fleet.pk] = (row, policy)
     replicas = _replicas(now)
@@ -140,6 +144,7 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
         "weight",
         "hardware__weight",
         "max_concurrency",
+        "site",
         "admin_state",
         "health__state",
         "health__reason",
@@ -148,7 +153,7 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
         "health__startup_s",
     )
     found = []
-    for fleet_id, pk, uid, name, own, hardware, limit, admin_state, health, reason, since, *start in values:
+    for fleet_id, pk, uid, name, own, hardware, limit, site, admin, health, reason, since, *start in values:
         starting, startup_s = start
         weight = own if own is not None else hardware if hardware is not None else 1.0
         found.append(
@@ -160,12 +165,13 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
                     name=name,
                     weight=weight,
                     max_concurrency=limit,
-                    admin_state=admin_state,
+                    admin_state=admin,
                     health=health or "checking",
                     health_reason=reason or "",
                     health_for_s=now - since.timestamp() if since else 0.0,
                     starting=starting is not False,
                     startup_s=startup_s,
+                    site=site,
                 ),
             )
         )

@@ -42,12 +42,14 @@ def why(
     numbers: ReplicaNumbers,
     probe: LastProbe | None,
     memory_short: str = "",
+    when_asked: str = "",
     *,
     startup_s: float | None = None,
 ) -> str:
     """What keeps the replica out, or since when it is in; all facts that keep it out are named, and what
     its accelerators lack.
 
+    ``when_asked``: of one at another site than the proxies, in words.
     ``startup_s``: how long its start is expected to take; ``None``: it does not start, or nobody knows.
     """
     parts = [
@@ -63,7 +65,7 @@ def why(
         if part is not None
     ]
     if not parts:
-        parts = [f"for {durations.words(row.health_for_s)}"]
+        parts = [f"for {durations.words(row.health_for_s)}", *([when_asked] if when_asked else [])]
     if memory_short:
         parts.append(memory_short)
     if probe is not None and _tells_more(row, numbers, probe):

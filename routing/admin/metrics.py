@@ -31,6 +31,7 @@ _HELP = {
     "cancelled": "Requests whose client left, or stopped waiting, before the answer was complete.",
     "no_replica": "Requests refused because no replica was eligible.",
     "spilled": "Attempts at replicas of another site than the proxy's own.",
+    "stayed": "Attempts at those of the proxy's own site, or of none, where others are elsewhere.",
     "queued": "Requests that had to wait for a place.",
     "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
     "queue_late": "Requests refused because their wait was, or would have been, too long.",

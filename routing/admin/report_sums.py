@@ -17,6 +17,7 @@ FLEET_COUNTERS = (
     "cancelled",
     "no_replica",
     "spilled",
+    "stayed",
     "queued",
     "queue_full",
     "queue_late",

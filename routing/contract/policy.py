@@ -87,6 +87,10 @@ class Locality(msgspec.Struct, frozen=True, kw_only=True):
     spill_above: float = 0.8
     """How busy the own site may be, 1.0 being full, before part of its requests goes to others."""
 
+    def when_asked(self, site: str, own: str) -> str:
+        """When a replica of a site is asked by proxies of others, in words."""
+        return f"at {site}: asked while {own} is more than {100 * self.spill_above:g} % busy"
+
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
     """A service-level objective. Reserved: not implemented yet."""

@@ -70,6 +70,8 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     no_replica: int = 0
     spilled: int = 0
     """Attempts at replicas of another site than the proxy's own, while its policy prefers the own one."""
+    stayed: int = 0
+    """Attempts at those of the own site, or of none, at the same time."""
     in_flight: int = 0
     """Begun and not ended yet; those that wait are among them."""
     waiting: int = 0

@@ -74,8 +74,7 @@ def test_a_full_site_hands_on_all_and_none_waits(seen_from_east):
     pool = seen_from_east([EAST, WEST, WEST], max_concurrency=4)
     names = begin(pool, 12)
     assert names == {"r0": 4, "r1": 4, "r2": 4}
-    assert pool.report(1.0).spilled == 8
-    assert pool.report(1.0).spilled == 8
+    assert (pool.report(1.0).spilled, pool.report(1.0).stayed) == (8, 4)
 
 
 @pytest.mark.parametrize("strategy", strategies.names())
@@ -145,7 +144,7 @@ def test_where_sites_say_nothing_all_are_alike(seen_from_east, replicas, site, p
     pool = seen_from_east(replicas, site=site, **policy)
     assert begin(pool, 10) == {"r0": 5, "r1": 5}
     assert pool._sites is None
-    assert pool.report(1.0).spilled == 0
+    assert (pool.report(1.0).stayed, pool.report(1.0).spilled) == (0, 0)
     assert all(not said.reasons for said in pool.explain(1.0))
 
 
@@ -286,10 +285,10 @@ def test_spilled_ones_are_still_counted_when_their_replica_has_left(seen_from_ea
     pool = seen_from_east([EAST, WEST], max_concurrency=1)
     begin(pool, 2)
     pool.replace(make_snapshot([EAST], version=2))
-    assert pool.report(1.0).spilled == 1
+    assert (pool.report(1.0).stayed, pool.report(1.0).spilled) == (1, 1)
     pool.replace(make_snapshot([EAST, WEST], version=3, locality={"prefer": "none"}, max_concurrency=9))
     begin(pool, 9, now=2.0)
-    assert pool.report(2.0).spilled == 1
+    assert (pool.report(2.0).stayed, pool.report(2.0).spilled) == (1, 1)
 
 
 def test_as_a_library():

@@ -42,6 +42,7 @@ class Measuring:
         self.queue = frames.QueueLive(size=256, timeout_s=10.0)
         self.affinity = frames.AffinityLive()
         """Of every fleet, as what follows."""
+        self.sites: list[frames.SiteLive] = []
         self.cold: frames.ColdLive | None = None
         self.sequence = 0
         self.workers = 2
@@ -173,6 +174,7 @@ class Measuring:
             in_flight=point.in_flight,
             queue=self.queue,
             affinity=self.affinity,
+            sites=self.sites,
             capacity=16 * len(replicas),
             replicas=len(replicas),
             eligible=sum(replica.eligible for replica in replicas),

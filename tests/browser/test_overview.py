@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Page, expect
 
-from controlplane.telemetry.frames import AffinityLive, ColdLive, QueueLive
+from controlplane.telemetry.frames import AffinityLive, ColdLive, QueueLive, SiteLive
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
 from tests.server.rig import until
@@ -71,6 +71,10 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(affinity).to_have_count(0)
     measuring.affinity = AffinityLive(kept_per_s=90.0, spilled_per_s=10.0)
     expect(affinity).to_contain_text("90 % of 100 /s with a key went to its replica10 % elsewhere")
+    sites = fleet.get_by_role("region", name="Sites")
+    expect(sites).to_have_count(0)
+    measuring.sites = [SiteLive(name="east", stayed_per_s=46.0, spilled_per_s=4.0)]
+    expect(sites).to_contain_text("92 % at east, 8 % went on")
     expect(overview.locator(".banner")).to_contain_text("All is well")
 
     measuring.queue = structs.replace(measuring.queue, oldest_wait_s=5.4, state="late", queued_per_s=3.2)

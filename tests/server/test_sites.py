@@ -39,8 +39,8 @@ def test_requests_stay_until_their_site_is_full(
     assert status["site"] == "east"
     told = {row["replica"]: (row["site"], row["reasons"]) for row in status["fleets"]["echo"]["replicas"]}
     assert told == {"a": ("east", []), "b": ("west", ["at west: asked while east is more than 80 % busy"])}
-    counted = '\nswitchyard_spilled_total{fleet="echo"} 3\n'
-    until(lambda: counted in running.admin("/metrics")[1], "it is counted")
+    counted = {'switchyard_spilled_total{fleet="echo"} 3', 'switchyard_stayed_total{fleet="echo"} 9'}
+    until(lambda: counted <= set(running.admin("/metrics")[1].splitlines()), "it is counted")
 
 
 def test_the_environment_says_the_site_and_the_control_plane_hears_it(

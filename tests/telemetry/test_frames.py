@@ -7,11 +7,11 @@ import pytest
 from controlplane.probes.last import LastProbe
 from controlplane.telemetry import durations, frame_builder, wording
 from controlplane.telemetry.frame_builder import Frames
-from controlplane.telemetry.frames import ColdLive, ReplicaLive
+from controlplane.telemetry.frames import ColdLive, FleetFrame, ReplicaLive, SiteLive
 from controlplane.telemetry.merge import Heard, Merged, MergeState, ReplicaNumbers, merge
 from controlplane.telemetry.queues import QueueNumbers, missing_replicas
 from controlplane.telemetry.rows import FleetRow, ReplicaRow, Rows
-from routing.contract.policy import Queue
+from routing.contract.policy import Locality, Queue
 from tests.telemetry.reports import applied, fleet, replica, report
 
 
@@ -223,6 +223,22 @@ def frames_of(rows: Rows, *second: object) -> Frames:
     return frame_builder.build(rows, merged, {}, {}, sequence=9, at=1000.0)
 
 
+def frames_at(
+    sites: list[str], replicas: list[ReplicaRow], locality: Locality | None = None, **counted: int
+) -> FleetFrame:
+    """Of one fleet, to whose proxies at these sites the numbers came within a second."""
+    state, of = MergeState(), replace(fleet_row(*replicas), locality=locality or Locality())
+    names = {f"{number}/1/0": site for number, site in enumerate(sites)}
+    first = [Heard(report(name, sequence=5, site=site), 0.1) for name, site in names.items()]
+    merge(state, first, 0.0)
+    later = [
+        Heard(report(name, sequence=6, site=site, fleets=[fleet(9, **counted)]), 0.1)
+        for name, site in names.items()
+    ]
+    merged = merge(state, later, 1.0)
+    return frame_builder.build(Rows("1:4", [of]), merged, {}, {}, sequence=9, at=1000.0).fleets["digits"]
+
+
 def by_name(frames: Frames) -> dict[str, ReplicaLive]:
     return {live.name: live for live in frames.fleets["digits"].replicas}
 
@@ -268,6 +284,47 @@ def test_it_is_shown_where_requests_with_keys_went() -> None:
     keyed = fleet(40, affinity_kept=20, affinity_spilled=5, affinity_new=1)
     live = frames_of(Rows("1:4", [fleet_row(row("a"))]), keyed).fleets["digits"].summary.affinity
     assert (live.kept_per_s, live.spilled_per_s, live.new_per_s) == (20.0, 5.0, 1.0)
+
+
+EAST, WEST = row("a", site="east"), row("b", site="west")
+PREFERS_NONE = Locality(prefer="none")
+
+
+def test_it_is_shown_what_stays_at_a_site() -> None:
+    live = frames_at(["east"], [EAST, WEST], stayed=46, spilled=4).summary
+    assert live.sites == [SiteLive(name="east", stayed_per_s=46.0, spilled_per_s=4.0)]
+    assert frames_at(["east"], [EAST, WEST]).summary.sites == []
+
+
+@pytest.mark.parametrize(
+    ("proxies", "rows", "locality", "said"),
+    [
+        (["east"], [EAST, WEST], Locality(), "; at west: asked while east is more than 80 % busy"),
+        (
+            ["east"],
+            [row("a"), WEST],
+            Locality(spill_above=0.07),
+            "; at west: asked while east is more than 7 % busy",
+        ),
+        (
+            ["south", "east"],
+            [EAST, replace(EAST, name="c", site="south"), WEST],
+            Locality(),
+            "; at west: asked while east or south is more than 80 % busy",
+        ),
+        (["east", "west"], [EAST, WEST], Locality(), ""),
+        (["east", ""], [row("a"), WEST], Locality(), ""),
+        (["south"], [EAST, WEST], Locality(), ""),
+        (["east"], [EAST, WEST], PREFERS_NONE, ""),
+        (["east"], [EAST, row("b")], Locality(), ""),
+        ([], [EAST, WEST], Locality(), ""),
+    ],
+)
+def test_it_is_said_when_a_replica_elsewhere_is_asked(
+    proxies: list[str], rows: list[ReplicaRow], locality: Locality, said: str
+) -> None:
+    why = {each.name: each.why for each in frames_at(proxies, rows, locality).replicas}
+    assert (why["a"], why["b"]) == ("for 2 h 10 min", f"for 2 h 10 min{said}")
 
 
 def test_capacity_is_known_only_when_every_eligible_replica_has_a_limit() -> None:

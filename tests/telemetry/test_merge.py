@@ -117,6 +117,22 @@ def test_where_requests_with_keys_went_adds_up_over_workers() -> None:
     assert (numbers.kept_per_s, numbers.spilled_per_s, numbers.new_per_s) == (12.0, 2.0, 1.0)
 
 
+def test_what_stays_at_a_site_adds_up_over_its_workers() -> None:
+    state, names = MergeState(), {"one/1/0": "east", "one/1/1": "east", "two/1/0": "west", "three/1/0": ""}
+
+    def reports(sequence: int, **counted: int) -> list[Heard]:
+        fleets = [fleet(sequence, **counted)]
+        return heard(*(report(name, sequence=sequence, fleets=fleets, site=at) for name, at in names.items()))
+
+    merge(state, reports(10, stayed=100, spilled=10), 0.0)
+    sites = merge(state, reports(11, stayed=106, spilled=11), 1.0).fleets["digits"].sites
+    assert {name: (one.stayed_per_s, one.spilled_per_s) for name, one in sites.items()} == {
+        "east": (12.0, 2.0),
+        "west": (6.0, 1.0),
+        "": (6.0, 1.0),
+    }
+
+
 def test_queues_add_up_over_workers_and_proxies_and_look_back_over_the_window() -> None:
     """Two workers of one proxy and one of another; the waits of one are a hundred times the other's."""
     names, state = ("one/1/0", "one/1/1", "two/1/0"), MergeState()

@@ -7,6 +7,8 @@
  *
  * @typedef {{kept_per_s: number, spilled_per_s: number, new_per_s: number}} AffinityLive
  *
+ * @typedef {{name: string, stayed_per_s: number, spilled_per_s: number}} SiteLive
+ *
  * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
  *
  * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
@@ -20,7 +22,7 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
  *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
- *   queue: QueueLive, affinity: AffinityLive, cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
+ *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[], cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, strategy_trouble: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number}} WorkerLive

@@ -25,6 +25,7 @@ import { Removed, ReplicaTable } from "./replica_table.js";
 import { QueuePanel } from "./queue_panel.js";
 import { RevisionsPanel } from "./revisions.js";
 import { RowActions } from "./row_actions.js";
+import { SitesPanel } from "./sites_panel.js";
 import { verdict } from "./verdict.js";
 
 const { fleet = "", protocol = "", proxyUrl = "" } = place.dataset;
@@ -55,6 +56,7 @@ function Fleet() {
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
+    ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
     <div class="columns">
       ${[REQUESTS, LATENCY, IN_FLIGHT].map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>

@@ -55,7 +55,7 @@ function outcome(policy) {
 
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
 function Surroundings({ policy }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close, locality } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
@@ -63,6 +63,7 @@ function Surroundings({ policy }) {
     <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
     <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their answer" : "count as gone"}</${Fact}>
+    <${Fact} name="Sites">${locality.prefer === "site" ? `the proxy's own first, others above ${+(100 * locality.spill_above).toPrecision(6)} % busy` : "all alike"}</${Fact}>
     <${Fact} name="Largest body">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
