@@ -218,6 +218,7 @@ class Replica:
         "client_errors",
         "concurrency",
         "cost",
+        "draw_seed",
         "ejection",
         "elsewhere",
         "elsewhere_work",
@@ -370,6 +371,8 @@ class Replica:
         """Called when a request has ended that had a place here."""
         self.checking_since: float | None = None
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""
+        self.draw_seed = 0
+        """Its number in draws by a prompt, the same in all workers and on all hosts; 0: none yet."""
         self.prefixes: KnownPrefixes | None = None
         """What it was sent lately. Kept while a strategy asks for it."""
         self.turn = 0.0

@@ -40,5 +40,8 @@ class LoadBound:
             self._load += 1
         else:
             self._left = len(candidates) // LARGE_POOL
-            self._load = sum([replica.load for replica in candidates])
+            load = 0
+            for replica in candidates:
+                load += replica.load
+            self._load = load
         return self.factor * (self._load + 1) / self._shares

@@ -102,7 +102,6 @@ class PrefixAffinity:
         self._bound = LoadBound(parameters.load_bound, by_speed=True)
         self._of: Sequence[Replica] = ()
         self._largest = 1
-        self._seeds: dict[Replica, int] = {}
         self._ring = Ring()
         """Of a large pool only."""
         self._among: frozenset[Replica] = frozenset()
@@ -119,21 +118,21 @@ class PrefixAffinity:
             length, holders = longest_known(candidates, key)
         else:
             candidates, length, holders = self._look_round(key)
-        self.home = chosen = self._drawn(holders, key, length) if length else None
+        self.home = chosen = drawn(holders, key, length) if length else None
         if chosen is not None:
             if chosen.load * chosen.cost < limit:
                 return chosen
             free = [replica for replica in holders if replica.load * replica.cost < limit]
             if free:
-                self.home = chosen = self._drawn(free, key, length)
+                self.home = chosen = drawn(free, key, length)
                 return chosen
         free = [replica for replica in candidates if replica.load * replica.cost < limit]
         if length:
             length, holders = longest_known(free, key)
         if length:
-            return self._drawn(holders, key, length)
+            return drawn(holders, key, length)
         if free:
-            return self._drawn(near_best(free), key, 0)
+            return drawn(near_best(free), key, 0)
         return self.pick(self._of, work, now, rng)
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
@@ -146,19 +145,12 @@ class PrefixAffinity:
         # A list may lack those that were tried, or are full.
         self._largest = max(self._largest, len(candidates))
         self._most = min(_MOST_OF_ONE, self._hashes // self._largest)
-        if any(replica not in self._seeds for replica in candidates):
-            self._seeds = {replica: places_of(replica.uid, 1)[0] & _ALL for replica in candidates}
+        for replica in candidates:
+            if not replica.draw_seed:
+                replica.draw_seed = places_of(replica.uid, 1)[0] & _ALL
         if len(candidates) > LARGE_POOL:
             self._among = frozenset(candidates)
             self._ring.take(candidates)
-
-    def _drawn(self, replicas: Sequence[Replica], key: tuple[int, ...], length: int) -> Replica:
-        """One of those that know so much of it, the same for all prompts that go on alike."""
-        if len(replicas) == 1:
-            return replicas[0]
-        place, seeds = key[min(length, len(key) - 1)] & _ALL, self._seeds
-        draws = [(place ^ seeds[replica]) * _MIXES & _ALL for replica in replicas]
-        return replicas[draws.index(max(draws))]
 
     def _look_round(self, key: tuple[int, ...]) -> tuple[Sequence[Replica], int, list[Replica]]:
         """Those of a large pool that may know more of it than others; how much is known, and by whom."""
@@ -175,19 +167,36 @@ class PrefixAffinity:
 def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[int, list[Replica]]:
     """How many of a prompt's hashes are known at most by one of them, and by which; 0: by none."""
     length, holders = 0, list[Replica]()
-    most, last, following = len(key), 0, key[0]
+    last: int = key[0]
+    following: int | None = last
+    """The last of them, and the first that none of the holders knows; ``None``: they know all."""
     for replica in candidates:
         known = replica.prefixes
         if known is None:
             continue
-        # Of most one look tells that they know no more than others.
-        if (following in known.young or following in known.old) and length < most:
-            length = known.length(key, length + 1)
-            holders = [replica]
-            last, following = key[length - 1], key[min(length, most - 1)]
-        elif length and (last in known.young or last in known.old):
-            holders.append(replica)
+        # Who knows one knows all before it.
+        if last in known.young or last in known.old:
+            if following in known.young or following in known.old:
+                length = known.length(key, length + 1)
+                holders = [replica]
+                last, following = key[length - 1], key[length] if length < len(key) else None
+            else:
+                holders.append(replica)
     return length, holders
+
+
+def drawn(replicas: Sequence[Replica], key: tuple[int, ...], length: int) -> Replica:
+    """One of those that know so much of it, the same for all prompts that go on alike."""
+    if len(replicas) == 1:
+        return replicas[0]
+    place = key[min(length, len(key) - 1)] & _ALL
+    chosen, highest = replicas[0], -1
+    # A loop is quicker here than a list and its largest.
+    for replica in replicas:
+        draw = (place ^ replica.draw_seed) * _MIXES & _ALL
+        if draw > highest:
+            chosen, highest = replica, draw
+    return chosen
 
 
 def near_best(candidates: Sequence[Replica]) -> Sequence[Replica]:
