@@ -258,7 +258,9 @@ class BatchingServer:
             waiting.popleft()
             sequence.held = sequence.unread = size
             if self.cached is not None and not sequence.made:
-                sequence.unread -= self.cached.take(sequence.request.key, size)
+                cached = self.cached.take(sequence.request.key, size)
+                sequence.request.cached_tokens = cached
+                sequence.unread -= cached
             self.kv_tokens += size
             unread += sequence.unread
             self._reading.append(sequence)

@@ -7,10 +7,12 @@ from typing import NamedTuple
 from routing.simulator import azure_trace, mooncake_trace
 from routing.simulator.faults import Fault, Slowdown
 from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots
-from routing.simulator.llm_workloads import Conversations, Replayed
+from routing.simulator.llm_workloads import Conversations, LlmWorkload, Replayed
+from routing.simulator.prefix_cache import BLOCK_TOKENS
 from routing.simulator.radiology import EAST, RADIOLOGY, clusters, one_in_the_east_slows_down
 from routing.simulator.recorded import Recorded
 from routing.simulator.scenarios import ACCELERATORS, FLASH_SALE, ON_BOARD, slow_from_the_sale_on, too_hot
+from routing.simulator.shared_beginnings import SharedBeginnings
 from routing.simulator.workloads import BIMODAL, EQUAL, EXPONENTIAL, LOGNORMAL, Workload
 
 
@@ -58,7 +60,7 @@ CATALOGUE[FLASH_SALE.name] = Entry(FLASH_SALE, _unequal, slow_from_the_sale_on)
 CATALOGUE[ON_BOARD.name] = Entry(ON_BOARD, _accelerators, too_hot)
 CATALOGUE[RADIOLOGY.name] = Entry(RADIOLOGY, _clusters, one_in_the_east_slows_down, (EAST,))
 
-LLM = Conversations()
+DRAWN: dict[str, LlmWorkload] = {one.name: one for one in (Conversations(), SharedBeginnings())}
 
 
 class TraceFormat(NamedTuple):
@@ -66,17 +68,22 @@ class TraceFormat(NamedTuple):
 
     sentence: str
     read: Callable[[Path], list[Recorded]]
-    blocks: bool
-    """Whether it says how prompts begin, so that servers can keep what they have read in."""
+    block_tokens: int
+    """Of the blocks by which it says how prompts begin, so that servers can keep them; 0: it
+    does not say."""
 
 
 TRACES = {
-    "azure": TraceFormat("a trace file like Azure's of 2023 (CSV), replayed", azure_trace.read, False),
-    "mooncake": TraceFormat("a trace file like Mooncake's (JSON lines), replayed", mooncake_trace.read, True),
+    "azure": TraceFormat("a trace file like Azure's of 2023 (CSV), replayed", azure_trace.read, 0),
+    "mooncake": TraceFormat(
+        "a trace file like Mooncake's (JSON lines), replayed", mooncake_trace.read, BLOCK_TOKENS
+    ),
 }
 
 
 def replayed(name: str, path: Path) -> Replayed:
     """Raises BadTrace in words."""
     form = TRACES[name]
-    return Replayed(name=name, sentence=form.sentence, recorded=form.read(path), caches=form.blocks)
+    return Replayed(
+        name=name, sentence=form.sentence, recorded=form.read(path), block_tokens=form.block_tokens
+    )

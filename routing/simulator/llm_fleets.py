@@ -12,14 +12,14 @@ from routing.simulator.servers import Server
 
 
 def batching(
-    speeds: Sequence[float], gpu: Gpu | None = None, *, weights: bool = True, caches: bool = False
+    speeds: Sequence[float], gpu: Gpu | None = None, *, weights: bool = True, block_tokens: int = 0
 ) -> Fleet:
     """``weights``: whether the proxies are told how fast each is; that it batches they see from its having no
-    limit. ``caches``: whether servers keep prompts' KV, where keys name the blocks of prompts.
+    limit. ``block_tokens``: of the blocks that keys name, whose KV servers keep; 0: they keep none.
 
     The fleet's capacity is in GPUs of speed 1.
     """
-    make = _maker(gpu or Gpu(), caches)
+    make = _maker(gpu or Gpu(), block_tokens)
     machines = [
         Machine(name=f"r{number}", make=make, speed=speed, weight=speed if weights else 1.0)
         for number, speed in enumerate(speeds, 1)
@@ -27,15 +27,17 @@ def batching(
     return Fleet(machines=machines, protocol="openai")
 
 
-def like(fleet: Fleet, gpu: Gpu, *, caches: bool = False) -> Fleet:
+def like(fleet: Fleet, gpu: Gpu, *, block_tokens: int = 0) -> Fleet:
     """That fleet, of servers that batch. They have no fixed number of requests that they serve at once."""
-    make = _maker(gpu, caches)
+    make = _maker(gpu, block_tokens)
     machines = [replace(machine, make=make, slots=1, max_concurrency=None) for machine in fleet.machines]
     return replace(fleet, machines=machines)
 
 
-def _maker(gpu: Gpu, caches: bool) -> MakeServer:
+def _maker(gpu: Gpu, block_tokens: int) -> MakeServer:
     def make(engine: Engine, speed: float) -> Server:
-        return BatchingServer(engine, speed, gpu, PrefixCache(gpu.kv_tokens) if caches else None)
+        return BatchingServer(
+            engine, speed, gpu, PrefixCache(gpu.kv_tokens, block_tokens) if block_tokens else None
+        )
 
     return make

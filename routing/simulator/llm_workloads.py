@@ -11,6 +11,7 @@ from routing.simulator.llm_lengths import Lengths
 from routing.simulator.prefix_cache import packed
 from routing.simulator.recorded import Recorded
 from routing.simulator.requests import Request
+from routing.simulator.shared_beginnings import SharedBeginnings
 from routing.simulator.streams import stream
 from routing.simulator.workloads import Traffic
 
@@ -26,7 +27,7 @@ class Conversations:
     name: str = "llm"
     sentence: str = "prompts and answers as long as in Azure's conversation trace of 2023, drawn"
     lengths: Lengths = field(default_factory=Lengths)
-    caches: bool = False
+    block_tokens: int = 0
     gpu: Gpu = field(default_factory=Gpu)
 
     def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
@@ -52,8 +53,8 @@ class Replayed:
     name: str
     sentence: str
     recorded: Sequence[Recorded]
-    caches: bool = False
-    """Whether keys name the blocks of prompts, which servers may keep."""
+    block_tokens: int = 0
+    """Of the blocks that keys name, which servers may keep; 0: they name none."""
     gpu: Gpu = field(default_factory=Gpu)
 
     def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
@@ -79,4 +80,4 @@ class Replayed:
             )
 
 
-LlmWorkload = Conversations | Replayed
+LlmWorkload = Conversations | SharedBeginnings | Replayed

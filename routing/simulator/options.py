@@ -17,7 +17,7 @@ from routing.contract.fleet_file import FleetFileError
 from routing.contract.policy import Policy, Queue, StrategyParameter
 from routing.simulator import central_fifo
 from routing.simulator.arrivals import STEADY, Profile
-from routing.simulator.catalogue import CATALOGUE, LLM, TRACES, Entry, Told, one_slows_down, replayed
+from routing.simulator.catalogue import CATALOGUE, DRAWN, TRACES, Entry, Told, one_slows_down, replayed
 from routing.simulator.estimates import estimate
 from routing.simulator.faults import ColdStart, Crash, FastFailure, Fault, Slowdown
 from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots, from_fleet_file
@@ -100,8 +100,9 @@ def _entry(given: argparse.Namespace) -> Entry:
         return CATALOGUE[name]
     if central_fifo.NAME in (given.strategies or ()):
         raise BadOptions(f"--strategies: {central_fifo.NAME} knows servers with slots only; leave it out")
-    workload: LlmWorkload = LLM
-    if name in TRACES:
+    if name in DRAWN:
+        workload = DRAWN[name]
+    else:
         if path is None:
             raise BadOptions(f"--workload {name} replays a trace: give its file with --trace FILE")
         try:
@@ -112,7 +113,7 @@ def _entry(given: argparse.Namespace) -> Entry:
     workload = dataclasses.replace(workload, gpu=gpu)
 
     def fleet(told: Told) -> Fleet:
-        return batching(UNEQUAL, gpu, weights=told.weights, caches=workload.caches)
+        return batching(UNEQUAL, gpu, weights=told.weights, block_tokens=workload.block_tokens)
 
     return Entry(workload, fleet, one_slows_down)
 
@@ -162,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
 def _workloads() -> dict[str, str]:
     """Names and what they are."""
     known = {name: one.workload.sentence for name, one in CATALOGUE.items()}
-    known[LLM.name] = LLM.sentence
+    known |= {name: one.sentence for name, one in DRAWN.items()}
     return known | {name: one.sentence for name, one in TRACES.items()}
 
 
@@ -374,7 +375,7 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
     if given.fleet is not None and given.speeds is not None:
         raise BadOptions("--fleet and --speeds exclude each other: give one of them")
     if given.speeds is not None and llm is not None:
-        return batching(given.speeds, llm.gpu, weights=told.weights, caches=llm.caches), policy
+        return batching(given.speeds, llm.gpu, weights=told.weights, block_tokens=llm.block_tokens), policy
     if given.speeds is not None:
         return fixed_slots(given.speeds, given.slots, **told._asdict()), policy
     if given.fleet is None:
@@ -389,7 +390,7 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
     for one in file.fleets:
         fleet = from_fleet_file(one, hardware, given.slots, **told._asdict())
         if fleet.machines and llm is not None:
-            return like(fleet, llm.gpu, caches=llm.caches), one.policy
+            return like(fleet, llm.gpu, block_tokens=llm.block_tokens), one.policy
         if fleet.machines:
             return fleet, one.policy
     raise BadOptions(f"--fleet {given.fleet}: no fleet in it has replicas of a weight above 0; add one")

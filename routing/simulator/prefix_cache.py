@@ -1,8 +1,8 @@
 """The KV of prompts that a server keeps after their requests have ended, for others that begin alike.
 
 Theory. Blocks of tokens are named by all that comes before them and themselves, so equal names mean equal
-prompts up to there. What was used last is kept longest. It takes no memory from sequences: a server drops
-kept blocks for those at once.
+prompts up to there. What was used last is kept longest. Its memory is its own: sequences in the batch
+neither take of it nor share in it.
 
 Source: automatic prefix caching in vLLM; RadixAttention in SGLang (Zheng et al., 2024).
 """

@@ -79,13 +79,15 @@ class SimulatedProxy:
             self.engine.at(self.engine.now + LOOK_EVERY_S, self._tick)
 
 
-def hashes(pool: Pool, key: bytes) -> tuple[int, ...]:
+def hashes(pool: Pool, request: Request) -> tuple[int, ...]:
     """What a strategy goes by. Where it reads prompts block by block, the key is the blocks' names, 8 bytes
     each."""
     affinity = pool.affinity
     if affinity is None:
         return ()
-    return (affinity._replace(block_bytes=8) if affinity.block_bytes else affinity).hashes(key)
+    if affinity.block_bytes:
+        return affinity._replace(block_bytes=8).hashes(request.key)
+    return affinity.hashes(request.session or request.key)
 
 
 class Exchange:
@@ -107,7 +109,7 @@ class Exchange:
     def begin(self, now: float) -> None:
         request = self._request
         if request.key:
-            self._key = hashes(self._proxy.pool, request.key)
+            self._key = hashes(self._proxy.pool, request)
         if request.deadline_s < inf:
             self._until = now + request.deadline_s
             self._proxy.engine.at(now + request.deadline_s, self._client_leaves)

@@ -11,6 +11,7 @@ class Request:
     __slots__ = (
         "at_s",
         "attempts",
+        "cached_tokens",
         "deadline_s",
         "end",
         "ended_s",
@@ -23,6 +24,7 @@ class Request:
         "replica",
         "seconds",
         "sent_s",
+        "session",
         "site",
         "tokens",
     )
@@ -36,6 +38,7 @@ class Request:
         prompt_tokens: int = 0,
         output_tokens: int = 0,
         key: bytes = b"",
+        session: bytes = b"",
         deadline_s: float = inf,
         site: str = "",
         priority: int = 1,
@@ -50,6 +53,8 @@ class Request:
         self.output_tokens = output_tokens
         self.key = key
         """What affinity goes by; empty: nothing."""
+        self.session = session
+        """What it goes by instead where it goes by sessions and not by prompts; empty: the key."""
         self.deadline_s = deadline_s
         """Its client waits for so long and then leaves."""
         self.site = site
@@ -66,6 +71,8 @@ class Request:
         self.first_byte_s = inf
         self.tokens = 0
         """That have come."""
+        self.cached_tokens = 0
+        """Of its prompt, that the server had kept and did not read in."""
         self.replica = ""
         """Name of the one it was last sent to."""
         self.attempts = 0

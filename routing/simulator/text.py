@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from routing.simulator.results import Result
-from routing.simulator.token_results import token_figures
+from routing.simulator.token_results import cached_share, token_figures
 
 _HEAD = ("strategy", "p50 ms", "p95 ms", "p99 ms", "mean ms", "not answered")
 _TOKENS = ("p99 first token ms", "p99 ms/token", "p99 ms between tokens")
+
+
+_CACHED = "prompt cached"
 
 
 def table(results: Sequence[Result]) -> str:
@@ -15,6 +18,9 @@ def table(results: Sequence[Result]) -> str:
     tokens = [_tokens(result) for result in results]
     if any(tokens):
         rows = [row + more for row, more in zip(rows, [_TOKENS, *tokens], strict=True)]
+    shares = [cached_share(result.requests) for result in results]
+    if any(share is not None for share in shares):
+        rows = [(*row, more) for row, more in zip(rows, [_CACHED, *map(_share, shares)], strict=True)]
     columns = range(max(len(row) for row in rows))
     rows = [row + ("",) * (len(columns) - len(row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in columns]
@@ -32,6 +38,10 @@ def _row(result: Result) -> tuple[str, ...]:
     lost = result.not_answered
     share = f"{lost} ({lost / len(result.requests):.2%})" if lost else "0"
     return (result.strategy, *(f"{seconds * 1000:.1f}" for seconds in times), share)
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def _tokens(result: Result) -> tuple[str, ...]:

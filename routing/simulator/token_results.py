@@ -36,10 +36,20 @@ def token_figures(requests: Sequence[Request]) -> TokenFigures | None:
     )
 
 
+def cached_share(requests: Sequence[Request]) -> float | None:
+    """Of the prompt tokens of what was answered, how many servers had kept from others; ``None``: none of
+    them told how its prompt begins."""
+    answered = [one for one in requests if one.end == ANSWERED and one.key]
+    tokens = sum(one.prompt_tokens for one in answered)
+    return sum(one.cached_tokens for one in answered) / tokens if tokens else None
+
+
 def figures(result: Result) -> dict[str, str | int | float]:
     """All that is written in JSON: latencies, and where answers had tokens, what became of those."""
     tokens = token_figures(result.requests)
-    return result.figures() | (tokens._asdict() if tokens is not None else {})
+    cached = cached_share(result.requests)
+    found = result.figures() | (tokens._asdict() if tokens is not None else {})
+    return found if cached is None else found | {"cached_share": cached}
 
 
 def _p99(values: Iterable[float]) -> float:
