@@ -128,6 +128,7 @@ class Pool(Placing):
             replica.ask_load(snapshot.probe.load_header)
         self._count_sites()
         self._seen_sites = Sites.seen_from(self._site, snapshot.policy.locality, self.replicas)
+        self._verdicts.site = "" if self._seen_sites is None else self._site
         self.admission.queue = queue = snapshot.policy.queue
         self._busy = Refusal("busy", "no replica has a place", None, queue.timeout_s)
         self._nobody()
@@ -367,7 +368,7 @@ class Pool(Placing):
             reported_load.correct(replica, now, around)
 
     def _sort(self, now: float) -> None:
-        self._sorted = found = eligibility.sort_out(self.replicas, now)
+        self._sorted = found = eligibility.sort_out(self.replicas, now, self._verdicts.site)
         self._eligible = found.eligible
         self._probation = found.probation
         self._unusual = bool(found.probation) or self._verdicts.watching

@@ -62,6 +62,8 @@ class Verdicts:
         self._goes_by_load = False
         self.fleet = ""
         """The pool's name, for the log."""
+        self.site = ""
+        """The proxy's own, where sites matter."""
         self._suspects = Suspects()
         self._told = SharedSuspects(shared)
         self.watching = False
@@ -219,7 +221,7 @@ class Verdicts:
             return
         again = bool(state.until)
         limit = ejection.allowed(
-            eligibility.available(self._members.listed), self.policy.ejection.max_ejected_percent
+            eligibility.available(self._members.listed, self.site), self.policy.ejection.max_ejected_percent
         )
         if not again and self._ejected_on_host(now) >= limit:
             return

@@ -29,9 +29,12 @@ class Eligibility:
     """When the next ejection ends, 0: none is running."""
 
 
-def sort_out(replicas: Sequence[Replica], now: float) -> Eligibility:
-    """Sort a pool's replicas by whether they may receive something new at ``now``."""
-    result = Eligibility(panic=_panic(replicas))
+def sort_out(replicas: Sequence[Replica], now: float, site: str = "") -> Eligibility:
+    """Sort a pool's replicas by whether they may receive something new at ``now``.
+
+    ``site``: the proxy's own, where sites matter; those that name none count as there.
+    """
+    result = Eligibility(panic=_panic(replicas, site))
     ejected: list[Replica] = []
     for replica in replicas:
         if not _intended(replica) or not _healthy(replica, result.panic):
@@ -52,10 +55,12 @@ def sort_out(replicas: Sequence[Replica], now: float) -> Eligibility:
     return result
 
 
-def available(replicas: Iterable[Replica]) -> int:
-    """How many replicas could be in use if none was ejected: what the limit on ejections is a share of."""
+def available(replicas: Iterable[Replica], site: str = "") -> int:
+    """How many replicas could be in use if none was ejected: what the limit on ejections is a share of.
+
+    ``site``: as for :func:`sort_out`."""
     everyone = list(replicas)
-    panic = _panic(everyone)
+    panic = _panic(everyone, site)
     return sum(1 for replica in everyone if _intended(replica) and _healthy(replica, panic))
 
 
@@ -133,9 +138,16 @@ def _healthy(replica: Replica, panic: bool) -> bool:
     return spec.health == "ready" or (panic and spec.has_passed and spec.health != "checking")
 
 
-def _panic(replicas: Iterable[Replica]) -> bool:
-    counted = [r.spec for r in replicas if r.spec.admin_state == "active" and r.spec.has_passed]
-    return in_panic(len(counted), sum(1 for spec in counted if spec.health == "ready"))
+def _panic(replicas: Iterable[Replica], site: str) -> bool:
+    passed: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    for replica in replicas:
+        spec = replica.spec
+        if spec.admin_state == "active" and spec.has_passed:
+            place = (spec.site or site) if site else ""
+            passed[place] += 1
+            ready[place] += spec.health == "ready"
+    return bool(passed) and all(in_panic(passed[place], ready[place]) for place in passed)
 
 
 _HEALTH_WORDS = {

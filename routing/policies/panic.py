@@ -4,6 +4,11 @@ Theory. If fewer than half of the replicas that have ever passed a probe are rea
 to the few left would bring those down too. So health is ignored for replicas that have passed once.
 Admin state is never ignored, and a replica still ``checking`` never gets traffic.
 
+Where a proxy prefers its own site, sites are judged apart, and it is panic only when that is so at each of
+them: a site fails as a whole (its power, its cooling, its line), so one whose replicas are dead beside one
+whose are not has most likely failed, however many of the fleet were there. Failure mode: probes that cannot
+reach a site which works; its requests then go to the others, as many as fit there.
+
 Source: Envoy's panic threshold (50 %).
 """
 

@@ -15,6 +15,7 @@ from routing.pool import CALLED, NEW, Attempt, Pool, Refusal
 from routing.shared_counts import SharedCounts
 
 EAST, WEST = {"site": "east"}, {"site": "west"}
+DOWN = {"health": "down"}
 
 
 @pytest.fixture
@@ -163,9 +164,32 @@ def test_nobody_can_be_asked_here_so_the_others_are_at_once(seen_from_east, make
 
 
 def test_in_panic_all_sites_are_asked_alike(seen_from_east):
-    down = {"health": "down"}
-    pool = seen_from_east([EAST | down, EAST | down, EAST | down, WEST, WEST])
+    pool = seen_from_east([EAST | DOWN, EAST | DOWN, EAST, WEST | DOWN, WEST | DOWN])
     assert begin(pool, 10) == {f"r{number}": 2 for number in range(5)}
+
+
+def test_a_site_that_is_dead_is_no_panic_however_many_of_the_fleet_were_there(seen_from_east):
+    """Half of another site's are ready: of that the probes are right, and so of this."""
+    replicas = [EAST | DOWN, EAST | DOWN, EAST | DOWN, WEST, WEST | DOWN]
+    assert begin(seen_from_east(replicas), 10) == {"r3": 10}
+    assert begin(seen_from_east([*replicas, EAST, EAST | DOWN]), 3) == {"r5": 3}
+    # Nor of the own site when the others are dead. Those of no site are counted there.
+    assert begin(seen_from_east([EAST, {} | DOWN, WEST | DOWN, WEST | DOWN, WEST | DOWN]), 10) == {"r0": 10}
+    seen = seen_from_east([EAST | DOWN, EAST | DOWN, {}, WEST | DOWN])
+    assert begin(seen, 8) == {f"r{number}": 2 for number in range(4)}
+    # Where sites do not matter, the fleet is judged as a whole.
+    every = {f"r{number}": 2 for number in range(5)}
+    assert begin(seen_from_east(replicas, site=""), 10) == every
+    assert begin(seen_from_east(replicas, locality={"prefer": "none"}), 10) == every
+
+
+def test_how_many_may_be_ejected_is_of_those_that_are_not_dead(seen_from_east, fail):
+    """Of two that are left, one; in panic it would be two of five."""
+    replicas = [EAST | DOWN, EAST | DOWN, EAST | DOWN, WEST, WEST]
+    pool = seen_from_east(replicas, strategy="round_robin")
+    fail(pool, "r3", 5, 1.0)
+    fail(pool, "r4", 5, 1.1)
+    assert begin(pool, 4, now=1.2) == {"r4": 4}
 
 
 def test_ejection_here_leads_elsewhere_and_back(seen_from_east, fail):

@@ -63,7 +63,7 @@ function Surroundings({ policy }) {
     <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
     <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their answer" : "count as gone"}</${Fact}>
-    <${Fact} name="Sites">${locality.prefer === "site" ? `the proxy's own first, others above ${+(100 * locality.spill_above).toPrecision(6)} % busy` : "all alike"}</${Fact}>
+    <${Fact} name="Sites">${locality.prefer === "site" ? `own first, others above ${+(100 * locality.spill_above).toPrecision(6)} %` : "all alike"}</${Fact}>
     <${Fact} name="Largest body">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
