@@ -120,7 +120,7 @@ def test_what_it_says_is_kept_with_its_age_as_long_as_it_is_asked(
     assert (first.running, first.waiting, first.kv_share, first.problem) == (12, 3, 0.81, "")
     assert 0 <= first.age_s < 5
     time.sleep(0.1)
-    assert loads.read(redis_client)[uid].age_s >= first.age_s + 0.1
+    assert loads.read(redis_client)[uid].age_s > first.age_s + 0.05
 
     server.answer = ready_and(says(404))
     one_round(redis_client)
