@@ -1,9 +1,9 @@
 """A strategy of another package on the request path: what it does wrong costs no request.
 
-An exception in its pick, or an answer that is none of the candidates, is replaced by the default strategy's
-pick. It is then left alone for :data:`REST_S`, so that one that always fails costs one try a second, and is
-logged once a minute at most. What it costs in time is not guarded against: a pick that blocks blocks the
-worker.
+It is handed candidates in a tuple, which it cannot change. An exception in its pick, or an answer that is
+none of the candidates, is replaced by the default strategy's pick. It is then left alone for
+:data:`REST_S`, so that one that always fails costs one try a second, and is logged once a minute at most.
+What it costs in time is not guarded against: a pick that blocks blocks the worker.
 """
 
 import logging
@@ -35,6 +35,9 @@ class Guarded:
         self.affinity = strategy.affinity
         self._instead = LeastExpectedWork(LeastExpectedWorkParameters())
         self._candidates: Sequence[Replica] = ()
+        """The pool's own list."""
+        self._handed: tuple[Replica, ...] = ()
+        """The same, for the strategy: what it does to a list it would do to the pool."""
         self._allowed: frozenset[Replica] = frozenset()
         self._rests_until = 0.0
         self._failures = 0
@@ -50,8 +53,9 @@ class Guarded:
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
         if now >= self._rests_until:
             try:
-                return self._checked(candidates, self._strategy.pick(candidates, work, now, rng))
-            except Exception as error:
+                handed = self._handed if candidates is self._candidates else self._hand(candidates)
+                return self._checked(self._strategy.pick(handed, work, now, rng))
+            except (Exception, SystemExit) as error:
                 self._failed(error, now)
         return self._instead.pick(candidates, work, now, rng)
 
@@ -60,15 +64,16 @@ class Guarded:
     ) -> Replica:
         if now >= self._rests_until:
             try:
-                return self._checked(candidates, self._strategy.pick_near(candidates, work, now, rng, key))
-            except Exception as error:
+                handed = self._handed if candidates is self._candidates else self._hand(candidates)
+                return self._checked(self._strategy.pick_near(handed, work, now, rng, key))
+            except (Exception, SystemExit) as error:
                 self._failed(error, now)
         return self._instead.pick(candidates, work, now, rng)
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
         try:
             self._strategy.remember(replica, key)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._failed(error, time.monotonic())
 
     def trouble(self, now: float) -> str:
@@ -80,14 +85,17 @@ class Guarded:
             f"strategy {self.name} failed {times}, last with {self._last}; {self._instead.name} picks instead"
         )
 
-    def _checked(self, candidates: Sequence[Replica], picked: object) -> Replica:
-        if candidates is not self._candidates:
-            self._candidates, self._allowed = candidates, frozenset(candidates)
+    def _hand(self, candidates: Sequence[Replica]) -> tuple[Replica, ...]:
+        self._candidates, self._handed = candidates, tuple(candidates)
+        self._allowed = frozenset(candidates)
+        return self._handed
+
+    def _checked(self, picked: object) -> Replica:
         if not isinstance(picked, Replica) or picked not in self._allowed:
             raise ValueError(f"picked {picked!r}, which is none of the candidates")
         return picked
 
-    def _failed(self, error: Exception, now: float) -> None:
+    def _failed(self, error: Exception | SystemExit, now: float) -> None:
         self._failures += 1
         self._failed_at = now
         self._rests_until = now + REST_S

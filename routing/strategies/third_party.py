@@ -88,6 +88,6 @@ def _try(built: Any) -> None:
     if affinity is not None and not isinstance(affinity, Affinity):
         raise ValueError(f"its affinity must be None or an Affinity, not {affinity!r}")
     specs = [ReplicaSpec(uid=name, name=name, url=f"http://{name}.example") for name in ("a", "b", "c")]
-    candidates = [Replica(spec) for spec in specs]
+    candidates = tuple(Replica(spec) for spec in specs)
     if built.pick(candidates, 1.0, 1.0, Random(1)) not in candidates:
         raise ValueError("its pick returns something else than one of the candidates")

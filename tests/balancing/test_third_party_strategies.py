@@ -102,6 +102,10 @@ def test_own_strategies_are_built_without_looking_for_packages() -> None:
         (PLAIN.replace("memory = None", ""), "its memory must be None or an AnswerMemory, not 0"),
         (PLAIN.replace("affinity = None", "affinity = 'user'"), "must be None or an Affinity, not 'user'"),
         (PLAIN.replace("candidates[0]", "None"), "something else than one of the candidates"),
+        (
+            PLAIN.replace("candidates[0]", "candidates.pop()"),
+            "AttributeError: 'tuple' object has no attribute",
+        ),
         (PLAIN.replace("candidates[0]", "1 / 0"), "ZeroDivisionError: division by zero"),
         (
             GOOD.replace("PARAMETERS", "sizes: list[int] = []"),
@@ -166,7 +170,13 @@ def test_parameters_that_it_refuses_are_a_message(bring: Callable[..., None]) ->
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [("raise KeyError('r9')", "KeyError: 'r9'"), ("return self", "which is none of the candidates")],
+    [
+        ("raise KeyError('r9')", "KeyError: 'r9'"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("return self", "which is none of the candidates"),
+        ("candidates.clear()", "AttributeError: 'tuple' object has no attribute 'clear'"),
+        ("return candidates.pop()", "AttributeError: 'tuple' object has no attribute 'pop'"),
+    ],
 )
 def test_a_pick_that_fails_costs_no_request_and_is_told(
     bring: Callable[..., None], make_pool, send, caplog: pytest.LogCaptureFixture, wrong: str, words: str
@@ -214,3 +224,31 @@ def test_a_replica_that_is_no_candidate_gets_nothing(
     pool.replace(make_snapshot([{"admin_state": "draining"}, {}, {}], version=2, strategy="first"))
     assert {send(pool, 2.0 + i * 0.1) for i in range(60)} == {"r1", "r2"}
     assert "which is none of the candidates" in pool.report(8.0).strategy_trouble
+
+
+def test_one_that_goes_by_keys_cannot_change_the_pools_list(
+    bring: Callable[..., None], make_pool, send
+) -> None:
+    keyed = PLAIN.replace("affinity = None", "affinity = Affinity(header='x-key')\n    home = None")
+    near = """
+    def pick_near(self, candidates, work, now, rng, key):
+        candidates.clear()
+
+    def remember(self, replica, key):
+        raise SystemExit(3)
+"""
+    bring("from routing.affinity import Affinity\n" + keyed + near)
+    pool = make_pool(3, strategy="first")
+    found = [pool.begin(1.0, 1.0, key=(number,)) for number in range(9)]
+    assert {attempt.replica.name for attempt in found} == {"r0", "r1", "r2"}
+    assert "SystemExit: 3" in pool.report(1.0).strategy_trouble
+
+
+def test_a_worker_can_be_interrupted_in_a_pick(bring: Callable[..., None], make_pool) -> None:
+    raising = PLAIN.replace(
+        "return candidates[0]", "if now > 1: raise KeyboardInterrupt\n        return candidates[0]"
+    )
+    bring(raising)
+    pool = make_pool(3, strategy="first")
+    with pytest.raises(KeyboardInterrupt):
+        pool.begin(1.0, 2.0)
