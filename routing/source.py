@@ -10,28 +10,45 @@ class Source(NamedTuple):
     request: int
 
 
+UNKNOWN = 0
+"""Stands for a client that nobody knows."""
+MOST_CLIENTS = 64
+"""Of one row that are told apart; the others are as unknown."""
+
+
+class Part:
+    """What one client has of a row."""
+
+    __slots__ = ("failures", "is_varied", "request")
+
+    def __init__(self, request: int) -> None:
+        self.failures = 0
+        self.request = request
+        """The first."""
+        self.is_varied = False
+        """Whether there were others."""
+
+
 class Row:
     """A replica's failures since its last answer that was none: by whom."""
 
-    __slots__ = ("client", "is_mixed", "is_varied", "request")
+    __slots__ = ("clients",)
 
     def __init__(self) -> None:
-        self.begin()
+        self.clients: dict[int, Part] = {}
+        """By client, :data:`UNKNOWN` among them."""
 
     def begin(self) -> None:
         """Nobody has failed."""
-        self.client = self.request = 0
-        self.is_mixed = False
-        """By several clients, or by somebody unknown."""
-        self.is_varied = False
-        """By several requests."""
+        self.clients.clear()
 
     def add(self, source: Source | None) -> None:
         """One more failure. ``None``: the request was not at fault, or nobody knows whose it was."""
-        if source is None:
-            self.is_mixed = True
-        elif not self.client:
-            self.client, self.request = source
-        else:
-            self.is_mixed |= source.client != self.client
-            self.is_varied |= source.request != self.request
+        client, request = source or (UNKNOWN, 0)
+        if client not in self.clients and len(self.clients) >= MOST_CLIENTS:
+            client = UNKNOWN
+        part = self.clients.get(client)
+        if part is None:
+            part = self.clients[client] = Part(request)
+        part.failures += 1
+        part.is_varied |= request != part.request

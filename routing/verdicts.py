@@ -170,7 +170,7 @@ class Verdicts:
         self._told.follow(self._suspects)
         state, limit = replica.ejection, self.policy.ejection.consecutive_failures
         others = success_rate.failed_share(r for r in self._members.listed if r is not replica)
-        excuse = self._suspects.excuse(state.row, state.failures, limit, others, now)
+        excuse = self._suspects.excuse(state.row, limit, others, now)
         if excuse:
             if state.failures == limit:
                 said = (replica.name, self.fleet, limit, excuse)

@@ -3,8 +3,8 @@
 Rules.
 
 - ``consecutive_failures`` failures in a row eject. Load (429), cancels and the client's own errors
-  neither count nor break the row; any success breaks it. A row that one client alone has made may be that
-  client's fault: :mod:`routing.policies.suspects`.
+  neither count nor break the row; any success breaks it. A row that one client, or a few, have made may be
+  their fault: :mod:`routing.policies.suspects`.
 - The first ejection lasts ``base_s``; each that follows soon after the last doubles it; ±20 % jitter,
   at most 300 s. Soon is within ``base_s`` and as long as the last one was, or within the replica's next 20
   answers (and 300 s), so that it means the same where answers are rare.

@@ -4,12 +4,13 @@ Theory. A request that no replica can serve (it crashes them, it asks for what n
 sent, and a client that repeats it would get one replica after the other ejected. So a row of failures ejects
 only where it says something about the replica:
 
-- *Other clients* fail there too, or the connection was refused, or nobody knows who sent the request: it
-  counts at once.
-- *One client alone*, with different requests: it counts, unless that client is a **suspect**: one whose
-  requests have failed at two replicas or more and were not seen to succeed since. And where a part of what
-  the other replicas answer are failures as well, the row has to be so long that it is as unlikely by chance
-  as five failures where a tenth of all fail.
+- A client is a **suspect** if its requests have failed at two replicas or more and were not seen to succeed
+  since. What suspects have of a row is left out, however many they are: the rest has to be a row by itself.
+- *Several clients* are left, or the connection was refused, or nobody knows who sent the request: it counts
+  at once.
+- *One client alone*, with different requests: it counts. But where a part of what the other replicas answer
+  are failures as well, the row has to be so long that it is as unlikely by chance as five failures where a
+  tenth of all fail.
 - *One client's one request*, again and again: it counts once that very request was seen to succeed elsewhere.
   Where it was sent to no other replica, twice as many failures do; then it will be, and shows itself.
 
@@ -20,13 +21,15 @@ requests say who sent them.
 A client is its key, where keys are asked for, else its address. What is remembered is bounded: so many
 clients and requests, the ones that failed last. Nothing of it is on the way of a request that succeeds.
 
+Failure mode: more clients than are told apart in a row, each of which fails everywhere, count as several.
+
 Source: our own; Envoy and nginx count a failure against whoever was asked.
 """
 
 from collections import OrderedDict
 from math import ceil, inf, log
 
-from routing.source import Row
+from routing.source import UNKNOWN, Row
 
 MOST = 256
 """Clients and requests that are remembered."""
@@ -119,22 +122,29 @@ class Suspects:
         at = record.good_at if record.good_replica != except_at else record.other_good_at
         return now - at < TRUST_S
 
-    def excuse(self, row: Row, failures: int, limit: int, others_fail: float, now: float) -> str:
-        """Why a row of so many failures is not the replica's fault, in words; empty: it is.
+    def excuse(self, row: Row, limit: int, others_fail: float, now: float) -> str:
+        """Why a row of failures is not the replica's fault, in words; empty: it is.
 
         ``limit``: failures in a row that eject. ``others_fail``: share of failures among the answers of the
         pool's other replicas, 0 to 1.
         """
-        if row.is_mixed:
-            return ""
-        if self.is_suspect(row.client, now):
+        clients = row.clients
+        others = [who for who in clients if not self.is_suspect(who, now)]
+        if not others:
+            if len(clients) > 1:
+                return "all from clients that fail elsewhere too"
             return "all from a client that fails elsewhere too"
-        if not row.is_varied and not self.is_good(row.request, now):
-            if self.is_suspect(row.request, now):
+        if sum([clients[who].failures for who in others]) < limit:
+            return "too many of them from clients that fail elsewhere too"
+        if len(others) > 1 or others[0] == UNKNOWN:
+            return ""
+        only = clients[others[0]]
+        if not only.is_varied and not self.is_good(only.request, now):
+            if self.is_suspect(only.request, now):
                 return "all of them one request, which fails elsewhere too"
-            if failures < ONE_REQUEST * limit:
+            if only.failures < ONE_REQUEST * limit:
                 return "all of them one request"
-        if failures < telling_length(limit, others_fail):
+        if only.failures < telling_length(limit, others_fail):
             return "all from one client, and other replicas fail as well"
         return ""
 

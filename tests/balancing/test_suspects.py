@@ -10,7 +10,7 @@ from routing.outcome import Outcome
 from routing.policies.suspects import MOST, Suspects, telling_length
 from routing.pool import Pool
 from routing.shared_counts import SharedCounts
-from routing.source import Source
+from routing.source import MOST_CLIENTS, Row, Source
 from routing.watched_attempt import WatchedAttempt
 
 
@@ -82,6 +82,72 @@ def test_nor_do_they_where_they_are_all_that_there_is(pool):
     assert sum(replica.ejection.count for replica in pool.replicas) == 0
 
 
+@pytest.mark.parametrize("addresses", [2, 9])
+def test_nor_do_they_from_several_addresses(pool, addresses):
+    """A third of all requests, among those of twenty clients."""
+    traffic, rng = Traffic(pool), Random(5)
+    for at in ALL:
+        for address in range(addresses):
+            traffic.send(100 + address, fails_at=ALL, at=at)
+            traffic.send(APP, at=at)
+    for _ in range(3000):
+        if rng.random() < 0.35:
+            traffic.send(100 + rng.randrange(addresses), fails_at=ALL)
+        else:
+            traffic.send(rng.randrange(1, 21))
+    assert sum(replica.ejection.count for replica in pool.replicas) == 0
+
+
+@pytest.mark.parametrize("clients", [1, 20])
+def test_a_broken_replica_is_ejected_among_poison_of_several_addresses(make_pool, clients):
+    """What suspects have of a row neither counts nor breaks it."""
+    pool = make_pool(4, strategy="round_robin")
+    traffic, rng = Traffic(pool), Random(5)
+    for _ in range(400):
+        if rng.random() < 0.3:
+            traffic.send(rng.choice((101, 102)), fails_at=ALL)
+        else:
+            traffic.send(rng.randrange(1, 1 + clients), fails_at=("r1",))
+        if traffic.out():
+            break
+    assert traffic.out() == ["r1"]
+    assert traffic.sent < (50 if clients > 1 else 200)
+
+
+@pytest.mark.parametrize("clients", [2, 20])
+def test_two_broken_replicas_are_ejected_though_everybody_fails_at_both(make_pool, clients):
+    """They are seen to succeed at the others."""
+    pool = make_pool(4, strategy="round_robin")
+    traffic, rng = Traffic(pool), Random(5)
+    for _ in range(400):
+        traffic.send(rng.randrange(1, 1 + clients), fails_at=("r1", "r2"))
+        if len(traffic.out()) == 2:
+            break
+    assert traffic.out() == ["r1", "r2"]
+    assert traffic.sent < 80
+
+
+def test_suspects_failures_do_not_fill_up_a_row_of_others(make_pool):
+    pool = make_pool(4, strategy="round_robin")
+    traffic = Traffic(pool)
+    for at in ("r2", "r3"):
+        for suspect in (101, 102):
+            traffic.send(suspect, fails_at=ALL, at=at)
+    for client in (APP, 101, OTHER, 102, APP, 101, OTHER, 102):
+        traffic.send(client, fails_at=ALL, at="r1")
+    assert traffic.out() == []
+    traffic.send(APP, fails_at=ALL, at="r1")
+    assert traffic.out() == ["r1"]
+
+
+def test_more_clients_than_are_told_apart_in_a_row_are_as_one_unknown():
+    row = Row()
+    for client in range(1, 10 * MOST_CLIENTS):
+        row.add(Source(client, client))
+    assert len(row.clients) == MOST_CLIENTS + 1
+    assert sum(part.failures for part in row.clients.values()) == 10 * MOST_CLIENTS - 1
+
+
 def test_one_request_again_and_again_ejects_at_most_where_it_began(pool):
     """By its key it comes to one replica, and is sent there until that one is out."""
     traffic = Traffic(pool)
@@ -111,10 +177,14 @@ def test_a_poisonous_request_among_good_ones_of_one_address_ejects_nobody(pool):
     assert sum(replica.ejection.count for replica in pool.replicas) == 0
 
 
-def test_various_failures_of_one_address_on_all_replicas_eject_nobody(pool):
+@pytest.mark.parametrize("suspects", [0.0, 0.2])
+def test_various_failures_of_one_address_on_all_replicas_eject_nobody(pool, suspects):
+    """Nor do they where suspects' failures stand between them."""
     traffic = Traffic(pool)
     rng = Random(5)
     for _ in range(2000):
+        if rng.random() < suspects:
+            traffic.send(rng.choice((101, 102)), fails_at=ALL)
         traffic.send(APP, fails_at=ALL if rng.random() < 0.5 else ())
     assert sum(replica.ejection.count for replica in pool.replicas) == 0
 
