@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from routing.simulator import plot, text, token_results
-from routing.simulator.options import BadOptions, Options, parse
+from routing.simulator.options import BadOptions, Options, nothing_arrived, parse
 from routing.simulator.results import Result
 from routing.simulator.simulation import simulate
 
@@ -40,10 +40,13 @@ def _run(options: Options, strategy: str) -> Result:
     watched = sys.stderr.isatty()
     parameters = options.parameters.get(strategy, {})
     try:
-        return simulate(options.setting, strategy, parameters, _progress(strategy) if watched else None)
+        result = simulate(options.setting, strategy, parameters, _progress(strategy) if watched else None)
     finally:
         if watched:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if not result.requests:
+        raise BadOptions(nothing_arrived(options.setting))
+    return result
 
 
 def _progress(strategy: str) -> Callable[[float], None]:

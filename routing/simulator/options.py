@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,7 +52,7 @@ def parse(arguments: Sequence[str]) -> Options:
     """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
     given = _parser().parse_args(arguments)
     entry = _entry(given)
-    names = given.strategies or _all_strategies(given)
+    names = given.strategies or _all_strategies(given, entry)
     parameters = _parameters(given.parameters, names)
     traffic = Traffic(
         load=given.load,
@@ -85,10 +86,12 @@ def parse(arguments: Sequence[str]) -> Options:
     )
 
 
-def _all_strategies(given: argparse.Namespace) -> list[str]:
-    """The reference knows servers with slots only."""
-    slots = given.workload in CATALOGUE
-    return [*strategies.names(), central_fifo.NAME] if slots else strategies.names()
+def _all_strategies(given: argparse.Namespace, entry: Entry) -> list[str]:
+    """The reference knows servers with slots only, and without keys those that go by them are the default."""
+    workload = entry.workload
+    has_keys = isinstance(workload, LlmWorkload) and workload.block_tokens > 0
+    names = [name for name in strategies.names() if has_keys or strategies.build(name, {}).affinity is None]
+    return [*names, central_fifo.NAME] if given.workload in CATALOGUE else names
 
 
 def _entry(given: argparse.Namespace) -> Entry:
@@ -124,6 +127,16 @@ def _gpu(given: argparse.Namespace) -> Gpu:
     return Gpu()._replace(**{name: value for name, value in said.items() if value is not None})
 
 
+def nothing_arrived(setting: Setting) -> str:
+    """What to say, with the cure, where there is nothing to compare."""
+    traffic = setting.traffic
+    more = ", or --kv-tokens larger" if isinstance(setting.workload, LlmWorkload) else ""
+    return (
+        f"no request arrived within {traffic.duration_s:g} s: make --duration longer, "
+        f"or --load ({traffic.load:g}) higher{more}"
+    )
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadOptions(f"{message}; --help lists all options")
@@ -146,7 +159,8 @@ def _parser() -> argparse.ArgumentParser:
         "--strategies",
         metavar="A,B",
         type=_strategies,
-        help=f"by name (default: all, and {central_fifo.NAME}, one queue that knows everything)",
+        help=f"by name (default: all, and {central_fifo.NAME}, one queue that knows everything; without "
+        "those that go by keys where requests have none, since they then do what least_expected_work does)",
     )
     add(
         "--parameters",
@@ -420,6 +434,8 @@ def _faults(given: argparse.Namespace, entry: Entry) -> Sequence[Fault]:
         faults.append(FastFailure(replica=name, begin_s=begin_s, end_s=end_s))
     for text in given.cold:
         name, ready_s = _split("--cold", text, r"(.+):(.+)", "r16:20")
+        if not 0 < ready_s < inf:
+            raise BadOptions(f"--cold {text}: give a time above 0 at which it is ready, as in r16:20")
         faults.append(ColdStart(replica=name, ready_s=ready_s))
     if given.steady and faults:
         raise BadOptions("--steady says that nothing goes wrong: leave it out, or the faults")

@@ -89,6 +89,8 @@ def test_progress_is_shown_to_whoever_watches():
         ("--crash r16:9-3", "--crash r16:9-3: its end must be after its begin"),
         ("--fail r99:1-2", "there is no replica 'r99' for something to go wrong with; choose one of: r1, "),
         ("--steady --cold r1:3", "--steady says that nothing goes wrong: leave it out, or the faults"),
+        ("--cold r1:-1", "--cold r1:-1: give a time above 0 at which it is ready, as in r16:20"),
+        ("--cold r1:nan", "--cold r1:nan: give a time above 0"),
         ("--parameters kappa=3", "--parameters 'kappa=3': give STRATEGY.KEY=VALUE"),
         (
             "--parameters least_expected_work.kappa=99",
@@ -111,6 +113,30 @@ def test_what_is_wrong_is_said_by_option_with_the_cure(arguments, words):
 def test_wrong_input_ends_with_2_and_one_line(tmp_path):
     ended = command("--load", "much")
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            "--duration 0.0001",
+            "no request arrived within 0.0001 s: make --duration longer, or --load (0.85) higher",
+        ),
+        ("--workload llm --kv-tokens 1 --json", "higher, or --kv-tokens larger"),
+    ],
+)
+def test_where_nothing_arrives_there_is_nothing_to_compare(arguments, words):
+    ended = command(*arguments.split(), "--strategies", "random")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.endswith(f"{words}\n")
+
+
+def test_strategies_that_go_by_keys_are_compared_where_there_are_keys():
+    keyed = {"consistent_hash", "prefix_affinity"}
+    assert keyed.isdisjoint(parse([]).strategies)
+    assert keyed.isdisjoint(parse(["--workload", "llm"]).strategies)
+    assert keyed < {*parse(["--workload", "conversations"]).strategies}
+    assert parse(["--strategies", "consistent_hash"]).strategies == ["consistent_hash"]
 
 
 def test_a_fleet_file_s_weights_are_speeds_and_its_policy_holds(tmp_path):
