@@ -1,10 +1,11 @@
-"""What picking costs: ``python -m tests.benchmarks.picking``.
+"""What picking costs: ``python -m tests.benchmarks.picking [--strategies A,B]``.
 
 Prints, for each strategy and pool size, microseconds of CPU for the strategy's loop alone and for
 begin + settle together, with 8 requests in flight, with one worker and with a second one beside it
 in the shared counts. Figures are the least and the median of 7 rounds; compare runs of one machine only.
 """
 
+import argparse
 import os
 import platform
 import time
@@ -86,12 +87,26 @@ def least_and_median(measure, pool) -> str:
     return f"{rounds[0]:6.2f} {median(rounds):6.2f}"
 
 
+def asked_for() -> list[str]:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.picking", description="What picking costs."
+    )
+    known = strategies.names()
+    parser.add_argument("--strategies", metavar="A,B", default=",".join(known), help="by name; default all")
+    names = parser.parse_args().strategies.split(",")
+    for name in names:
+        if name not in known:
+            parser.error(f"--strategies: there is no strategy {name!r}; choose of: {', '.join(known)}")
+    return names
+
+
 def main() -> None:
+    names = asked_for()
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {platform.machine()}; µs: least, median"
     )
     print(f"{'strategy':22}{'slots':>6}{'replicas':>9}   {'pick':13}   {'begin+settle':13}   of 2 workers")
-    for strategy in strategies.names():
+    for strategy in names:
         for slots in (None, 16) if strategy in LIMITED else (None,):
             for size in (4, 16, 64, 1000):
                 alone = make_pool(strategy, size, slots, None)
