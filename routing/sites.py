@@ -92,7 +92,8 @@ class Sites:
             share = self._share
         if not share:
             return near
-        return far if (key[0] / KEYS if key else rng.random()) < share else near
+        # The last: prompts may all begin alike, and would all go or all stay by their first block.
+        return far if (key[-1] / KEYS if key else rng.random()) < share else near
 
     def is_here(self, side: Sequence[Replica]) -> bool:
         """Whether :meth:`side` has answered with the own site's replicas."""

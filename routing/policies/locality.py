@@ -30,8 +30,8 @@ All sites but the own are one: the strategy picks among their replicas as it alw
 of them, which knows of the way as well. Replicas that name no site are near to everybody. In panic, and
 when only ejected replicas are left, sites say nothing: all are asked alike.
 
-Requests with a key (sessions, prefixes) spill by their key instead of by chance, so that those that leave are
-the same ones from request to request.
+Requests with a key (sessions, prompts) spill by its last hash instead of by chance, so that those that leave
+are the same ones from request to request; of prompts that only begin alike, some leave.
 
 Sources: zone-aware routing of Envoy, which likewise sends the part that is too much, and does nothing in
 panic; processor sharing as in Kleinrock, Queueing Systems II (1976), ch. 4. Failure mode: a proxy sees only

@@ -14,7 +14,8 @@ was sent to (:mod:`routing.known_prefixes`). A prompt goes
 Of several the prompt's next block, the first that they do not know, draws one (rendezvous hashing). So all
 workers and proxies send what begins alike to the same one of them, although each knows only what it has sent
 itself. Wherever a prompt goes, that replica knows it from then on. The bound always wins: a beginning that
-everybody sends spreads over as many replicas as its load takes.
+everybody sends spreads over as many replicas as its load takes, and none of them takes more while it
+has ``2 · load_bound`` times what the least loaded would have, so that nobody is idle beside long queues.
 
 In a large pool not all are looked at: those next on a ring from the prompt's first block, and from the first
 block that the best of these do not know.

@@ -284,6 +284,9 @@ def test_keys_spill_rather_than_requests(seen_from_east):
     sides = [sites.side(candidates, 1.0, 1.0, Random(1), (number * step,)) for number in range(128)]
     gone = [side[0].name == "r1" for side in sides]
     assert gone == [True] * 64 + [False] * 64
+    for first in (0, 127):
+        alike = [sites.side(candidates, 1.0, 1.0, Random(1), (first * step, n * step)) for n in range(128)]
+        assert [side[0].name == "r1" for side in alike] == gone, "prompts that all begin alike"
 
 
 def test_a_large_site_is_summed_up_every_few_ms(seen_from_east):
