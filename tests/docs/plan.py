@@ -31,6 +31,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "docs/scenarios.md",
         ".venv/bin/python -m",
     ): "tests/simulator/test_scenarios.py and tests/examples/test_on_board.py run it, shorter",
+    (
+        "docs/routing-quality.md",
+        ".venv/bin/python -m tests.benchmarks",
+    ): "measures, and needs nginx to measure beside",
     ("docs/servers/llama-cpp.md", "llama-server"): f"{NOT_HERE}; tests/servers runs llama.cpp from a package",
     ("docs/servers/mlserver.md", "pip install"): "the tests have MLServer from a lock of their own",
     ("docs/servers/mlserver.md", "mlserver start"): "tests/servers runs it, with models that it makes",
