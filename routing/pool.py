@@ -332,6 +332,10 @@ class Pool(Placing):
         for replica in replicas:
             self._ramp(replica, now)
             cold_start.follow(replica, now)
+        if any(replica.reported is not None for replica in replicas):
+            period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
+            around = Surroundings(period_s, self.speed.mean_work, proxies)
+            reported_load.correct(replicas, now, around)
         if self._shared is not None:
             self._members.repair_cells()
             host_view.read_counts(replicas)
@@ -362,10 +366,6 @@ class Pool(Placing):
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited
-        if replica.reported is not None:
-            period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
-            around = Surroundings(period_s, self.speed.mean_work, proxies)
-            reported_load.correct(replica, now, around)
 
     def _sort(self, now: float) -> None:
         self._sorted = found = eligibility.sort_out(self.replicas, now, self._verdicts.site)

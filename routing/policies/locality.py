@@ -17,7 +17,8 @@ How busy a site is:
 
 - Where each replica says how many requests it serves at once, ``u`` is the requests of this host there,
   those that wait for a place included, over the places. The request that is to be placed is not counted:
-  with one place and none in use a site is idle.
+  with one place and none in use a site is idle. What a replica reports of others' requests fills at most its
+  own places: one that has many, or says so, does not make a site busy whose other replicas are idle.
 - Elsewhere there is nothing that could be full. A server that shares itself out among all its requests
   (processor sharing) is busy for the part ``ρ`` of the time when a request takes ``1 / (1 − ρ)`` times as
   long as it would alone. How long it would take alone nobody knows, but how long it would take elsewhere:
@@ -60,7 +61,8 @@ def part_in_use(replicas: Iterable[Replica]) -> float | None:
         if slots is None:
             return None
         places += slots
-        requests += replica.load
+        others = replica.elsewhere
+        requests += replica.load if others <= slots else replica.load - others + slots
     return requests / places
 
 

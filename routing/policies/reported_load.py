@@ -25,6 +25,12 @@ so that a fleet whose load is all its own is left alone.
 *Age.* A report counts in full for FRESH_PERIODS probe periods, nothing after GONE_PERIODS, evenly less
 between.
 
+*Too much.* A server may be wrong, or may tell of a backlog that no pick here can do anything about. Others'
+requests at one replica count at most as SEVERAL times its ``max_concurrency`` or, where that is not known, as
+SEVERAL times what is usual in the pool: the most that this host has at one replica, or the median of what
+others have at each, whichever is more, and LEAST_USUAL at least. One wrong report moves neither. It is then
+avoided, as one that has so much is.
+
 *Zero.* A server that is cold, or lags, reports 0. That is below what this host has there, and lowers nothing.
 
 *KV memory.* A batching server whose KV memory is full preempts, but how long tokens take there is learned
@@ -38,8 +44,9 @@ correlation is the residual-life tail of M/G/∞. Failure mode: a server that co
 prompt of a batch, or also those that it has answered) seems to have others' load in proportion to ours.
 """
 
+from collections.abc import Iterable
 from math import exp, sqrt
-from statistics import fmean
+from statistics import fmean, median_low
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -58,6 +65,8 @@ KEPT_S = 15.0
 """History of own requests: no older report is used, whatever the period."""
 STANDARD_ERRORS = 1.5
 """What is less than so many, and one request, is taken for noise."""
+SEVERAL = 4
+LEAST_USUAL = 4
 
 
 class Surroundings(NamedTuple):
@@ -86,16 +95,23 @@ def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
         state.unread = True
 
 
-def correct(replica: Replica, now: float, around: Surroundings) -> None:
-    """On the slow timer: bring what others have there up to date."""
-    state = replica.reported
-    if state is None:
-        return
-    _remember(state, now, replica.in_flight + replica.peer_in_flight - replica.elsewhere)
-    if state.unread:
-        state.unread = False
-        _read(state, around.proxies)
-    _count(replica, _others(state, now, around.period_s), around.mean_work)
+def correct(replicas: Iterable[Replica], now: float, around: Surroundings) -> None:
+    """On the slow timer: bring what others have at each of a pool's replicas up to date."""
+    told, most_own = [], LEAST_USUAL
+    for replica in replicas:
+        own = replica.in_flight + replica.peer_in_flight - replica.elsewhere
+        most_own = max(most_own, own)
+        if (state := replica.reported) is None:
+            continue
+        _remember(state, now, own)
+        if state.unread:
+            state.unread = False
+            _read(state, around.proxies)
+        told.append((replica, _others(state, now, around.period_s)))
+    if told:
+        usual = max(most_own, median_low([others for _, others in told]))
+        for replica, others in told:
+            _count(replica, min(others, SEVERAL * (replica.concurrency or usual)), around.mean_work)
 
 
 def _count(replica: Replica, others: int, mean_work: float) -> None:

@@ -23,7 +23,7 @@ def replica_of(make_pool, **changes) -> Replica:
 def watch(replica: Replica, since: float, until: float, around: Surroundings = USUAL) -> None:
     """The slow timer beats."""
     for tenth in range(round(since * 10), round(until * 10) + 1):
-        reported_load.correct(replica, tenth / 10, around)
+        reported_load.correct((replica,), tenth / 10, around)
 
 
 def reports(replica: Replica, running: int, at: float, age_s: float = 0.0, waiting: int = 0) -> None:
@@ -132,7 +132,7 @@ def test_a_fleet_whose_load_is_all_its_own_is_left_alone(make_pool):
         if tenth % 20 == 0:
             lag = rng.randrange(round(LAG_S * 10))
             reports(replica, past[-1 - lag], now)
-        reported_load.correct(replica, now, Surroundings(2.0, 1.0))
+        reported_load.correct((replica,), now, Surroundings(2.0, 1.0))
         assert replica.load == len(held) + replica.elsewhere
         if now > 20:
             wrong, seen = wrong + replica.elsewhere, seen + len(held)
@@ -247,3 +247,66 @@ def test_what_is_remembered_is_bounded(make_pool):
     watch(replica, 0.1, 100.0)
     assert replica.reported is not None
     assert len(replica.reported.own) < 200
+
+
+# --- one that is wrong ----------------------------------------------------------------------------
+
+
+def lie(pool: Pool, liar: Replica, running: int = 1_000_000) -> None:
+    for replica in pool.replicas:
+        first_report(replica)
+    for tenth in range(1, 21):
+        pool.refresh(tenth / 10)
+    reports(liar, running, at=2.0)
+    pool.refresh(2.1)
+
+
+def test_one_wrong_report_counts_at_most_as_a_few_times_what_is_usual(make_pool):
+    pool = make_pool(4)
+    held = [pool.begin(1.0, 0.0) for _ in range(40)]
+    lie(pool, pool.replicas[0])
+    assert held
+    assert pool.replicas[0].elsewhere == 4 * max(replica.in_flight for replica in pool.replicas)
+    idle = make_pool(4)
+    lie(idle, idle.replicas[0])
+    assert idle.replicas[0].elsewhere == 16
+
+
+def test_where_places_are_known_as_a_few_times_those(make_pool):
+    pool = make_pool(4, max_concurrency=8, slow_start_s=0)
+    lie(pool, pool.replicas[0])
+    assert pool.replicas[0].elsewhere == 32
+
+
+def test_what_others_have_at_most_replicas_is_believed(make_pool):
+    pool = make_pool(4)
+    for replica in pool.replicas:
+        first_report(replica)
+    for tenth in range(1, 21):
+        pool.refresh(tenth / 10)
+    for replica, running in zip(pool.replicas, (200, 60, 50, 70), strict=True):
+        reports(replica, running, at=2.0)
+    pool.refresh(2.1)
+    assert [replica.elsewhere for replica in pool.replicas] == [200, 60, 50, 70]
+
+
+@pytest.mark.parametrize("strategy", ["consistent_hash", "prefix_affinity"])
+def test_one_wrong_report_takes_no_bound_off_the_other_replicas(make_pool, strategy):
+    pool = make_pool(4, strategy=strategy, slow_start_s=0)
+    key = pool.affinity.hashes(b"hot " * 200)
+    home = pool.begin(1.0, 0.0, key=key).replica
+    lie(pool, next(replica for replica in pool.replicas if replica is not home))
+    for _ in range(100):
+        pool.begin(1.0, 2.1, key=key)
+        # What is believed of it grows with what is usual.
+        pool.refresh(2.1)
+    most = max(replica.in_flight for replica in pool.replicas)
+    assert most <= 1.5 * 101 / 3 + 1
+
+
+def test_one_wrong_report_empties_no_site(make_snapshot):
+    replicas = [{"site": "east"}] * 3 + [{"site": "west"}] * 3
+    pool = Pool(make_snapshot(replicas, max_concurrency=8, slow_start_s=0), None, Random(1), site="east")
+    lie(pool, pool.replicas[0])
+    sent = [pool.begin(1.0, 2.1).replica.spec.site for _ in range(6)]
+    assert sent == ["east"] * 6
