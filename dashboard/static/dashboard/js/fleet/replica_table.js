@@ -52,9 +52,9 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
   const [weighing, weigh] = useState(false);
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
-    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}${settings?.site && ` · ${settings.site}`}</span></td>
+    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
-    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}</td>
+    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}</td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /><${Reported} load=${replica.reported} /></td>
