@@ -56,7 +56,8 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
 ) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(HttpServer(servers.ready))
-        probe = {"preset": "llama.cpp", "period_s": 0.5, "timeout_s": 3.0}
+        # Without its page of load, which is read beside each probe.
+        probe = {"preset": "llama.cpp", "period_s": 0.5, "timeout_s": 3.0, "load_reports": False}
         fleets.create({"name": "tiny", "protocol": "openai", "probe": probe}, "test")
         first = stack.enter_context(celery(*WORKER))
         beat = ("beat", "--schedule", str(tmp_path / "beat"), "--pidfile", "")
