@@ -13,6 +13,7 @@ A seed gives the same figures every time. Strategies that are blind to load are 
 """
 
 import argparse
+import sys
 from dataclasses import dataclass
 
 from routing import strategies
@@ -100,7 +101,7 @@ def main() -> None:
     print("fails at once: failed requests; recovers: part of its fair share (limit known, not known)")
     print(f"{'strategy':22} {'ejected':>15} {'not ejected':>15} {'50 %':>11} {'70 %':>11} {'85 %':>11}")
     for name in given.strategies:
-        print(f"{name} …", end="\r", flush=True)
+        print(f"{name} …", end="\r", file=sys.stderr, flush=True)
         row = [
             f"{fails_at_once(name, given.seed, ejects=ejects, limits=limits):7.3%}"
             for ejects in (True, False)
