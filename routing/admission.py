@@ -29,7 +29,7 @@ from routing.policies.drain_rate import DrainRate
 from routing.policies.waiting_line import CLASSES, Ticket, WaitingLine
 from routing.refusal import Refusal
 from routing.replica import Replica
-from routing.shared_counts import AlreadyHeld, CapacityExhausted, Cells, SharedCounts
+from routing.shared_counts import Cells, SharedCounts
 from routing.shared_limits import give_back, take
 
 LOOK_EVERY_S = 0.005
@@ -92,22 +92,15 @@ class Admission:
     # --- cells -------------------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Have cells in the shared counts, and have them again where the parent has cleared them."""
-        shared, cells = self._shared, self._cells
+        """Have cells in the shared counts, and have them again where the parent has cleared them. Without
+        any each worker has a line of its own, of the whole size."""
+        shared, before = self._shared, self._cells
         if shared is None or shared.workers < 2:
             return
-        if cells is not None:
-            if shared.still_held(cells):
-                return
-            shared.drop(cells)
-            self._cells = None
-        try:
-            self._cells = cells = shared.claim(f"fleet/{self._fleet}")
-        except (CapacityExhausted, AlreadyHeld):
-            # Each worker then has a line of its own, of the whole size.
-            return
-        cells.write(WAITING, len(self.line))
-        self._show(*range(CLASSES))
+        self._cells = cells = shared.kept(f"fleet/{self._fleet}", before)
+        if cells is not None and cells is not before:
+            cells.write(WAITING, len(self.line))
+            self._show(*range(CLASSES))
 
     def unshare(self) -> None:
         """The fleet is gone."""

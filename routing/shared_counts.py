@@ -198,6 +198,18 @@ class SharedCounts:
             directory[entry + HOLDERS] >> cells.worker & 1
         )
 
+    def kept(self, key: str, cells: "Cells | None") -> "Cells | None":
+        """These cells of the key while they are held; else, at first and after a wrong clearing, others.
+        ``None``: there are none to be had, and each worker goes by what it knows itself."""
+        if cells is not None:
+            if self.still_held(cells):
+                return cells
+            self.drop(cells)
+        try:
+            return self.claim(key)
+        except (CapacityExhausted, AlreadyHeld):
+            return None
+
     def clear_worker(self, index: int) -> None:
         """Forget everything a dead worker has written. For the parent, before it starts another."""
         if not 0 <= index < self.workers:

@@ -14,7 +14,7 @@ Failure mode: none but a worker alone on its host, which begins with nothing aft
 from math import exp, log2
 
 from routing.policies.work_correction import HIGHEST, LOWEST, MOST, Octave, WorkCorrection
-from routing.shared_counts import AlreadyHeld, CapacityExhausted, Cells, SharedCounts
+from routing.shared_counts import Cells, SharedCounts
 
 EVERY_S = 1.0
 TAU_S = 10.0
@@ -50,7 +50,11 @@ class SharedLearning:
         self._succeeded = 0
 
     def is_due(self, now: float) -> bool:
-        return now >= self._due and bool(self._shared.peers) and self._hold()
+        if now < self._due or not self._shared.peers:
+            return False
+        # Where there are none each worker goes by what it has learned itself.
+        self._cells = self._shared.kept(f"learned/{self._fleet}", self._cells)
+        return self._cells is not None
 
     def close(self) -> None:
         """The fleet is gone."""
@@ -99,19 +103,6 @@ class SharedLearning:
                 taken += sum(weight * answers * factor for weight, answers, factor in others)
                 known.taken = known.told * taken / total
                 known.answers = max(known.answers, *(answers for _, answers, _ in others))
-
-    def _hold(self) -> bool:
-        """Have cells, again where the parent has cleared them."""
-        if self._cells is not None:
-            if self._shared.still_held(self._cells):
-                return True
-            self._shared.drop(self._cells)
-        try:
-            self._cells = self._shared.claim(f"learned/{self._fleet}")
-        except (CapacityExhausted, AlreadyHeld):
-            # Each worker then goes by what it has learned itself.
-            self._cells = None
-        return self._cells is not None
 
     def _count(self, succeeded: int, now: float) -> None:
         # Replicas that left the table have taken theirs along.

@@ -13,7 +13,7 @@ that what stands beside a time belongs to it.
 from hashlib import blake2b
 
 from routing.policies.suspects import Suspects
-from routing.shared_counts import AlreadyHeld, CapacityExhausted, Cells, SharedCounts
+from routing.shared_counts import Cells, SharedCounts
 from routing.shared_limits import fence
 
 ENTRIES = 15
@@ -32,12 +32,11 @@ def number_of(uid: str) -> int:
 class SharedSuspects:
     """One fleet's ring in one worker, and its peers'."""
 
-    __slots__ = ("_cells", "_key", "_read", "_shared", "_written")
+    __slots__ = ("_cells", "_read", "_shared", "_written")
 
     def __init__(self, shared: SharedCounts | None) -> None:
         self._shared = shared
         self._cells: Cells | None = None
-        self._key = ""
         self._written = 0
         self._read: dict[int, int] = {}
         """Of each peer, how many entries it had written when its ring was read last."""
@@ -45,20 +44,12 @@ class SharedSuspects:
     def _share(self, fleet: str) -> None:
         """Have cells in the shared counts, and have them again where the parent has cleared them. Only once
         there is something to tell: most fleets never need any."""
-        shared, cells = self._shared, self._cells
+        shared, before = self._shared, self._cells
         if shared is None or shared.workers < 2:
             return
-        if cells is not None:
-            if shared.still_held(cells):
-                return
-            shared.drop(cells)
-            self._cells = None
-        try:
-            self._cells = shared.claim(f"suspects/{fleet}")
+        self._cells = cells = shared.kept(f"suspects/{fleet}", before)
+        if cells is not before:
             self._written = 0
-        except (CapacityExhausted, AlreadyHeld):
-            # Each worker then goes by what it has seen itself.
-            return
 
     def unshare(self) -> None:
         """The fleet is gone."""

@@ -15,7 +15,6 @@ what is left of the request mix looks like slowness, for as long as a window.
 """
 
 from collections.abc import Sequence
-from random import Random
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -23,7 +22,7 @@ import msgspec
 from routing.affinity import Affinity
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory
-from routing.strategies.sampling import LARGE_POOL, SAMPLE, sample
+from routing.strategies.turns import SmoothTurns
 
 
 class LatencyAwareParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +37,7 @@ class LatencyAwareParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=
     ] = 3.0
 
 
-class LatencyAware:
+class LatencyAware(SmoothTurns):
     """Turns by weight and by how slow the slowest answers are."""
 
     name: ClassVar[str] = "latency_aware"
@@ -51,31 +50,10 @@ class LatencyAware:
 
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, LatencyAwareParameters)
+        super().__init__()
         self.memory: AnswerMemory | None = AnswerMemory(parameters.tau_s, "tail")
-        self._averaged: Sequence[Replica] = ()
-        self._mean_weight = 0.0
 
-    def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
-        best = candidates[0]
-        most = float("-inf")
-        total = 0.0
-        ties = 1
-        for replica in sample(candidates, rng):
-            weight = replica.share * replica.favour
-            total += weight
-            replica.turn = turn = replica.turn + weight
-            if turn > most:
-                most, best, ties = turn, replica, 1
-            elif turn == most:
-                ties += 1
-                if rng.random() * ties < 1.0:
-                    best = replica
-        best.turn -= total if len(candidates) <= LARGE_POOL else SAMPLE * self._mean(candidates)
-        return best
-
-    def _mean(self, candidates: Sequence[Replica]) -> float:
-        """Computed once for each list: favours move only when a new one is made."""
-        if candidates is not self._averaged:
-            self._averaged = candidates
-            self._mean_weight = sum(one.share * one.favour for one in candidates) / len(candidates)
-        return self._mean_weight
+    @staticmethod
+    def weights(replicas: Sequence[Replica]) -> list[float]:
+        # Favours move only when a new list is made.
+        return [replica.share * replica.favour for replica in replicas]

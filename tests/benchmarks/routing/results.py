@@ -1,13 +1,13 @@
 """What the trace was like behind each proxy: tables, ratios and plots."""
 
 import argparse
-import math
 import os
 import platform
 import statistics
 from pathlib import Path
 
 from routing.simulator.plot import svg
+from routing.simulator.results import quantile
 from tests.benchmarks.routing.client import Seen
 
 Found = dict[str, dict[str, list[list[Seen]]]]
@@ -23,19 +23,13 @@ STREAMED = {
 }
 
 
-def quantile(values: list[float], share: float) -> float:
-    """The smallest value that so large a share does not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
 def of_round(seen: list[Seen]) -> dict[str, float]:
     """Figures of one round. Requests that failed count in ``failed`` alone."""
     well = [one for one in seen if one.ended_well]
     figures: dict[str, float] = {"failed": (len(seen) - len(well)) / len(seen), "requests": len(seen)}
     if not well:
         return figures
-    took = [one.took_s for one in well]
+    took = sorted(one.took_s for one in well)
     figures |= {
         "p50_s": quantile(took, 0.5),
         "p95_s": quantile(took, 0.95),
@@ -43,7 +37,8 @@ def of_round(seen: list[Seen]) -> dict[str, float]:
         "mean_s": statistics.mean(took),
     }
     if any(one.tokens > 1 for one in well):
-        first, each = [one.first_s for one in well], [one.per_token_s for one in well if one.tokens > 1]
+        first = sorted(one.first_s for one in well)
+        each = sorted(one.per_token_s for one in well if one.tokens > 1)
         figures |= {
             "first_p50_s": quantile(first, 0.5),
             "first_p99_s": quantile(first, 0.99),
@@ -100,7 +95,7 @@ class Behind:
 
     def __init__(self, proxy: str, rounds: list[list[Seen]]) -> None:
         self.strategy = proxy
-        self.latencies = [one.took_s for seen in rounds for one in seen if one.ended_well]
+        self.latencies = sorted(one.took_s for seen in rounds for one in seen if one.ended_well)
         self.mean_s = statistics.mean(self.latencies or [0.0])
 
     def quantile(self, share: float) -> float:

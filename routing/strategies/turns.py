@@ -1,0 +1,55 @@
+"""Smooth turns by weight, whatever the weights are: what round robin and its kin have in common.
+
+Theory. Every replica has a running credit, ``Replica.turn``. At each pick all candidates earn their weight,
+the one with the most credit is taken and pays the sum of all weights.
+
+In a large pool only a sample earns and is compared. What the winner pays is then the
+*mean* sum of a sample: the sum of the sample it won in would charge heavy replicas more, since a
+sample with them in it is heavier.
+
+Among equal credits the choice is random, so that independent proxies do not move in step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from random import Random
+
+from routing.replica import Replica
+from routing.strategies.sampling import LARGE_POOL, SAMPLE, sample
+
+
+class SmoothTurns(ABC):
+    """A strategy that takes turns."""
+
+    def __init__(self) -> None:
+        self._averaged: Sequence[Replica] = ()
+        self._mean_weight = 0.0
+
+    @staticmethod
+    @abstractmethod
+    def weights(replicas: Sequence[Replica]) -> list[float]:
+        """How much each earns in a turn."""
+
+    def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
+        best = candidates[0]
+        most = float("-inf")
+        ties = 1
+        earning = sample(candidates, rng)
+        weights = self.weights(earning)
+        for replica, weight in zip(earning, weights, strict=True):
+            replica.turn = turn = replica.turn + weight
+            if turn > most:
+                most, best, ties = turn, replica, 1
+            elif turn == most:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    best = replica
+        best.turn -= sum(weights) if len(candidates) <= LARGE_POOL else SAMPLE * self._mean(candidates)
+        return best
+
+    def _mean(self, candidates: Sequence[Replica]) -> float:
+        """Computed once for each list: lists are replaced, never edited, and weights move with them."""
+        if candidates is not self._averaged:
+            self._averaged = candidates
+            self._mean_weight = sum(self.weights(candidates)) / len(candidates)
+        return self._mean_weight
