@@ -56,7 +56,7 @@ def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
     panel.get_by_label("While all load").select_option("hold")
     panel.get_by_label("Wait for loading").fill("90")
     expect(panel).to_contain_text(
-        '--json \'{"max_concurrency":8,"queue":{"cold":"hold","size":64,"cold_timeout_s":90}}\''
+        '--json \'{"max_concurrency":8,"queue":{"size":64,"cold":"hold","cold_timeout_s":90}}\''
     )
     panel.get_by_role("button", name="Apply").click()
     expect(panel).to_contain_text("revision 2")
@@ -76,6 +76,37 @@ def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
     panel.get_by_role("button", name="back to revision 2").click()
     expect(limit).to_have_value("8")
     assert site.api("GET", path)["set"] == {"max_concurrency": 8, "queue": queue}
+
+
+def test_what_sites_mean_is_changed_in_the_form_and_taken_back(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    panel = page.get_by_role("region", name=re.compile("^Policy"))
+    prefer, spill = panel.get_by_label("Site preference"), panel.get_by_label("Spill above")
+    expect(spill).to_have_value("0.8")
+    spill.fill("1.5")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.get_by_role("alert")).to_have_text("must be from 0 to 1, not 1.5")
+    expect(spill).to_be_focused()
+    expect(spill).to_have_accessible_description(re.compile("must be from 0 to 1, not 1.5"))
+    spill.fill("0,65")
+    expect(panel).to_contain_text('--json \'{"locality":{"spill_above":0.65}}\'')
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("revision 2")
+    path = f"/fleets/{name}/policy"
+    assert site.api("GET", path)["set"] == {"locality": {"spill_above": 0.65}}
+
+    prefer.select_option("all alike")
+    expect(spill).to_have_count(0)
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("revision 3")
+    assert site.api("GET", path)["set"] == {"locality": {"prefer": "none", "spill_above": 0.65}}
+    panel.get_by_role("button", name="back to revision 2").click()
+    expect(prefer).to_have_value("site")
+    expect(spill).to_have_value("0.65")
+    assert site.api("GET", path)["set"] == {"locality": {"spill_above": 0.65}}
 
 
 def test_what_is_wrong_with_a_policy_stands_at_each_field(

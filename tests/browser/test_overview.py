@@ -75,8 +75,6 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(sites).to_have_count(0)
     measuring.sites = [SiteLive(name="east", stayed_per_s=46.0, spilled_per_s=4.0)]
     expect(sites).to_contain_text("92 % at east, 8 % went on")
-    policy = fleet.get_by_role("region", name="Policy")
-    expect(policy).to_contain_text("Sitesown first, others above 80 %")
     expect(overview.locator(".banner")).to_contain_text("All is well")
 
     measuring.queue = structs.replace(measuring.queue, oldest_wait_s=5.4, state="late", queued_per_s=3.2)

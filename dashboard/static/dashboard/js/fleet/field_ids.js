@@ -5,7 +5,12 @@ export function fieldOf(pointer) {
   const [, first = "", second = ""] = pointer.split("/");
   if (first === "parameters") return `parameter-${second}`;
   if (first === "strategy") return first;
-  return `admission-${first === "queue" ? second : first}`;
+  return idOf(second ? `${first}.${second}` : first);
+}
+
+/** The `id` of the field of a value beside the strategy. @param {string} name its place in the policy, as `queue.size` */
+export function idOf(name) {
+  return `policy-${name.replace(".", "-")}`;
 }
 
 /** Where typing goes on. @param {string} form its `id` */

@@ -1,8 +1,8 @@
 /** The policy as stored, the strategies there are, and the draft of a change to it. */
 import { api } from "../api.js";
-import { Admission } from "./admission.js";
 import { applied } from "./applied.js";
-import { fieldOf, focusFirstWrong } from "./field_ids.js";
+import { fieldOf, focusFirstWrong, idOf } from "./field_ids.js";
+import { Settings } from "./settings.js";
 
 /**
  * @typedef {{name: string, type: "number" | "integer" | "boolean" | "string", default: any, minimum: number | null,
@@ -42,7 +42,7 @@ export class Policy {
     this.strategy = "";
     /** @type {Record<string, string>} */
     this.typed = {};
-    this.admission = new Admission();
+    this.settings = new Settings();
     this.busy = false;
     /** @type {import("./applied.js").Outcome | null} */
     this.result = null;
@@ -114,10 +114,10 @@ export class Policy {
     this.#touched(`parameter-${name}`);
   }
 
-  /** @param {import("./admission.js").Name} name @param {string} value */
-  admit(name, value) {
-    this.admission.type(this.stored, name, value);
-    this.#touched(`admission-${name}`);
+  /** @param {import("./settings.js").Name} name @param {string} value */
+  set(name, value) {
+    this.settings.type(this.stored, name, value);
+    this.#touched(idOf(name));
   }
 
   reset() {
@@ -129,7 +129,7 @@ export class Policy {
   #forget() {
     this.strategy = "";
     this.typed = {};
-    this.admission.reset();
+    this.settings.reset();
   }
 
   /** @param {string} [field] whose `id` it is */
@@ -142,7 +142,7 @@ export class Policy {
   }
 
   dirty() {
-    return this.#strategyDirty() || this.admission.dirty;
+    return this.#strategyDirty() || this.settings.dirty;
   }
 
   #strategyDirty() {
@@ -151,7 +151,7 @@ export class Policy {
 
   /** The change as the API takes it; with nothing chosen, the present strategy. */
   body() {
-    return { ...((this.#strategyDirty() || !this.admission.dirty) && this.#strategyBody()), ...this.admission.body() };
+    return { ...((this.#strategyDirty() || !this.settings.dirty) && this.#strategyBody()), ...this.settings.body() };
   }
 
   /** @returns {{strategy: string, parameters?: Record<string, unknown>}} */

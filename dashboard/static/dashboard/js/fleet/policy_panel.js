@@ -3,9 +3,9 @@ import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../parts/copyable.js";
-import { AdmissionFields } from "./admission_fields.js";
 import { ParameterField } from "./parameter_field.js";
 import { FORM } from "./policy.js";
+import { SettingsFields } from "./settings_fields.js";
 import { told, Wrong } from "./wrong_field.js";
 
 /** @param {{policy: import("./policy.js").Policy}} props */
@@ -31,7 +31,7 @@ export function PolicyPanel({ policy }) {
           <p class="help" id="strategy-help">${policy.shown()?.sentence}</p><${Wrong} policy=${policy} id="strategy" /></div>
         ${policy.shown()?.parameters.map((one) => html`<${ParameterField} key=${`${policy.shown()?.name}.${one.name}`} parameter=${one} policy=${policy} />`)}
       </div>
-      <${AdmissionFields} policy=${policy} />
+      <${SettingsFields} policy=${policy} />
       <div class="row">
         <span class="result" role="status">${outcome(policy)}</span>
         ${policy.dirty() && html`<button type="button" disabled=${policy.busy} onClick=${() => policy.reset()}>Discard</button>`}
@@ -55,7 +55,7 @@ function outcome(policy) {
 
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
 function Surroundings({ policy }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close, locality } = policy.stored;
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
@@ -63,7 +63,6 @@ function Surroundings({ policy }) {
     <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
     <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their answer" : "count as gone"}</${Fact}>
-    <${Fact} name="Sites">${locality.prefer === "site" ? `own first, others above ${+(100 * locality.spill_above).toPrecision(6)} %` : "all alike"}</${Fact}>
     <${Fact} name="Largest body">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
