@@ -23,7 +23,7 @@ from routing.device_memory import Ask
 from routing.members import Members
 from routing.one_replica import OneReplica
 from routing.placing import ANY, CALLED, NEW, Placing
-from routing.policies import cold_start, eligibility, host_view, reported_load, slow_start
+from routing.policies import cold_start, eligibility, host_view, reported_load, rest, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
 from routing.policies.reported_load import Surroundings
@@ -87,7 +87,7 @@ class Pool(Placing):
         self._sites = None
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
-        self._refresh_due = 0.0
+        self._refresh_due = self._refreshed_at = 0.0
         self.replace(snapshot)
 
     def replace(self, snapshot: FleetSnapshot) -> None:
@@ -329,9 +329,12 @@ class Pool(Placing):
         replicas = self.replicas
         self.budget.rotate(now)
         self._limited = self.policy.queue.cold == "hold"
+        since = self.admission.line.since
+        rests = rest.may_be_given(self._eligible, now - since if since else 0.0, self.speed.mean_seconds)
         for replica in replicas:
-            self._ramp(replica, now)
+            self._ramp(replica, now, rests)
             cold_start.follow(replica, now)
+        self._refreshed_at = now
         if any(replica.reported is not None for replica in replicas):
             period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
             around = Surroundings(period_s, self.speed.mean_work, proxies)
@@ -353,7 +356,7 @@ class Pool(Placing):
         self._factors = None if leases else self.speed.correction.factors
         self._sort(now)
 
-    def _ramp(self, replica: Replica, now: float) -> None:
+    def _ramp(self, replica: Replica, now: float, rests: bool) -> None:
         spec = replica.spec
         over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
         share = slow_start.advance(replica, now, over_s)
@@ -363,6 +366,10 @@ class Pool(Placing):
         own = None if limit is None else self._host_share.of(limit)
         replica.concurrency = slots = slow_start.slots(own, share)
         replica.limit = slots if self.policy.queue.at == "proxy" else None
+        if share < 1.0 and own is not None and replica.limit == 1:
+            is_due = rest.is_due(replica, own * share, now - self._refreshed_at)
+            if is_due and rests:
+                replica.limit = 0
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited

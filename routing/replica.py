@@ -246,6 +246,7 @@ class Replica:
         "no_credential",
         "not_verified",
         "output_tokens",
+        "overdrawn_s",
         "path_prefix",
         "peak_answer_at",
         "peak_answer_s",
@@ -352,6 +353,8 @@ class Replica:
         """Slow start: 0.1 to 1.0."""
         self.ramp_started: float | None = None
         self.ramp_pending = False
+        self.overdrawn_s = 0.0
+        """For how long its place has been taken beyond what is due, where less than one place is."""
         self.cost = 1.0
         """``seconds_per_work / ramp``."""
         self.answer_s = 1.0

@@ -5,6 +5,7 @@ its caches are cold. Its effective weight, the inverse of its score and its slot
 10 % to 100 % over a while (30 s by default, and never less than three mean answers of the fleet). They grow
 with the square of the time: along a straight line an idle replica is chosen more often than its weight says,
 so that it had up to 35 % of its fair share in the first quarter (in simulation), and so has at most 25 %.
+What of slots is less than one is seen to by :mod:`routing.policies.rest`.
 
 Source: HAProxy and nginx ``slowstart``; Envoy's slow start mode (which keeps a floor of 10 % as well).
 """
@@ -31,6 +32,7 @@ def advance(replica: Replica, now: float, over_s: float) -> float:
     """A replica's share at ``now``; begins its ramp if one is due, ends it when it is through."""
     if replica.ramp_pending:
         replica.ramp_pending = False
+        replica.overdrawn_s = 0.0
         replica.ramp_started = now
     if replica.ramp_started is None:
         return 1.0

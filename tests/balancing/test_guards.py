@@ -35,6 +35,12 @@ def test_a_replica_that_is_back_gets_a_quarter_of_its_share_at_most(strategy, li
     assert recovers(strategy, limits=limits, slow_start_s=12.0) <= 0.25
 
 
+@pytest.mark.parametrize("strategy", ["least_connections", "power_of_two", "peak_ewma", "latency_aware"])
+def test_nor_more_where_the_fleet_is_nearly_full(strategy):
+    """One place of its four is a quarter already."""
+    assert recovers(strategy, load=0.85, slow_start_s=12.0) <= 0.2
+
+
 def answers(pool, seconds_of, begin, end, step=0.02):
     """A request each ``step``, answered after 0.5 to 1.5 of what its replica takes; who was asked."""
     asked = Counter()
