@@ -44,3 +44,7 @@ class KnownPrefixes:
 
     def __len__(self) -> int:
         return len(self.young) + len(self.old)
+
+
+NOTHING = KnownPrefixes()
+"""What every replica knows that was sent no prompt; nothing is noted in it."""

@@ -14,7 +14,7 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.reported import ReportedLoad
 from routing.contract.table import ReplicaSpec, Tls
 from routing.device_memory import ReplicaMemory
-from routing.known_prefixes import KnownPrefixes
+from routing.known_prefixes import NOTHING
 from routing.shared_counts import Cells
 from routing.source import Row
 
@@ -376,7 +376,7 @@ class Replica:
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""
         self.draw_seed = 0
         """Its number in draws by a prompt, the same in all workers and on all hosts; 0: none yet."""
-        self.prefixes: KnownPrefixes | None = None
+        self.prefixes = NOTHING
         """What it was sent lately. Kept while a strategy asks for it."""
         self.turn = 0.0
         """Smooth round robin's running credit."""

@@ -39,6 +39,7 @@ class LoadBound:
         "_load",
         "_of",
         "_of_least",
+        "_others",
         "_shares",
         "factor",
     )
@@ -51,6 +52,9 @@ class LoadBound:
         self._of: Sequence[Replica] = ()
         self._all_shares = self._shares = 1.0
         """Of all, and of those that are counted."""
+        self._others = False
+        """Whether others have requests at any of them: that is read on the pool's slow timer, as lists are
+        renewed."""
         self._load = 0
         self._left = 0
         self._at = 0
@@ -61,50 +65,70 @@ class LoadBound:
         if candidates is not self._of:
             self._of = candidates
             self._all_shares = sum(self._shares_of(candidates))
+            self._others = any(replica.elsewhere for replica in candidates)
             self._left = 0
+        if len(candidates) > LARGE_POOL:
+            candidates = self._stand_for(candidates)
+            load, least = self._load, self._least(candidates)[1]
+        else:
+            load, least = self._least(candidates)
+            if self._others:
+                load = self._leave_out_full(candidates, load)
+            else:
+                self._shares = self._all_shares
+        bound = self.factor * (load + 1) / self._shares
+        least *= self._of_least
+        return bound if bound < least else least
+
+    def _stand_for(self, candidates: Sequence[Replica]) -> Sequence[Replica]:
+        """Bring the sum of a large pool up to date. Those of it that stand for all."""
         size = len(candidates)
         if self._left:
             self._left -= 1
             self._load += 1
         else:
             self._left = size // LARGE_POOL
-            load = others = 0
-            for replica in candidates:
-                load += replica.load
-                others += replica.elsewhere
-            self._load, self._shares = load, self._all_shares
-            if others:
-                self._leave_out_full(candidates)
-        if size > LARGE_POOL:
-            at = self._at = (self._at + SAMPLE) % size
-            candidates = candidates[at : at + SAMPLE]
-        least = inf
+            self._load, self._shares = sum([replica.load for replica in candidates]), self._all_shares
+            if self._others:
+                self._load = self._leave_out_full(candidates, self._load)
+        at = self._at = (self._at + SAMPLE) % size
+        return candidates[at : at + SAMPLE]
+
+    def _least(self, candidates: Sequence[Replica]) -> tuple[int, float]:
+        """What all have, and what the least loaded would have with one more, for its share."""
+        # In one loop for both, and one kind of share in it: this runs for every pick.
+        load, least = 0, inf
         if self._by_speed:
             for replica in candidates:
-                one_more = (replica.load + 1) * replica.cost
+                has = replica.load
+                load += has
+                one_more = (has + 1) * replica.cost
                 if one_more < least:
                     least = one_more
         else:
             for replica in candidates:
-                one_more = (replica.load + 1) / replica.share
+                has = replica.load
+                load += has
+                one_more = (has + 1) / replica.share
                 if one_more < least:
                     least = one_more
-        bound = self.factor * (self._load + 1) / self._shares
-        least *= self._of_least
-        return bound if bound < least else least
+        return load, least
 
-    def _leave_out_full(self, candidates: Sequence[Replica]) -> None:
-        """Those that have more than the fair share without any request of ours."""
+    def _leave_out_full(self, candidates: Sequence[Replica], load: int) -> int:
+        """What the others have, and count the shares of those alone: without the ones that have more than
+        the fair share without any request of ours."""
+        self._shares = self._all_shares
         others = [
             (one.elsewhere / share, one.elsewhere, share)
             for one, share in zip(candidates, self._shares_of(candidates), strict=True)
         ]
         others.sort(reverse=True)
         for per_share, elsewhere, share in others[:-1]:
-            if per_share * self._shares <= self._load + 1:
+            if per_share * self._shares <= load + 1:
                 break
-            self._load -= elsewhere
+            load -= elsewhere
             self._shares -= share
+        return load
 
     def _shares_of(self, candidates: Sequence[Replica]) -> list[float]:
         if self._by_speed:

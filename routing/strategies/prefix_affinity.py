@@ -35,7 +35,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.affinity import Affinity
-from routing.known_prefixes import BYTES_EACH, KnownPrefixes
+from routing.known_prefixes import BYTES_EACH, NOTHING, KnownPrefixes
 from routing.replica import Replica
 from routing.strategies.base import AnswerMemory
 from routing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
@@ -114,12 +114,17 @@ class PrefixAffinity:
     ) -> Replica:
         if candidates is not self._of:
             self._take(candidates)
-        limit = self._bound.per_share(candidates)
-        if len(candidates) <= LARGE_POOL:
-            length, holders = longest_known(candidates, key)
-        else:
+        if len(candidates) > LARGE_POOL:
+            limit = self._bound.per_share(candidates)
             candidates, length, holders = self._look_round(key)
-        self.home = chosen = drawn(holders, key, length) if length else None
+            self.home = chosen = drawn(holders, key, length) if length else None
+        else:
+            length, holders = longest_known(candidates, key)
+            self.home = chosen = drawn(holders, key, length) if length else None
+            if chosen is not None and not chosen.load:
+                # Whatever the bound is, an idle one is below it.
+                return chosen
+            limit = self._bound.per_share(candidates)
         if chosen is not None:
             if chosen.load * chosen.cost < limit:
                 return chosen
@@ -137,7 +142,7 @@ class PrefixAffinity:
         return self.pick(self._of, work, now, rng)
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
-        if replica.prefixes is None:
+        if replica.prefixes is NOTHING:
             replica.prefixes = KnownPrefixes()
         replica.prefixes.note(key, self._most)
 
@@ -173,11 +178,10 @@ def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[
     """The last of them, and the first that none of the holders knows; ``None``: they know all."""
     for replica in candidates:
         known = replica.prefixes
-        if known is None:
-            continue
+        young, old = known.young, known.old
         # Who knows one knows all before it.
-        if last in known.young or last in known.old:
-            if following in known.young or following in known.old:
+        if last in young or last in old:
+            if following in young or following in old:
                 length = known.length(key, length + 1)
                 holders = [replica]
                 last, following = key[length - 1], key[length] if length < len(key) else None
