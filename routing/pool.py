@@ -23,7 +23,7 @@ from routing.device_memory import Ask
 from routing.members import Members
 from routing.one_replica import OneReplica
 from routing.placing import ANY, CALLED, NEW, Placing
-from routing.policies import cold_start, eligibility, host_view, reported_load, rest, slow_start
+from routing.policies import cold_start, eligibility, host_view, reported_load, rest, setback, slow_start
 from routing.policies.fleet_speed import FleetSpeed
 from routing.policies.host_share import HostShare
 from routing.policies.reported_load import Surroundings
@@ -363,6 +363,8 @@ class Pool(Placing):
         spec = replica.spec
         over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
         share = slow_start.advance(replica, now, over_s)
+        if replica.set_back_until:
+            share *= setback.share(replica, now)
         replica.ramp = share
         replica.share = spec.weight * share
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
@@ -373,6 +375,8 @@ class Pool(Placing):
             is_due = rest.is_due(replica, own * share, now - self._refreshed_at)
             if is_due and rests:
                 replica.limit = 0
+        if replica.limit and replica.set_back_until:
+            replica.limit = 0
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited

@@ -4,7 +4,7 @@ import msgspec
 
 from routing.contract.telemetry import ReplicaCounters
 from routing.device_memory import Ask
-from routing.policies import reported_load
+from routing.policies import reported_load, setback
 from routing.policies.eligibility import Eligibility, nevertheless, obstacles
 from routing.replica import Replica
 from routing.sites import Sites
@@ -21,8 +21,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it receives requests: it is eligible, or too few others are, and its devices have the memory
     for a usual one."""
     reasons: list[str]
-    """Why it is not eligible, why it is asked nevertheless, when it is asked that is at another site, and
-    which device is short of memory, in plain words; empty when it is asked like any other."""
+    """Why it is not eligible, why it is asked nevertheless, when it is asked that is at another site,
+    that it is set back, and which device is short of memory, in plain words; empty when it is asked like any
+    other."""
 
 
 def explanation(
@@ -32,13 +33,14 @@ def explanation(
     reasons = obstacles(replica, now)
     despite = nevertheless(replica, found) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)
+    back = setback.words(replica, now)
     short = "" if replica.memory is None else replica.memory.why_not(Ask(work))
     return Explanation(
         uid=replica.uid,
         name=replica.name,
         eligible=not reasons,
         asked=(not reasons or bool(despite)) and not short,
-        reasons=[*reasons, *(words for words in (despite, when, short) if words)],
+        reasons=[*reasons, *(words for words in (despite, when, back, short) if words)],
     )
 
 

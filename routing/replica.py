@@ -264,6 +264,7 @@ class Replica:
         "reported",
         "reports_refused",
         "seconds_per_work",
+        "set_back_until",
         "share",
         "spec",
         "speed",
@@ -347,6 +348,8 @@ class Replica:
         short a time that silence on them says nothing, and those that their clients are still sending."""
         self.ejection = EjectionState()
         self.recent = RecentAnswers()
+        self.set_back_until = 0.0
+        """Until when it gets next to nothing (:mod:`routing.policies.setback`); 0: it is as any other."""
 
         # What strategies read.
         self.ramp = 1.0

@@ -19,6 +19,7 @@ from routing.policies import (
     failure_load,
     host_view,
     learned_speed,
+    setback,
     success_rate,
 )
 from routing.policies.failure_penalty import failure_seconds
@@ -83,6 +84,7 @@ class Verdicts:
         """A replica that had failures, or is ejected, has answered."""
         state = attempt.replica.ejection
         state.failures = 0
+        attempt.replica.set_back_until = 0.0
         if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
             self._let_back(attempt.replica, now)
 
@@ -220,10 +222,10 @@ class Verdicts:
         if replica.leaving:
             return
         again = bool(state.until)
-        limit = ejection.allowed(
-            eligibility.available(self._members.listed, self.site), self.policy.ejection.max_ejected_percent
-        )
+        available = eligibility.available(self._members.listed, self.site)
+        limit = ejection.allowed(available, self.policy.ejection.max_ejected_percent)
         if not again and self._ejected_on_host(now) >= limit:
+            self._set_back(replica, available, now, words)
             return
         base_s, answers = self.policy.ejection.base_s, replica.succeeded + replica.failed
         ejection.eject(state, now, base_s, self._rng, words, stalled, answers)
@@ -235,6 +237,21 @@ class Verdicts:
             said = (replica.name, self.fleet, state.lasted_s, state.reason)
             log.info("replica %s of fleet %s is ejected for %.0f s: %s", *said)
         self._changed(now)
+
+    def _set_back(self, replica: Replica, available: int, now: float, words: str) -> None:
+        """As many are ejected as may be."""
+        if not setback.may_begin(replica, self._members.listed, available):
+            return
+        begins = not replica.set_back_until
+        seconds = failure_seconds(0.0, self._speed.p99_s)
+        setback.begin(replica, now + seconds)
+        if begins:
+            said = (replica.name, self.fleet, seconds, words)
+            log.info(
+                "replica %s of fleet %s gets next to nothing for %.0f s, for no more may be ejected: %s",
+                *said,
+            )
+            self._changed(now)
 
     def _let_back(self, replica: Replica, now: float) -> None:
         log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
@@ -249,6 +266,7 @@ class Verdicts:
         answer_time.forget(replica)
         success_rate.forget(replica)
         failure_load.forget(replica)
+        replica.set_back_until = 0.0
 
     def _follow(self, replica: Replica, now: float) -> None:
         """Take over what other workers have decided."""
