@@ -80,6 +80,8 @@ PEAK_AT = 19
 SLOWEST = 20
 SLOWEST_OF = 21
 SLOWEST_AT = 22
+ROW = 23
+ROW_CLIENT = 24
 
 
 class CapacityExhausted(Exception):

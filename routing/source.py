@@ -32,11 +32,20 @@ class Part:
 class Row:
     """A replica's failures since its last answer that was none: by whom."""
 
-    __slots__ = ("clients",)
+    __slots__ = ("clients", "is_shown", "judged", "left_out", "peers_succeeded")
 
     def __init__(self) -> None:
         self.clients: dict[int, Part] = {}
         """By client, :data:`UNKNOWN` among them."""
+        # What :mod:`routing.policies.host_row` goes by.
+        self.left_out = 0
+        """Those before another worker's last answer."""
+        self.judged = 0
+        """How long the host's row was when it was judged."""
+        self.peers_succeeded = 0.0
+        """Answers that other workers had shown."""
+        self.is_shown = False
+        """Whether the others see this worker's part."""
 
     def begin(self) -> None:
         """Nobody has failed."""

@@ -17,6 +17,7 @@ from routing.policies import (
     ejection,
     eligibility,
     failure_load,
+    host_row,
     host_view,
     learned_speed,
     setback,
@@ -85,6 +86,8 @@ class Verdicts:
         state = attempt.replica.ejection
         state.failures = 0
         attempt.replica.set_back_until = 0.0
+        if state.row.is_shown:
+            host_row.end(attempt.replica)
         if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
             self._let_back(attempt.replica, now)
 
@@ -148,11 +151,17 @@ class Verdicts:
             host_view.release_probe(replica)
         elif attempt.probe:
             self._eject(replica, now, f"its probe request {_words(replica, outcome)}")
-        elif ejection.failed(state, self.policy.ejection.consecutive_failures, source) and not state.until:
-            excuse = self._excuse(replica, now)
-            if not excuse:
-                words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
-                self._eject(replica, now, words)
+        else:
+            self._failed_again(replica, outcome, source, now)
+
+    def _failed_again(self, replica: Replica, outcome: Outcome, source: Source | None, now: float) -> None:
+        state = replica.ejection
+        if not state.failures:
+            host_row.begin(replica)
+        is_row = ejection.failed(state, self.policy.ejection.consecutive_failures, source)
+        if is_row and not state.until and not self._excuse(replica, now):
+            words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
+            self._eject(replica, now, words)
 
     # --- whose fault it is -----------------------------------------------------------------------
 
@@ -207,12 +216,25 @@ class Verdicts:
                 silent = now - replica.heard_at
                 words = f"stalled: nothing heard for {silent:.0f} s with {waiting} in flight"
                 self._eject(replica, now, words, stalled=True)
+            elif (state.failures or state.row.is_shown) and self._is_row(replica, now):
+                self._eject(replica, now, f"{state.row.judged} failures in a row in the workers of this host")
             elif success_rate.is_outlier(replica, replicas):
                 client = success_rate.by_one_client(replica)
                 if client and not self._suspects.is_good(client, now, except_at=number_of(replica.uid)):
                     self._watch(now)
                     continue
                 self._eject(replica, now, success_rate.words(replica))
+                if replica.set_back_until:
+                    # What comes after it is judged by itself, as after an ejection.
+                    success_rate.forget(replica)
+
+    def _is_row(self, replica: Replica, now: float) -> bool:
+        """Whether the workers of the host together have seen as many failures in a row as eject."""
+        length = host_row.length(replica, lambda who: self._suspects.is_suspect(who, now))
+        if length < self.policy.ejection.consecutive_failures:
+            return False
+        replica.ejection.row.judged = length
+        return True
 
     # --- out and back ----------------------------------------------------------------------------
 

@@ -50,6 +50,20 @@ def test_a_success_ends_it(pool, send, fail):
     assert asked(pool, send, 1.2)["r0"] == pytest.approx(250, abs=1)
 
 
+def test_one_that_failed_often_is_judged_anew_after_it(pool):
+    def send_for(begin, end, failing):
+        for i in range(int((end - begin) / 0.01)):
+            attempt = pool.begin(1.0, begin + i * 0.01)
+            is_r0 = attempt.replica.name == "r0"
+            bad = is_r0 and failing and attempt.replica.picked % 2
+            attempt.settle(Outcome.FAILED if bad else Outcome.SUCCESS, begin + i * 0.01 + 0.005)
+            yield is_r0
+
+    assert sum(send_for(1.0, 11.0, failing=True)) < 100
+    list(send_for(11.0, 17.0, failing=False))
+    assert sum(send_for(17.0, 27.0, failing=False)) == pytest.approx(250, abs=5)
+
+
 def test_more_failures_make_it_last(pool, fail, send):
     fail(pool, "r0", 5, 1.0)
     fail(pool, "r0", 1, 4.0)
