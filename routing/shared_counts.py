@@ -82,6 +82,7 @@ SLOWEST_OF = 21
 SLOWEST_AT = 22
 ROW = 23
 ROW_CLIENT = 24
+ROW_AFTER = 25
 
 
 class CapacityExhausted(Exception):

@@ -32,7 +32,7 @@ class Part:
 class Row:
     """A replica's failures since its last answer that was none: by whom."""
 
-    __slots__ = ("clients", "is_shown", "judged", "left_out", "peers_succeeded")
+    __slots__ = ("answers", "clients", "is_shown", "judged", "left_out")
 
     def __init__(self) -> None:
         self.clients: dict[int, Part] = {}
@@ -42,8 +42,8 @@ class Row:
         """Those before another worker's last answer."""
         self.judged = 0
         """How long the host's row was when it was judged."""
-        self.peers_succeeded = 0.0
-        """Answers that other workers had shown."""
+        self.answers = 0.0
+        """Of the replica, that all workers had shown."""
         self.is_shown = False
         """Whether the others see this worker's part."""
 

@@ -19,7 +19,7 @@ Source: our own.
 from collections.abc import Callable
 
 from routing.replica import Replica
-from routing.shared_counts import ROW, ROW_CLIENT, SUCCEEDED
+from routing.shared_counts import ROW, ROW_AFTER, ROW_CLIENT, SUCCEEDED, Cells
 from routing.source import UNKNOWN
 
 SEVERAL = -1.0
@@ -30,7 +30,9 @@ def begin(replica: Replica) -> None:
     """Its first failure since its last answer in this worker."""
     row, cells = replica.ejection.row, replica.cells
     row.left_out = row.judged = 0
-    row.peers_succeeded = 0.0 if cells is None else cells.peers_sum(SUCCEEDED)
+    if cells is not None:
+        cells.write(SUCCEEDED, replica.succeeded)
+        row.answers = _answers(cells)
 
 
 def end(replica: Replica) -> None:
@@ -52,21 +54,28 @@ def length(replica: Replica, is_suspect: Callable[[int], bool]) -> int:
         end(replica)
         return 0
     row = state.row
-    succeeded = cells.peers_sum(SUCCEEDED)
-    if succeeded != row.peers_succeeded:
-        row.peers_succeeded = succeeded
+    answers = _answers(cells)
+    if answers != row.answers:
+        row.answers = answers
         row.left_out, row.judged = state.failures, 0
     counted = [who for who in row.clients if not is_suspect(who)]
     own = min(state.failures - row.left_out, sum(row.clients[who].failures for who in counted))
     client = float(counted[0]) if len(counted) == 1 and counted[0] != UNKNOWN else SEVERAL
     row.is_shown = True
     cells.write(ROW_CLIENT, client)
+    cells.write(ROW_AFTER, answers)
     cells.write(ROW, own)
     if not own:
         return 0
     view, total, clients = cells.view, own, {client}
     for peer in cells.peers:
-        if theirs := view[peer + ROW]:
+        # One that is not up to date with answers has not looked at its row since.
+        if (theirs := view[peer + ROW]) and view[peer + ROW_AFTER] == answers:
             total += int(theirs)
             clients.add(view[peer + ROW_CLIENT])
     return total if total > row.judged and (len(clients) > 1 or SEVERAL in clients) else 0
+
+
+def _answers(cells: Cells) -> float:
+    """That all workers have shown: whoever sums them has the same number."""
+    return cells.view[cells.own + SUCCEEDED] + cells.peers_sum(SUCCEEDED)
