@@ -32,6 +32,8 @@ size_lines: dict[int, bytes] = {}
 digits alone, with no needless zero, never a last chunk's. Servers that stream write each event as one chunk
 and in one segment: such a one is known at a glance, by its length, this line, and the CRLF at its end."""
 _MOST_KNOWN = 4096
+_LONGEST_KNOWN = 8192
+"""Longer ones would gain little, and whoever keeps those that have passed keeps no more than this of each."""
 _LONGEST_SIZE = 16
 _FRAMING = 4
 """Bytes of a chunk beside its size line's text and its data: two line ends."""
@@ -124,7 +126,7 @@ class ChunkedDecoder:
                 self._count_extension(line)
             elif size and len(line) == len(b"%x" % size):
                 length = len(line) + size + _FRAMING
-                if length in size_lines or len(size_lines) < _MOST_KNOWN:
+                if length in size_lines or (length <= _LONGEST_KNOWN and len(size_lines) < _MOST_KNOWN):
                     size_lines[length] = line + b"\r\n"
         elif not line:
             self._state = _DONE

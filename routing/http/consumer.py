@@ -5,9 +5,9 @@ from typing import Protocol
 
 from routing.http.response_head import ResponseHead
 
-TakeChunk = Callable[[bytes, int], None]
-"""Takes more of a body, not its end: one whole chunk, framed as :func:`routing.http.chunked.frame` would (the
-digits' case aside), and where its data begins. Behind that stands CRLF."""
+Passage = tuple[Callable[[bytes], object], Callable[[bytes], object]]
+"""A way past the consumer for more of a body, not its end: who keeps each chunk, and who is given it then, at
+once. A chunk is whole, and framed as :func:`routing.http.chunked.frame` would (the digits' case aside)."""
 
 
 class Consumer(Protocol):
@@ -31,9 +31,9 @@ class Consumer(Protocol):
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         """More of the body; ``piece`` may be empty only when complete."""
 
-    def take_chunks(self) -> TakeChunk:
-        """Asked while the final head has come and the body has not ended: what is called in place of
-        :meth:`data`, until that is called again, with each chunk that comes whole and by itself."""
+    def passage(self) -> Passage | None:
+        """Asked while the final head has come and the body has not ended: where each chunk goes that comes
+        whole and by itself, in place of :meth:`data`, until that is called again. ``None``: nowhere else."""
         ...
 
     def lost(self, reason: str, untouched: bool) -> None:

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Protocol
 
 from routing.http.chunked import ChunkedDecoder, size_lines
-from routing.http.consumer import Consumer, TakeChunk
+from routing.http.consumer import Consumer, Passage
 from routing.http.cutting import cut, has_unsent
 from routing.http.errors import BadChunk, BadResponse
 from routing.http.response_head import (
@@ -59,12 +59,12 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_abandoned",
         "_answers_head",
-        "_chunk",
         "_decoder",
         "_known",
         "_known_head",
         "_known_stop",
         "_partial",
+        "_passage",
         "_ready",
         "_remaining",
         "_reusable",
@@ -107,7 +107,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._partial = b""
         self._remaining = 0
         self._decoder: ChunkedDecoder | None = None
-        self._chunk: TakeChunk | None = None
+        self._passage: Passage | None = None
         """The consumer's, while what comes next may be a whole chunk."""
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """As :meth:`discard`, after what was sent. Its replica is given little time to take that."""
-        self.consumer = self._chunk = None
+        self.consumer = self._passage = None
         self.pool.writes.flush()
         if has_unsent(self.transport):
             asyncio.get_running_loop().call_later(_TO_TAKE_THE_REST_S, cut, self.transport)
@@ -151,7 +151,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def discard(self) -> None:
         """Close now, whatever is in flight; the consumer hears nothing more."""
-        self.consumer = self._chunk = None
+        self.consumer = self._passage = None
         cut(self.transport)
 
     # Called by the event loop.
@@ -179,10 +179,16 @@ class UpstreamConnection(asyncio.Protocol):
                 self.pool.release(self, now)
                 consumer.response(head, data[len(self._known) :], True, now)
                 return
-        elif (chunk := self._chunk) is not None:
+        elif (passage := self._passage) is not None:
             line = size_lines.get(len(data))
             if line is not None and data.startswith(line) and data.endswith(b"\r\n"):
-                chunk(data, len(line))
+                keep, write = passage
+                keep(data)
+                try:
+                    write(data)
+                except RuntimeError:
+                    # That transport was closed meanwhile, as the consumer is about to be told.
+                    return
                 return
         try:
             if self._state == _HEAD:
@@ -322,13 +328,13 @@ class UpstreamConnection(asyncio.Protocol):
     def _expect_chunk(self, consumer: Consumer, decoder: ChunkedDecoder) -> None:
         """Whole chunks pass as they are, if one may come now."""
         expected = decoder.between_chunks and self.consumer is consumer
-        self._chunk = consumer.take_chunks() if expected else None
+        self._passage = consumer.passage() if expected else None
 
     def _end(self, now: float, rest: bytes) -> None:
         """The response is complete: back to the pool, unless something speaks against it."""
         self.consumer = None
         self._state = _HEAD
-        self._decoder = self._chunk = None
+        self._decoder = self._passage = None
         if rest or not self._reusable or self.request_open or self.write_paused:
             cut(self.transport)
         else:
@@ -337,6 +343,6 @@ class UpstreamConnection(asyncio.Protocol):
     def _lose(self, reason: str, untouched: bool) -> None:
         consumer = self.consumer
         if consumer is not None:
-            self.consumer = self._chunk = None
+            self.consumer = self._passage = None
             self.transport.abort()
             consumer.lost(reason, untouched)

@@ -165,6 +165,7 @@ class Exchange(Answering):
         ends.close_books(self, answered=False)
 
     def check(self, now: float) -> None:
+        self.note_passed(now)
         request_limits.follow(self)
         if time_limits.is_too_late(self, now):
             self._give_up()
@@ -361,6 +362,7 @@ class Exchange(Answering):
         assert pool is not None
         assert attempt is not None
         now = monotonic()
+        self.note_passed(now)
         self.attempt = None
         if outcome is Outcome.REFUSED:
             attempt.replica.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
@@ -433,5 +435,7 @@ class Exchange(Answering):
             self.waiting.leave()
         attempt = self.attempt
         if attempt is not None:
+            now = monotonic()
+            self.note_passed(now)
             self.attempt = None
-            attempt.settle(outcome, monotonic())
+            attempt.settle(outcome, now)

@@ -1,7 +1,5 @@
 """An answer that does not come in one piece: how it is framed for the client, and its tokens."""
 
-from collections.abc import Callable
-
 from routing.http.chunked import LAST_CHUNK, frame
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
@@ -12,23 +10,18 @@ _CHUNKED = b"\r\nTransfer-Encoding: chunked"
 _END = b"\r\n\r\n"
 
 
-def _nothing(chunk: bytes, start: int) -> int:
-    return 0
-
-
 class StreamedAnswer:
     """State of one answer on its way to the client."""
 
     __slots__ = (
         "_tokens",
         "chunks",
-        "count_chunk",
         "ending",
         "ends_with_connection",
         "failed",
         "keep",
         "outcome",
-        "write",
+        "passed",
     )
 
     is_tunnel = False
@@ -50,14 +43,19 @@ class StreamedAnswer:
             self._tokens = openai.EventTokens() if events else openai.TailTokens()
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.EventTokens(closing=0)
-        self.count_chunk: Callable[[bytes, int], int] = self._tokens.feed_chunk if self._tokens else _nothing
-        """As :meth:`count`, of a whole chunk and where its data begins; behind that stands CRLF."""
-        self.write: Callable[[bytes], None]
-        """For chunks that are passed as they came."""
+        self.passed: list[bytes] = []
+        """Whole chunks, framed, that the client has and nobody has looked at."""
 
     def count(self, piece: bytes) -> int:
         """Output tokens in a piece of the body, as far as can be told."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
+
+    def count_passed(self) -> int:
+        """As :meth:`count`, of what has passed."""
+        passed = self.passed
+        tokens = self._tokens.feed_chunks(passed) if self._tokens is not None else 0
+        passed.clear()
+        return tokens
 
     def tokens(self) -> int:
         """Output tokens of the whole answer; 0 when not known."""
