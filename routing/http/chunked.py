@@ -31,6 +31,8 @@ size_lines: dict[int, bytes] = {}
 """Length of a whole chunk, framing and all → the line that one of that length began with, its CRLF included:
 digits alone, with no needless zero, never a last chunk's. Servers that stream write each event as one chunk
 and in one segment: such a one is known at a glance, by its length, this line, and the CRLF at its end."""
+_whole: dict[bytes, int] = {}
+"""The other way round: a size's line → the length of the whole chunk."""
 _MOST_KNOWN = 4096
 _LONGEST_KNOWN = 8192
 """Longer ones would gain little, and whoever keeps those that have passed keeps no more than this of each."""
@@ -43,6 +45,25 @@ _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
 def frame(piece: bytes) -> bytes:
     """One chunk that holds ``piece``, which must not be empty."""
     return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+def are_whole(data: bytes) -> bool:
+    """Whether this is nothing but whole chunks, more than one, whose sizes' lines are known."""
+    end = len(data)
+    stop = 0
+    while stop < end:
+        length = _whole.get(data[stop : data.find(b"\n", stop, stop + _LONGEST_SIZE) + 1])
+        if length is None:
+            return False
+        stop += length
+        if not data.startswith(b"\r\n", stop - 2):
+            return False
+    return stop == end
+
+
+def unframed(chunks: bytes) -> bytes:
+    """The data of whole chunks."""
+    return ChunkedDecoder().feed(chunks)
 
 
 class ChunkedDecoder:
@@ -128,6 +149,7 @@ class ChunkedDecoder:
                 length = len(line) + size + _FRAMING
                 if length in size_lines or (length <= _LONGEST_KNOWN and len(size_lines) < _MOST_KNOWN):
                     size_lines[length] = line + b"\r\n"
+                    _whole[line + b"\r\n"] = length
         elif not line:
             self._state = _DONE
         else:

@@ -6,8 +6,8 @@ from typing import Protocol
 from routing.http.response_head import ResponseHead
 
 Passage = tuple[Callable[[bytes], object], Callable[[bytes], object]]
-"""A way past the consumer for more of a body, not its end: who keeps each chunk, and who is given it then, at
-once. A chunk is whole, and framed as :func:`routing.http.chunked.frame` would (the digits' case aside)."""
+"""A way past the consumer for more of a body, not its end: who keeps it, and who is given it then, at once.
+These are whole chunks, mostly one, framed as :func:`routing.http.chunked.frame` does, in either case of letter."""
 
 
 class Consumer(Protocol):
@@ -32,8 +32,8 @@ class Consumer(Protocol):
         """More of the body; ``piece`` may be empty only when complete."""
 
     def passage(self) -> Passage | None:
-        """Asked while the final head has come and the body has not ended: where each chunk goes that comes
-        whole and by itself, in place of :meth:`data`, until that is called again. ``None``: nowhere else."""
+        """Asked while the final head has come and the body has not ended: where chunks go that come
+        whole, in place of :meth:`data`, until that is called again. ``None``: nowhere else."""
         ...
 
     def lost(self, reason: str, untouched: bool) -> None:

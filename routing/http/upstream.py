@@ -7,7 +7,7 @@ The consumer hears of every piece at once; nothing is collected here but an inco
 
 As on the client's side the last head is kept: one that is repeated byte for byte is not read again.
 The usual answer, a known head and the whole of its body in one segment, passes in ``data_received``; so does
-the usual piece of a stream, one whole chunk in one segment, with its framing on.
+the usual piece of a stream, whole chunks, mostly one, in one segment, with their framing on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from time import monotonic
 from typing import Protocol
 
-from routing.http.chunked import ChunkedDecoder, size_lines
+from routing.http.chunked import ChunkedDecoder, are_whole, size_lines
 from routing.http.consumer import Consumer, Passage
 from routing.http.cutting import cut, has_unsent
 from routing.http.errors import BadChunk, BadResponse
@@ -181,7 +181,7 @@ class UpstreamConnection(asyncio.Protocol):
                 return
         elif (passage := self._passage) is not None:
             line = size_lines.get(len(data))
-            if line is not None and data.startswith(line) and data.endswith(b"\r\n"):
+            if (line is not None and data.startswith(line) and data.endswith(b"\r\n")) or are_whole(data):
                 keep, write = passage
                 keep(data)
                 try:

@@ -1,6 +1,6 @@
 """An answer that does not come in one piece: how it is framed for the client, and its tokens."""
 
-from routing.http.chunked import LAST_CHUNK, frame
+from routing.http.chunked import LAST_CHUNK, frame, unframed
 from routing.http.response_head import ResponseHead
 from routing.outcome import Outcome
 from routing.protocols import openai
@@ -44,7 +44,7 @@ class StreamedAnswer:
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.EventTokens(closing=0)
         self.passed: list[bytes] = []
-        """Whole chunks, framed, that the client has and nobody has looked at."""
+        """Pieces of whole chunks, framed, that the client has and nobody has looked at."""
 
     def count(self, piece: bytes) -> int:
         """Output tokens in a piece of the body, as far as can be told."""
@@ -52,10 +52,12 @@ class StreamedAnswer:
 
     def count_passed(self) -> int:
         """As :meth:`count`, of what has passed."""
-        passed = self.passed
-        tokens = self._tokens.feed_chunks(passed) if self._tokens is not None else 0
-        passed.clear()
-        return tokens
+        chunks = b"".join(self.passed)
+        self.passed.clear()
+        if self._tokens is None:
+            return 0
+        count = self._tokens.feed_framed(chunks)
+        return self._tokens.feed(unframed(chunks)) if count is None else count
 
     def tokens(self) -> int:
         """Output tokens of the whole answer; 0 when not known."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, frame, size_lines
+from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, are_whole, frame, size_lines, unframed
 from routing.http.errors import BadChunk
 
 
@@ -122,3 +122,20 @@ def test_a_size_that_was_read_before_says_no_more_than_the_first_time(data: byte
     decoder = ChunkedDecoder()
     assert [decoder.feed(frame(piece)) for piece in (b"more of", b"the sam")] == [b"more of", b"the sam"]
     assert outcome([b"7\r\nmore of\r\n", data]) == outcome([b"7\r\nmore of\r\n" + data])
+
+
+def test_chunks_that_come_together_are_known_as_whole() -> None:
+    one, other = frame(b"y" * 0xB1), frame(b"y" * 0xB2)
+    assert ChunkedDecoder().feed(one + other)
+    assert are_whole(one + other + one)
+    assert unframed(one + other) == b"y" * (0xB1 + 0xB2)
+    for not_whole in (
+        one + other[:-1],
+        one + other[:-2] + b"\n\n",
+        one + LAST_CHUNK,
+        one + b"%x\r\n" % 0xB2,
+        one + b"y" * 0xB3,
+        one + frame(b"z" * 0xB3F),
+        one[:-2] + other,
+    ):
+        assert not are_whole(not_whole)
