@@ -1,6 +1,9 @@
 """Chunks that come whole and by themselves pass at once, with their framing on, and in their place among what
 passes in other ways."""
 
+from collections.abc import Callable
+from time import monotonic
+
 import pytest
 
 from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, frame
@@ -62,3 +65,67 @@ async def test_what_looks_like_a_chunk_within_a_chunk_is_data() -> None:
         replica.data_received(segment)
     wire.settle()
     assert body(transport) == EVENTS[0] + CHUNKS[0] + CHUNKS[1]
+
+
+class Streaming:
+    """One stream, three events of which have passed, unread as yet."""
+
+    def __init__(self) -> None:
+        self.wire = Wire()
+        self.client, self.transport = self.wire.client()
+        ((self.upstream, self.link),) = self.wire.replicas(1)
+        self.client.data_received(REQUEST)
+        self.wire.settle()
+        self.fleet = self.wire.proxy.table.fleets["m"]
+        self.replica = self.fleet.replicas[0]
+        # The first one comes with the head, and is no chunk that passes.
+        for segment in (HEAD + CHUNKS[0], CHUNKS[1], CHUNKS[2] + CHUNKS[3]):
+            self.upstream.data_received(segment)
+
+    def look(self, seconds: float) -> None:
+        """As the sweep does, so much later."""
+        self.client.check(monotonic() + seconds)
+
+
+def lose(stream: Streaming) -> None:
+    stream.upstream.connection_lost(None)
+
+
+def leave(stream: Streaming) -> None:
+    stream.client.connection_lost(None)
+
+
+@pytest.mark.parametrize("end", [lose, leave])
+async def test_what_passed_is_counted_however_it_ends(end: Callable[[Streaming], None]) -> None:
+    stream = Streaming()
+    end(stream)
+    assert stream.replica.output_tokens == 4
+
+
+async def test_what_passed_is_counted_once_and_in_its_place() -> None:
+    stream = Streaming()
+    for segment in (CHUNKS[4][:9], CHUNKS[4][9:], CHUNKS[5], frame(b"data: [DONE]\n\n") + LAST_CHUNK):
+        stream.look(0)
+        stream.upstream.data_received(segment)
+    assert stream.replica.output_tokens == 6
+
+
+async def test_the_said_usage_is_heard_in_what_passed() -> None:
+    stream = Streaming()
+    said = b'data: {"usage": {"completion_tokens": 77}}\n\n'
+    for segment in (frame(said), frame(said), frame(b"data: [DONE]\n\n") + LAST_CHUNK):
+        stream.upstream.data_received(segment)
+    assert stream.replica.output_tokens == 77
+
+
+async def test_a_stream_is_silent_only_from_what_passed_last() -> None:
+    stream = Streaming()
+    silence = stream.fleet.policy.timeouts.idle_s
+    stream.look(silence * 0.9)
+    assert stream.replica.heard_at > monotonic() + silence * 0.8
+    stream.upstream.data_received(CHUNKS[4])
+    stream.look(silence * 1.8)
+    stream.look(silence * 2.7)
+    assert not stream.link.aborted
+    stream.look(silence * 2.9)
+    assert stream.link.aborted
