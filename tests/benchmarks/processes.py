@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_CLOCK_OF_PROCESS = 2
+"""Linux's CPUCLOCK_SCHED: what all threads of a process have run, also of those that have ended."""
 
 
 @contextmanager
@@ -66,9 +67,9 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """User and system time that they have used, all threads together."""
-    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
-    return sum(int(field[11]) + int(field[12]) for field in fields) * TICK_S
+    """User and system time that they have used. As ``clock_getcpuclockid(3)``: to the nanosecond, where /proc
+    counts ticks of 10 ms."""
+    return sum(time.clock_gettime(~pid << 3 | _CLOCK_OF_PROCESS) for pid in pids)
 
 
 def memory_bytes(pids: list[int]) -> int:

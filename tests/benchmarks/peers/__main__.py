@@ -8,7 +8,7 @@ all; load and replicas share another CPU. Behind each are the same four replicas
 that answers from memory, for streams a server that sends 50 events 20 ms apart. Ours runs with all guards,
 with metrics, and asks for a client key.
 
-- CPU: the proxy's own user and system time (/proc), divided by the answers that wrk counted, 64 connections.
+- CPU: the proxy's own user and system time, divided by the answers that wrk counted, 64 connections.
 - Added: 200 requests a second, open loop, less the same straight to a replica in the same round.
 - Streams: 100 at a time; the proxy's CPU for 10,000 events.
 - Memory: proportional resident set of all the proxy's processes, at the end.
