@@ -6,8 +6,8 @@
 Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
 settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
 a small chat completion over each in turn, round by round, so that a machine whose speed drifts drifts for
-both. The figure is the proxy process's own user and system time, from /proc, divided by the requests
-that wrk counted. Proxies have one CPU to themselves and wrk shares the other with the replicas, unless
+both. The figure is the proxy process's own user and system time, divided by the requests that wrk
+counted. Proxies have one CPU to themselves and wrk shares the other with the replicas, unless
 there is only one.
 
 ``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such
