@@ -178,11 +178,11 @@ class Pool(Placing):
         """Take one retry out of the budget; whoever sends it counts it. ``unsent``: nothing was sent."""
         return self.budget.take(unsent)
 
-    def has_other_than(self, tried: tuple[Replica, ...], now: float) -> bool:
-        """Whether a request that was at these replicas could go to another now, without waiting."""
+    def has_other_than(self, tried: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
+        """Whether a request that was at these replicas could go to another now, without waiting (more)."""
         if now >= self._due:
             self._look_up(now)
-        if self.admission.crowded:
+        if self.admission.crowded and turn == NEW:
             return False
         ask = Ask(self.speed.mean_work)
         return any(other not in tried for other in self._eligible if host_view.has_place(other, ask))
@@ -230,7 +230,7 @@ class Pool(Placing):
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
         if self._factors is not None:
-            return self._begin_corrected(work, now, tried, turn, since, key)
+            return self._begin_corrected(work, now, tried, turn, since, key, until)
         if self.admission.crowded and turn == NEW and not self.strategy.weighs_waiting:
             self._busy.wanted = None
             return self._busy
@@ -281,11 +281,12 @@ class Pool(Placing):
         turn: int,
         since: float,
         key: tuple[int, ...],
+        until: float,
     ) -> Attempt | Refusal:
         """With the estimate that what requests took has made of the one that was told."""
         factors, self._factors = self._factors, None
         assert factors is not None
-        found = self.begin(told * factors.get(frexp(told)[1], 1.0), now, tried, turn, since, key)
+        found = self.begin(told * factors.get(frexp(told)[1], 1.0), now, tried, turn, since, key, until)
         self._factors = factors
         if isinstance(found, Attempt):
             found.told = told

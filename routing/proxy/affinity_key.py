@@ -1,4 +1,4 @@
-"""The key of a request for fleets whose strategy goes by one: read when a replica is picked, not kept.
+"""The key of a request for fleets whose strategy goes by one: read when a replica is first picked.
 
 A field or a cookie needs no body. What a body says is read where the body is here as a whole, and for that
 it is collected, up to the proxy's own bound (``peek_bytes``), as one is that names its fleet. A request whose
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import inf
 
+from routing.affinity import Affinity
 from routing.http.request_head import RequestHead
 from routing.one_replica import OneReplica
 from routing.pool import Attempt, Pool
@@ -23,9 +24,16 @@ _SAYING = ("openai", "open-inference")
 
 def of(exchange: ExchangeState, pool: Pool) -> tuple[int, ...]:
     """None (an empty one) where the request has no key that the fleet's strategy goes by."""
-    affinity = pool.affinity
-    if affinity is None:
+    if pool.affinity is None:
         return ()
+    # Not even a field of the requests that have none.
+    key: tuple[int, ...] | None = getattr(exchange, "key", None)
+    if key is None:
+        exchange.key = key = _read(exchange, pool, pool.affinity)
+    return key
+
+
+def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int, ...]:
     fields, text = exchange.head.fields, b""
     if affinity.header:
         text = session.field(fields, affinity.header)

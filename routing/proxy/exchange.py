@@ -199,11 +199,11 @@ class Exchange(Answering):
         failure: Failure | None = None,
         fresh: bool = False,
         found: Attempt | None = None,
-        avoided: tuple[Replica, ...] | OneReplica | None = None,
+        dropped_by: Replica | None = None,
     ) -> None:
         """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
-        attempt itself, that was waited for. ``avoided``: instead of those that were tried."""
-        tried = self.tried if avoided is None else avoided
+        attempt itself, that was waited for. ``dropped_by``: who is asked again only where no other can be."""
+        tried = self.tried if dropped_by is None else waiting.avoided(self, pool, dropped_by, now)
         limit_s = self.head.time_limit_s
         if found is not None:
             attempt: Attempt | Refusal = found
@@ -218,7 +218,7 @@ class Exchange(Answering):
             make_watched(attempt)
         if type(attempt) is not Attempt:
             if type(attempt) is not WatchedAttempt:
-                self._wait(pool, attempt, now, failure, fresh)  # type: ignore[arg-type]
+                self._wait(pool, attempt, now, failure, fresh, dropped_by)  # type: ignore[arg-type]
                 return
             if self.upload is None:
                 attempt.source = source_of(self)
@@ -243,7 +243,13 @@ class Exchange(Answering):
             self._send(link, upstream)
 
     def _wait(
-        self, pool: Pool, refusal: Refusal | None, now: float, failure: Failure | None, fresh: bool
+        self,
+        pool: Pool,
+        refusal: Refusal | None,
+        now: float,
+        failure: Failure | None,
+        fresh: bool,
+        dropped_by: Replica | None,
     ) -> None:
         """No replica takes it now: wait for one where that helps, else answer."""
         if time_limits.is_too_late(self, now):
@@ -255,7 +261,7 @@ class Exchange(Answering):
             def start(found: Attempt, now: float) -> None:
                 self._try(pool, now, fresh=fresh, found=found)
 
-            refusal = waiting.line_up(self, pool, refusal, failure, start, now)
+            refusal = waiting.line_up(self, pool, refusal, failure, dropped_by, start, now)
         if refusal is not None:
             ends.no_replica(self, refusal, failure)
 
@@ -382,27 +388,18 @@ class Exchange(Answering):
         ):
             pool.counters.retries += 1
             self.retried = retried_because(self.retried, failure.code)
+            dropped_by = None
+            if not isinstance(self.tried, OneReplica):
+                # That an idle connection was closed says nothing about the replica: on a new one it may be
+                # asked. Yet it may have been killed this moment, so another one is asked before it.
+                if stale:
+                    dropped_by = attempt.replica
+                else:
+                    self.tried = (*self.tried, attempt.replica)
             # What was lost once is not risked on another idle connection.
-            avoided = self._avoided(attempt, stale, now)
-            self._try(pool, now, failure, fresh=not self.repeatable, avoided=avoided)
+            self._try(pool, now, failure, fresh=not self.repeatable, dropped_by=dropped_by)
         else:
             ends.answer_error(self, failure)
-
-    def _avoided(self, attempt: Attempt, stale: bool, now: float) -> tuple[Replica, ...] | OneReplica:
-        """Who is not asked next; but for a stale connection's replica, not again for this request either.
-
-        That an idle connection was closed says nothing about the replica: on a new one it may be asked. Yet
-        it may have been killed this moment, so another one is asked before it.
-        """
-        if isinstance(self.tried, OneReplica):
-            return self.tried
-        tried = (*self.tried, attempt.replica)
-        if not stale:
-            self.tried = tried
-            return tried
-        pool = self.pool
-        assert pool is not None
-        return tried if pool.has_other_than(tried, now) else self.tried
 
     def _may_ask_again(self, stale: bool) -> bool:
         tried = self.tried

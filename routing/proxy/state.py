@@ -53,6 +53,7 @@ class ExchangeState:
         "cancel_connecting",
         "client",
         "head",
+        "key",
         "moved_at",
         "pool",
         "proxy",
@@ -72,6 +73,10 @@ class ExchangeState:
     use: KeyUse | None = None
     """What keeps the books of the caller's key, until :meth:`end_use` has closed them. Where no keys are
     asked for it is not even a field."""
+
+    key: tuple[int, ...]
+    """Hashes of what the fleet's strategy goes by. Read by :mod:`routing.proxy.affinity_key` alone: until a
+    replica is picked by it there is none."""
 
     def __init__(self, proxy: Host, client: Client, head: RequestHead) -> None:
         # Of the request.

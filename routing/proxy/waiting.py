@@ -11,12 +11,14 @@ from math import inf
 
 from routing.attempt import Attempt
 from routing.contract.priority import PRIORITIES
+from routing.one_replica import OneReplica
 from routing.policies.waiting_line import Ticket
-from routing.pool import ANY, CALLED, Pool
+from routing.pool import ANY, CALLED, NEW, Pool
 from routing.proxy import affinity_key, ends, time_limits
 from routing.proxy.ends import Failure
 from routing.proxy.state import ExchangeState
 from routing.refusal import Refusal
+from routing.replica import Replica
 
 _FIELD = b"\r\nx-switchyard-priority:"
 
@@ -30,16 +32,24 @@ Start = Callable[[Attempt, float], None]
 class Waiting:
     """One exchange in a line (:class:`routing.policies.waiting_line.Waiter`)."""
 
-    __slots__ = ("_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
+    __slots__ = ("_dropped_by", "_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
 
     def __init__(
-        self, exchange: ExchangeState, pool: Pool, refusal: Refusal, failure: Failure | None, start: Start
+        self,
+        exchange: ExchangeState,
+        pool: Pool,
+        refusal: Refusal,
+        failure: Failure | None,
+        dropped_by: Replica | None,
+        start: Start,
     ) -> None:
-        """``failure``: of the attempt before, which says more to the client."""
+        """``failure``: of the attempt before, which says more to the client. ``dropped_by``: of
+        :func:`avoided`."""
         self._exchange = exchange
         self._pool = pool
         self._refusal = refusal
         self._failure = failure
+        self._dropped_by = dropped_by
         self._start = start
         self._key = affinity_key.of(exchange, pool)
         self.ticket: Ticket
@@ -49,8 +59,11 @@ class Waiting:
         turn = CALLED if patient else ANY
         since, limit_s = self.ticket.since, exchange.head.time_limit_s
         until = exchange.started + limit_s if limit_s else inf
+        tried = exchange.tried
+        if self._dropped_by is not None:
+            tried = avoided(exchange, pool, self._dropped_by, now, CALLED)
         found = pool.admission.look(
-            self.ticket, lambda: pool.begin(exchange.work, now, exchange.tried, turn, since, self._key, until)
+            self.ticket, lambda: pool.begin(exchange.work, now, tried, turn, since, self._key, until)
         )
         if isinstance(found, Refusal):
             if found.waits_s:
@@ -97,11 +110,22 @@ class Waiting:
         ends.answer_error(self._exchange, self._failure or Failure(503, code, words, retry_after_s))
 
 
+def avoided(
+    exchange: ExchangeState, pool: Pool, dropped_by: Replica, now: float, turn: int = NEW
+) -> tuple[Replica, ...] | OneReplica:
+    """Who is not asked now by a request that a replica dropped: that one as well, if another has a place."""
+    tried = exchange.tried
+    assert not isinstance(tried, OneReplica)
+    others = (*tried, dropped_by)
+    return others if pool.has_other_than(others, now, turn) else tried
+
+
 def line_up(
     exchange: ExchangeState,
     pool: Pool,
     refusal: Refusal,
     failure: Failure | None,
+    dropped_by: Replica | None,
     start: Start,
     now: float,
 ) -> Refusal | None:
@@ -111,7 +135,7 @@ def line_up(
     deadline = min(now + refusal.waits_s, exchange.started + pool.policy.timeouts.total_s)
     if head.time_limit_s:
         deadline = min(deadline, exchange.started + head.time_limit_s)
-    waiting = Waiting(exchange, pool, refusal, failure, start)
+    waiting = Waiting(exchange, pool, refusal, failure, dropped_by, start)
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
     waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, bool(exchange.tried))

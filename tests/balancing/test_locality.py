@@ -223,6 +223,14 @@ def test_a_client_that_waits_too_short_a_time_is_served_elsewhere(seen_from_east
     assert begin(pool, 1, until=1.5) == {"r0": 1}
 
 
+def test_who_cannot_wait_long_is_served_elsewhere_where_estimates_are_corrected_too(seen_from_east):
+    pool = seen_from_east([EAST, WEST])
+    pool.speed.correction.factors = {1: 1.0}
+    answered(pool, {"r0": 3.0, "r1": 1.0})
+    assert pool.speed.correction.factors
+    assert [begin(pool, 1, until=time) for time in (3.0, 6.0)] == [{"r1": 1}, {"r0": 1}]
+
+
 def test_what_would_be_too_late_elsewhere_does_not_spill(seen_from_east):
     pool = seen_from_east([EAST, WEST], max_concurrency=2)
     answered(pool, {"r0": 1.0, "r1": 9.0})

@@ -5,6 +5,7 @@ import pytest
 
 from routing.contract.policy import Policy, StrategyParameter
 from routing.contract.table import Protocol
+from routing.protocols import session
 from routing.proxy import ProxySettings
 from tests.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
 from tests.proxy.test_waiting import Gate
@@ -232,3 +233,21 @@ async def test_turns_of_a_conversation_stay_together_under_prefix_affinity(rig: 
     assert (counters.affinity_new, counters.affinity_kept) == (8, 16)
     await asks(client, post(msgspec.json.encode({"model": "f-legal", "messages": turns})))
     assert counters.affinity_new == 9
+
+
+async def test_a_key_is_read_once_though_its_request_waits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    user = session.user
+    monkeypatch.setattr(session, "user", lambda body: read.append(body) or user(body))
+    gate = Gate(*await fleet_of(rig, 1, limit=1))
+    first, second = await rig.client(), await rig.client()
+    first.send(post(says(user="a")))
+    await until(lambda: gate.serving)
+    second.send(post(says(user="b")))
+    await until(lambda: len(rig.table.fleets["f"].admission.line) == 1)
+    gate.release()
+    assert (await first.answer()).status == 200
+    await until(lambda: gate.serving)
+    gate.release()
+    assert (await second.answer()).status == 200
+    assert read == [says(user="a"), says(user="b")]

@@ -521,3 +521,31 @@ async def test_a_stream_keeps_its_place_until_its_last_byte(rig: Rig) -> None:
     await until(lambda: gate.serving)
     gate.release()
     assert (await second.answer()).status == 200
+
+
+async def test_what_a_replica_dropped_goes_from_the_line_to_another_that_has_a_place(rig: Rig) -> None:
+    killed, other = [await rig.replica() for _ in range(2)]
+    gate = Gate(killed, other)
+    # Whoever has a choice goes to the first.
+    rig.fleet(killed, other, policy=policy(), on_devices={killed.name: {"weight": 1000.0}})
+    first, second, third = await clients(rig, 3)
+    first.send(ask(0))
+    await until(lambda: gate.serving)
+    gate.release()
+    assert (await first.answer()).status == 200
+    for client, number in ((first, 1), (second, 2)):
+        await lined_up(rig, client, number)
+        await until(lambda number=number: len(gate.serving) == number)
+    await lined_up(rig, third, 3, waiting=1)
+
+    # Its place and the other's become free at the same moment; who was dropped came before who waits.
+    gate.serving.pop(0).connection.transport.close()
+    asyncio.get_running_loop().call_soon(gate.release)
+    await until(lambda: len(gate.served) == 5)
+    assert sorted(gate.served) == [b"/0", b"/1", b"/1", b"/2", b"/3"]
+    gate.release()
+    gate.release()
+    answers = [await client.answer() for client in (first, second, third)]
+    assert [answer.status for answer in answers] == [200] * 3
+    asked = [answer.get(b"x-switchyard-replica") for answer in answers]
+    assert asked == [[other.name.encode()], [other.name.encode()], [killed.name.encode()]]
