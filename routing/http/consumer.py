@@ -7,7 +7,8 @@ from routing.http.response_head import ResponseHead
 
 Passage = tuple[Callable[[bytes], object], Callable[[bytes], object]]
 """A way past the consumer for more of a body, not its end: who keeps it, and who is given it then, at once.
-These are whole chunks, mostly one, framed as :func:`routing.http.chunked.frame` does, in either case of letter."""
+These are whole chunks, mostly one, framed as :func:`routing.http.chunked.frame` does, in either case of
+letter."""
 
 
 class Consumer(Protocol):
