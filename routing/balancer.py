@@ -137,19 +137,22 @@ class Balancer:
         tried: tuple[Replica, ...] = (),
         key: str | bytes = b"",
         timeout_s: float = 0.0,
+        client: str | bytes = b"",
     ) -> Pick:
         """For ``with`` and ``async with``: the replica to use inside; how it ends is how the call ended.
 
         ``work``: estimated units of work, 0 when there is no estimate. ``tried``: replicas a repeated call
         has been at. ``key``: the session that the call belongs to, or its prompt, for strategies that keep
         such calls together; others leave it aside. ``timeout_s``: how long to wait for a place where each
-        replica serves as many as it may; ``async with`` lets the event loop run meanwhile.
+        replica serves as many as it may; ``async with`` lets the event loop run meanwhile. ``client``: on
+        whose behalf the call is, if calls are on several's: what fails for one of them everywhere ejects no
+        replica.
 
         An exception counts as a failure of the replica, except KeyboardInterrupt, cancellation and a
         generator that is closed. Raises NoReplica when nobody is eligible, the policy's queue is full, or
         nobody has had a place in that time.
         """
-        return Pick(Call(self._calls, work, tried, key), timeout_s)
+        return Pick(Call(self._calls, work, tried, key, client), timeout_s)
 
     def replace(self, replicas: Iterable[str | ReplicaSpec]) -> None:
         """Use these replicas from now on; those that stay keep what was learned of them."""

@@ -12,6 +12,7 @@ ends.
 
 import threading
 from collections.abc import Callable
+from itertools import count
 from typing import TypeVar
 
 from routing.admission import Admission
@@ -21,6 +22,8 @@ from routing.policies.waiting_line import Ticket
 from routing.pool import ANY, CALLED, NEW, Pool
 from routing.refusal import Refusal
 from routing.replica import Replica
+from routing.source import Source, client_number
+from routing.watched_attempt import WatchedAttempt, make_watched
 
 T = TypeVar("T")
 
@@ -34,6 +37,8 @@ class Calls:
     def __init__(self, pool: Pool, clock: Callable[[], float]) -> None:
         self.pool = pool
         self.clock = clock
+        self.numbers = count(1)
+        """Of calls that say whose they are: each is another request."""
         self._lock = threading.RLock()
         self._at_work = False
         self._soon = False
@@ -82,11 +87,19 @@ class Calls:
 class Call:
     """One call: it has a place, was refused, or waits (:class:`routing.policies.waiting_line.Waiter`)."""
 
-    def __init__(self, calls: Calls, work: float, tried: tuple[Replica, ...], key: str | bytes) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        work: float,
+        tried: tuple[Replica, ...],
+        key: str | bytes,
+        client: str | bytes,
+    ) -> None:
         self._calls = calls
         self._work = work
         self._tried = tried
         self._key = key.encode() if isinstance(key, str) else key
+        self._client = client.encode() if isinstance(client, str) else client
         self._hashes: tuple[int, ...] = ()
         self._ticket: Ticket | None = None
         self.attempt: Attempt | None = None
@@ -138,8 +151,16 @@ class Call:
 
     def end(self, outcome: Outcome) -> None:
         """It has run."""
-        assert self.attempt is not None
-        self._calls.settle(self.attempt, outcome)
+        attempt = self.attempt
+        assert attempt is not None
+        if self._client:
+            # Of most that succeed nobody asks. That another replica answers what one has failed at says whose
+            # fault it was.
+            if self._tried and type(attempt) is Attempt:
+                make_watched(attempt)
+            if outcome is not Outcome.SUCCESS or type(attempt) is WatchedAttempt:
+                attempt.source = Source(client_number(self._client), next(self._calls.numbers))
+        self._calls.settle(attempt, outcome)
 
     # What the line asks of it, under the lock.
 

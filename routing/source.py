@@ -1,5 +1,6 @@
 """Who a request came from, and the failures in a row of one replica, by who sent them."""
 
+from hashlib import blake2b
 from typing import NamedTuple
 
 
@@ -14,6 +15,16 @@ UNKNOWN = 0
 """Stands for a client that nobody knows."""
 MOST_CLIENTS = 64
 """Of one row that are told apart; the others are as unknown."""
+
+
+def client_number(name: bytes) -> int:
+    """What stands for a client of this name."""
+    return number_of(blake2b(name, digest_size=4).digest())
+
+
+def number_of(digest: bytes) -> int:
+    """What stands for whatever has this digest of four bytes."""
+    return int.from_bytes(digest) or 1
 
 
 class Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from routing.proxy.state import ExchangeState
-from routing.source import Source
+from routing.source import Source, client_number, number_of
 
 _PART = 4096
 """Bytes of a body that are looked at, at its beginning and at its end: prompts often begin alike."""
@@ -22,8 +22,4 @@ def source_of(exchange: ExchangeState) -> Source:
         digest.update(b"%d " % len(body))
         digest.update(body[:_PART])
         digest.update(body[_PART:][-_PART:])
-    return Source(_number(blake2b(exchange.caller(), digest_size=4).digest()), _number(digest.digest()))
-
-
-def _number(digest: bytes) -> int:
-    return int.from_bytes(digest) or 1
+    return Source(client_number(exchange.caller()), number_of(digest.digest()))

@@ -73,6 +73,67 @@ def test_failures_eject_and_a_probe_lets_back():
     assert all(explained.eligible for explained in balancer.explain())
 
 
+def call(balancer, fails_at=(), tried=(), **given):
+    """One call, which fails at some replicas; at which it was."""
+    try:
+        with balancer.pick(tried=tried, **given) as replica:
+            if replica.name in fails_at:
+                raise RuntimeError
+    except RuntimeError:
+        pass
+    return replica
+
+
+def ejected(balancer):
+    return [explained.name for explained in balancer.explain() if not explained.eligible]
+
+
+@pytest.fixture
+def four(make_spec):
+    return Balancer([make_spec(number) for number in range(4)], strategy="round_robin", clock=Clock())
+
+
+ALL = ("r0", "r1", "r2", "r3")
+
+
+def test_calls_of_one_client_that_fail_everywhere_eject_nobody(four):
+    for number in range(200):
+        if number % 11:
+            call(four, ALL, client="poison")
+        else:
+            call(four, client=b"app")
+    assert ejected(four) == []
+
+
+def test_calls_of_nobody_in_particular_eject_where_they_fail(four):
+    for _ in range(200):
+        call(four, ALL)
+    assert len(ejected(four)) == 2
+
+
+def test_a_broken_replica_is_ejected_whoever_calls(four):
+    for number in range(40):
+        call(four, ("r1",), client=("app", "other")[number % 2])
+    assert ejected(four) == ["r1"]
+
+
+def test_what_a_repeated_call_meets_elsewhere_says_whose_fault_it_was(four):
+    """Two of four are broken, and all calls are one client's: its repeated calls clear it."""
+    failed = Counter()
+    while max(failed.values(), default=0) < 5:
+        tried = ()
+        while (replica := call(four, ("r1", "r2"), tried, client="app")).name in ("r1", "r2"):
+            failed[replica.name] += 1
+            tried = (*tried, replica)
+    assert set(ejected(four)) == {name for name in failed if failed[name] >= 5}
+
+
+def test_calls_that_are_not_repeated_are_asked_whose_they_are_once_a_row_is_held_against_them(four):
+    for _ in range(60):
+        call(four, ("r1", "r2"), client="app")
+    assert ejected(four) == ["r1", "r2"]
+
+
 def test_nobody_to_pick_is_said_in_words(make_spec):
     balancer = Balancer([make_spec(0, admin_state="draining")])
     with pytest.raises(NoReplica, match="1 replica of fleet library: 1 draining"), balancer.pick():
