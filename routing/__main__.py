@@ -4,14 +4,14 @@ import asyncio
 import os
 import sys
 
-from routing import logs
-from routing.certificate import CertificateError
 from routing.contract.fleet_file import FleetFileError
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.listeners import ListenFailed
 from routing.parent.options import BadOptions, Options, parse
+from routing.processes import logs
 from routing.server import Server
 from routing.standalone.fleet_file_feed import Standalone
+from routing.tls.certificate import CertificateError
 from routing.upgrade import inherited
 from routing.upgrade.inherited import Inherited
 from routing.upgrade.predecessor import HandoverFailed

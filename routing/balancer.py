@@ -21,12 +21,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from routing.calls import LOOK_EVERY_S, Call, Calls
+from routing.attempts.outcome import Outcome
 from routing.contract.addresses import parse_base_url
 from routing.contract.policy import Policy, StrategyParameter
 from routing.contract.table import FleetSnapshot, ReplicaSpec
-from routing.outcome import Outcome
-from routing.pool import Explanation, Pool
+from routing.pool.calls import LOOK_EVERY_S, Call, Calls
+from routing.pool.pool import Explanation, Pool
 from routing.replica import Replica
 
 

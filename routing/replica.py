@@ -1,6 +1,6 @@
 """One replica's live state in one worker: in flight, outstanding work, learned speed, ejection.
 
-The objects here only hold state. What changes it: :mod:`routing.pool` (counting),
+The objects here only hold state. What changes it: :mod:`routing.pool.pool` (counting),
 :mod:`routing.policies` (learned speed, answer times, ejection, slow start) and, for ``turn``, round robin.
 All times are ``time.monotonic()`` seconds.
 """
@@ -13,10 +13,10 @@ from typing import Protocol
 from routing.contract.addresses import parse_base_url
 from routing.contract.reported import ReportedLoad
 from routing.contract.table import ReplicaSpec, Tls
-from routing.device_memory import ReplicaMemory
-from routing.known_prefixes import NOTHING
-from routing.shared_counts import Cells
-from routing.source import Row
+from routing.replica_state.device_memory import ReplicaMemory
+from routing.replica_state.known_prefixes import NOTHING
+from routing.replica_state.source import Row
+from routing.shared.counts import Cells
 
 
 class LearnedSpeed:

@@ -25,26 +25,12 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from routing import descriptors
 from routing.admin.door import AdminDoor
 from routing.admin.emergency_drain import EmergencyDrains
 from routing.admin.metrics import WorkerView
 from routing.admin.report_sums import Totals
 from routing.admin.restart_view import LeavingWorker
-from routing.certificate import Certificate
 from routing.contract.telemetry import WorkerReport
-from routing.control_channel import (
-    Drain,
-    LimitsShared,
-    Message,
-    NewCertificate,
-    Overrides,
-    Peers,
-    Start,
-    StopAccepting,
-    Tables,
-)
-from routing.kept_ids import KeptIds, Place
 from routing.parent.certificate_files import CertificateFiles
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.kept_table import KeptTable
@@ -55,7 +41,22 @@ from routing.parent.rolling_restart import RollingRestart
 from routing.parent.worker_numbers import WorkerNumbers
 from routing.parent.worker_process import WorkerProcess
 from routing.parent.worker_slot import WorkerSlot
+from routing.processes import descriptors
+from routing.processes.control_channel import (
+    Drain,
+    LimitsShared,
+    Message,
+    NewCertificate,
+    Overrides,
+    Peers,
+    Start,
+    StopAccepting,
+    Tables,
+)
+from routing.processes.waits import all_of, first_of, until
+from routing.replica_state.kept_ids import KeptIds, Place
 from routing.standalone.fleet_file_feed import Standalone
+from routing.tls.certificate import Certificate
 from routing.upgrade import service_manager
 from routing.upgrade.inherited import NOTHING, Inherited
 from routing.upgrade.letters import Estate
@@ -63,7 +64,6 @@ from routing.upgrade.predecessor import HandoverFailed
 from routing.upgrade.succession import Succession
 from routing.upgrade.successor import Successor
 from routing.upgrade.upgrade import Upgrade
-from routing.waits import all_of, first_of, until
 
 log = logging.getLogger(__name__)
 

@@ -31,9 +31,9 @@ from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.reported import ReportedLoad
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
-from routing.credentials import Credentials, NoCredential, without_token
 from routing.tls import words
 from routing.tls.contexts import Contexts, Untrusted
+from routing.tls.credentials import Credentials, NoCredential, without_token
 from routing.tls.names import names_at
 
 MOST_AT_ONCE = 50

@@ -8,7 +8,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from routing import descriptors
 from routing.admin import process_numbers
 from routing.admin.accelerators import accelerator_families, accelerator_views
 from routing.admin.certificate_view import CertificateView, certificate_families
@@ -22,6 +21,7 @@ from routing.admin.restart_view import RestartView, restart_families
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 from routing.contract.version import VERSION
+from routing.processes import descriptors
 
 _HELP = {
     "requests": "Requests taken for the fleet.",

@@ -6,7 +6,7 @@ from typing import Any
 from routing.admin.emergency_drain import Drained
 from routing.admin.metrics import WorkerView
 from routing.contract.table import FleetSnapshot
-from routing.control_channel import ReplicaState
+from routing.processes.control_channel import ReplicaState
 
 Answers = Sequence[dict[str, list[ReplicaState]] | None]
 """Per worker: fleet → its replicas; ``None`` from a worker that did not answer."""

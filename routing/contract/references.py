@@ -1,7 +1,7 @@
 """References to what must not be in a table itself: ``env:NAME`` and ``file:PATH``.
 
-A proxy and a probe follow one on their own host and when they need it (:mod:`routing.referenced`). Database,
-Redis, disk copies, backups and logs hold the reference only.
+A proxy and a probe follow one on their own host and when they need it (:mod:`routing.tls.referenced`).
+Database, Redis, disk copies, backups and logs hold the reference only.
 """
 
 import re

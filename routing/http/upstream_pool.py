@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routing.contract.addresses import forbidden_address
-from routing.descriptors import is_lack
 from routing.http.last_use import LastUse
 from routing.http.sweep import Sweeper
 from routing.http.upstream import UpstreamConnection
 from routing.http.verified import NotVerified, Verification, open_verified
 from routing.http.write_batch import WriteBatch
+from routing.processes.descriptors import is_lack
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from routing import certificate
-from routing.certificate import Certificate, CertificateError
+from routing.tls import certificate
+from routing.tls.certificate import Certificate, CertificateError
 
 log = logging.getLogger(__name__)
 

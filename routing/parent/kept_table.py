@@ -9,8 +9,8 @@ import logging
 from collections.abc import Iterable
 
 from routing.contract.table import FleetSnapshot, Manifest, Version
-from routing.control_channel import Tables
 from routing.parent.disk_copy import DiskCopy
+from routing.processes.control_channel import Tables
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from routing import access_log, descriptors
 from routing.contract.log_line import FORMATS, Format, default_format
 from routing.contract.names import SLUG_RULE, is_slug
 from routing.parent.listeners import Address
+from routing.processes import access_log, descriptors
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 63

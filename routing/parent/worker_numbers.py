@@ -5,8 +5,8 @@ place it takes: limits that hold over all workers hold throughout. A number belo
 free when that one has been replaced and has ended.
 """
 
-from routing.shared_counts import SharedCounts
-from routing.wake_ups import WakeUps
+from routing.shared.counts import SharedCounts
+from routing.shared.wake_ups import WakeUps
 
 SPARE = 1
 

@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 from routing.contract.telemetry import WorkerReport, decode_report
-from routing.control_channel import (
+from routing.processes.control_channel import (
     Applied,
     ControlChannel,
     Drain,
@@ -27,10 +27,10 @@ from routing.control_channel import (
     Tables,
     WhoKeeps,
 )
-from routing.kept_ids import Place
-from routing.questions import Questions
-from routing.shared_counts import SharedCounts
-from routing.wake_ups import WakeUps
+from routing.processes.questions import Questions
+from routing.replica_state.kept_ids import Place
+from routing.shared.counts import SharedCounts
+from routing.shared.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from routing.control_channel import Message
 from routing.parent.worker_process import LOOK_EVERY_S, WorkerProcess
+from routing.processes.control_channel import Message
 
 log = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from collections.abc import Iterable, Sequence
 from math import exp, floor, log
 from statistics import median
 
-from routing import shared_counts as cell
 from routing.policies.answer_time import AnswerTimes
 from routing.replica import AnswerTail, Replica
+from routing.shared import counts as cell
 
 SPARED = 2.0
 BOUND = 4.0

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Sequence
 from math import exp
 from statistics import median
 
-from routing import shared_counts as cell
 from routing.policies import learned_speed
 from routing.policies.host_view import exchange_evidence
 from routing.replica import AnswerTail, Replica, SpeedByLoad
+from routing.shared import counts as cell
 
 
 class AnswerTimes(ABC):

@@ -8,7 +8,7 @@ counted from when this worker first knew it to be checking.
 from collections.abc import Iterable, Sequence
 
 from routing.contract.policy import Queue
-from routing.refusal import Refusal
+from routing.policies.refusal import Refusal
 from routing.replica import Replica
 
 RETRY_AFTER_S = 5.0

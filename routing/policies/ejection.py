@@ -23,7 +23,7 @@ full return, as circuit breakers do it.
 from random import Random
 
 from routing.replica import EjectionState
-from routing.source import Source
+from routing.replica_state.source import Source
 
 LONGEST_S = 300.0
 JITTER = 0.2

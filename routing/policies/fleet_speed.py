@@ -107,7 +107,7 @@ class FleetSpeed:
         return self.answer_tokens if self._answers_told else 0.0
 
     def estimated(self, work: float) -> float:
-        """What :meth:`routing.pool.Pool.begin` takes a request for of which ``work`` is told, uncorrected."""
+        """What a request of told ``work`` counts as in :meth:`routing.pool.pool.Pool.begin`, uncorrected."""
         if work > 0.0:
             return work
         return self.answer_tokens - work if work else self.mean_work

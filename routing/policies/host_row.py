@@ -19,8 +19,8 @@ Source: our own.
 from collections.abc import Callable
 
 from routing.replica import Replica
-from routing.shared_counts import ROW, ROW_AFTER, ROW_CLIENT, SUCCEEDED, Cells
-from routing.source import UNKNOWN
+from routing.replica_state.source import UNKNOWN
+from routing.shared.counts import ROW, ROW_AFTER, ROW_CLIENT, SUCCEEDED, Cells
 
 SEVERAL = -1.0
 """Clients, or nobody knows whom."""

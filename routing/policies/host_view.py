@@ -10,12 +10,12 @@ An ejection holds on the whole host while some worker's claim is newer than ever
 from collections.abc import Iterable
 from math import exp
 
-from routing import shared_counts as cell
-from routing.device_memory import Ask
 from routing.policies import ejection
 from routing.replica import LearnedSpeed, Replica
-from routing.shared_counts import EXPECTED, EXPECTED_WORK, IN_FLIGHT, Cells
-from routing.shared_limits import take
+from routing.replica_state.device_memory import Ask
+from routing.shared import counts as cell
+from routing.shared.counts import EXPECTED, EXPECTED_WORK, IN_FLIGHT, Cells
+from routing.shared.limits import take
 
 COUNTS_EVERY_S = 0.0005
 

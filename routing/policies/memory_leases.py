@@ -15,12 +15,12 @@ for one that has waited half of its time memory is kept free, and those that cam
 Of several the one that has waited longest goes first, so that these cannot block each other either.
 
 What is lent is summed over all workers of the host by cells of the shared counts, "accelerator/NAME", and the
-limit is kept as :mod:`routing.shared_limits` does. What a worker held that was killed is gone with its cells.
+limit is kept as :mod:`routing.shared.limits` does. What a worker held that was killed is gone with its cells.
 
 It fails where what is declared is too little, or where a server frees late: a lease ends with the last byte
 of the answer, or when the proxy closes the connection because the client has left; what a server frees after
 that has to fit into the headroom. Requests that reach a replica past this proxy are not known here. Several
-proxies share each device out (:mod:`routing.policies.host_share`), so that what one of them does not use
+proxies share each device out (:mod:`routing.shared.host_share`), so that what one of them does not use
 is no use to another, and a request that needs more than such a part is refused.
 """
 
@@ -28,10 +28,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from routing.contract.table import AcceleratorSpec
 from routing.contract.telemetry import AcceleratorCounters
-from routing.device_memory import Ask, Device, ReplicaMemory
-from routing.policies.host_share import HostShare
 from routing.replica import Replica
-from routing.shared_counts import CapacityExhausted, SharedCounts
+from routing.replica_state.device_memory import Ask, Device, ReplicaMemory
+from routing.shared.counts import CapacityExhausted, SharedCounts
+from routing.shared.host_share import HostShare
 
 _SHOWN = 4
 

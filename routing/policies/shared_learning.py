@@ -14,7 +14,7 @@ Failure mode: none but a worker alone on its host, which begins with nothing aft
 from math import exp, log2
 
 from routing.policies.work_correction import HIGHEST, LOWEST, MOST, Octave, WorkCorrection
-from routing.shared_counts import Cells, SharedCounts
+from routing.shared.counts import Cells, SharedCounts
 
 EVERY_S = 1.0
 TAU_S = 10.0

@@ -13,8 +13,8 @@ that what stands beside a time belongs to it.
 from hashlib import blake2b
 
 from routing.policies.suspects import Suspects
-from routing.shared_counts import Cells, SharedCounts
-from routing.shared_limits import fence
+from routing.shared.counts import Cells, SharedCounts
+from routing.shared.limits import fence
 
 ENTRIES = 15
 WRITTEN = 30

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from routing.replica import Replica
-from routing.shared_counts import FAILED, SUCCEEDED
+from routing.shared.counts import FAILED, SUCCEEDED
 
 WINDOW_S = 15.0
 LONGEST_WINDOW_S = 300.0

@@ -29,7 +29,7 @@ Source: our own; Envoy and nginx count a failure against whoever was asked.
 from collections import OrderedDict
 from math import ceil, inf, log
 
-from routing.source import UNKNOWN, Row
+from routing.replica_state.source import UNKNOWN, Row
 
 MOST = 256
 """Clients and requests that are remembered."""

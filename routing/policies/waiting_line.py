@@ -9,7 +9,7 @@ Rules.
   fast replica lets others by for half of its time, and then takes what is free.
 - A request of a higher class takes the place of the last one of the lowest class when the line is full.
 
-The line knows no replicas and no clock; :mod:`routing.admission` serves it. Times are monotonic seconds.
+The line knows no replicas and no clock; :mod:`routing.pool.admission` serves it. Times are monotonic seconds.
 """
 
 from bisect import insort
@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from routing.contract.priority import PRIORITIES
-from routing.device_memory import Device
 from routing.replica import Replica
+from routing.replica_state.device_memory import Device
 
 CLASSES = len(PRIORITIES)
 _SWEEP_FROM = 64

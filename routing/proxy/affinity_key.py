@@ -11,11 +11,11 @@ from math import inf
 
 from routing.affinity import Affinity
 from routing.http.request_head import RequestHead
-from routing.one_replica import OneReplica
-from routing.pool import Attempt, Pool
+from routing.policies.refusal import Refusal
+from routing.pool.one_replica import OneReplica
+from routing.pool.pool import Attempt, Pool
 from routing.protocols import session
 from routing.proxy.state import ExchangeState
-from routing.refusal import Refusal
 from routing.replica import Replica
 
 _SAYING = ("openai", "open-inference")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from routing.http.chunked import ChunkedDecoder
 from routing.http.errors import BadChunk
 from routing.http.syntax import HEAD_END
-from routing.kept_ids import Place
 from routing.protocols import responses
 from routing.proxy.state import ExchangeState
+from routing.replica_state.kept_ids import Place
 
 MOST_BYTES = 1 << 20
 """Of an answer that is searched; what makes itself known later than that is not learned."""

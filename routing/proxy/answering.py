@@ -9,10 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from time import monotonic
 
+from routing.attempts.outcome import Outcome
 from routing.contract.sketch import bucket_of
 from routing.http.consumer import Passage
 from routing.http.response_head import ResponseHead
-from routing.outcome import Outcome
 from routing.protocols import openai
 from routing.proxy import ends, tunnel
 from routing.proxy.link import Link

@@ -9,8 +9,8 @@ lookup compares bytes only of keys whose randomised hash (SipHash, keyed anew in
 from routing.contract.client_keys import ALL_FLEETS, key_hash, salt_bytes
 from routing.contract.priority import DEFAULT_RANK, rank_of
 from routing.contract.table import Manifest
-from routing.key_use import KeyUse
-from routing.key_uses import KeyUses
+from routing.shared.key_use import KeyUse
+from routing.shared.key_uses import KeyUses
 
 _LONGEST = 128
 """Bytes of a key. A longer one was never given out, and is not worth hashing."""
@@ -42,7 +42,7 @@ class ClientKeys:
     __slots__ = ("_fleets", "_limits", "_salt", "_seen", "_uses")
 
     def __init__(self, manifest: Manifest, uses: KeyUses) -> None:
-        """``manifest`` has been checked (:func:`routing.table.check_manifest`)."""
+        """``manifest`` has been checked (:func:`routing.pool.table.check_manifest`)."""
         self._fleets = manifest.key_hashes
         self._limits = manifest.key_limits
         self._uses = uses

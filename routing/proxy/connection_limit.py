@@ -19,9 +19,9 @@ from heapq import nsmallest
 from operator import itemgetter
 from time import monotonic
 
-from routing.descriptors import KEPT_FREE
 from routing.http.answers import answer
 from routing.http.roles import Connection
+from routing.processes.descriptors import KEPT_FREE
 from routing.protocols.errors import error_answer
 
 IDLE_S = 1.0

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from routing.credentials import LOOK_EVERY_S, Credentials, NoCredential
-from routing.pool import Pool
+from routing.pool.pool import Pool
+from routing.pool.table import Table
 from routing.proxy.link import Link
 from routing.replica import Replica
-from routing.table import Table
+from routing.tls.credentials import LOOK_EVERY_S, Credentials, NoCredential
 
 log = logging.getLogger(__name__)
 

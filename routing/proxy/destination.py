@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from routing.http.request_head import RequestHead
-from routing.pool import Pool
+from routing.pool.pool import Pool
+from routing.pool.table import Table
 from routing.protocols import openai, openai_body
 from routing.protocols.ask import Ask, BadAsk
 from routing.proxy.plan import Plan
-from routing.table import Table
 
 Default = Callable[[], Pool | None]
 """Gives the fleet for a request of this caller's that names none. Asked only where one does."""

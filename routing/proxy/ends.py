@@ -6,7 +6,8 @@ from time import monotonic
 
 from routing.contract.telemetry import FleetCounters
 from routing.http.answers import answer
-from routing.one_replica import OneReplica
+from routing.policies.refusal import Refusal
+from routing.pool.one_replica import OneReplica
 from routing.protocols.errors import error_answer
 from routing.proxy import not_kept, search
 from routing.proxy.destination import Unroutable, known_names
@@ -14,7 +15,6 @@ from routing.proxy.fleet_state import state_answer
 from routing.proxy.local_answers import local_answer
 from routing.proxy.plan import Plan
 from routing.proxy.state import ExchangeState
-from routing.refusal import Refusal
 
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
 _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from time import monotonic
 
+from routing.attempts.impatient import make_impatient
+from routing.attempts.outcome import Outcome
+from routing.attempts.unsent import wait_for_client, wait_for_replica
+from routing.attempts.watched import WatchedAttempt, make_plain, make_watched
 from routing.http.errors import RequestRefused
 from routing.http.response_head import ResponseHead
 from routing.http.upstream import UpstreamConnection
 from routing.http.upstream_pool import NOT_VERIFIED
-from routing.impatient_attempt import make_impatient
-from routing.one_replica import OneReplica
-from routing.outcome import Outcome
-from routing.pool import Attempt, Pool
+from routing.policies.refusal import Refusal
+from routing.pool.one_replica import OneReplica
+from routing.pool.pool import Attempt, Pool
 from routing.proxy import (
     affinity_key,
     ends,
@@ -45,10 +48,7 @@ from routing.proxy.replay import (
 )
 from routing.proxy.upload import HELD_BYTES, Upload
 from routing.proxy.whose import source_of
-from routing.refusal import Refusal
 from routing.replica import Replica
-from routing.unsent_attempt import wait_for_client, wait_for_replica
-from routing.watched_attempt import WatchedAttempt, make_plain, make_watched
 
 _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "cannot be asked"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from routing.pool import Pool
+from routing.pool.pool import Pool
 from routing.protocols import open_inference
 from routing.protocols.open_inference import Question
 from routing.proxy.destination import find_planned

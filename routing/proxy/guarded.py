@@ -10,8 +10,7 @@ from __future__ import annotations
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.http.roles import Client
-from routing.key_use import MOST_ESTIMATED_BYTES, KeyUse
-from routing.pool import Pool
+from routing.pool.pool import Pool
 from routing.protocols import openai
 from routing.proxy import ends, over_limit
 from routing.proxy.client_keys import Grant
@@ -20,6 +19,7 @@ from routing.proxy.exchange import Exchange
 from routing.proxy.forwarded import without
 from routing.proxy.host import Host
 from routing.proxy.plan import LOCAL
+from routing.shared.key_use import MOST_ESTIMATED_BYTES, KeyUse
 
 _MOST_NAMES = 20
 _NOBODY = Grant(frozenset())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from routing.pool.table import Table
 from routing.proxy.client_keys import ClientKeys
 from routing.proxy.keepers import Keepers
 from routing.proxy.link import Link
 from routing.proxy.plan import Plans
 from routing.proxy.settings import ProxySettings
 from routing.replica import Replica
-from routing.table import Table
 
 
 class Host(Protocol):

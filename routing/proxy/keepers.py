@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from routing.kept_ids import LONGEST_ID, KeptIds, Place
+from routing.replica_state.kept_ids import LONGEST_ID, KeptIds, Place
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
-from routing.kept_ids import Place
-from routing.one_replica import OneReplica
-from routing.pool import Pool
+from routing.pool.one_replica import OneReplica
+from routing.pool.pool import Pool
 from routing.protocols import responses
 from routing.proxy import ends, not_kept, search
 from routing.proxy.answer_ear import AnswerEar
@@ -29,6 +28,7 @@ from routing.proxy.destination import Unroutable, find_planned
 from routing.proxy.plan import IN_BODY, NAMED, Plan
 from routing.proxy.request_limits import too_large
 from routing.proxy.state import ExchangeState
+from routing.replica_state.kept_ids import Place
 
 Take = Callable[[Pool, float], None]
 """The exchange's own: the fleet is known. Raises :class:`Unroutable`."""

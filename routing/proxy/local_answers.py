@@ -5,10 +5,10 @@ from urllib.parse import unquote_to_bytes
 
 from routing.http.answers import answer
 from routing.http.request_head import RequestHead
+from routing.pool.table import Table
 from routing.protocols import anthropic, openai
 from routing.protocols.errors import error_answer
 from routing.proxy.destination import openai_names
-from routing.table import Table
 
 _MODELS = b"/v1/models"
 ALLOW = b"\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"

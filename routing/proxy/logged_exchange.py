@@ -10,11 +10,11 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from routing.access_log import LONGEST_PATH, AccessLine, AccessLog, now
 from routing.http.limits import BodyLimits
 from routing.http.request_head import RequestHead
 from routing.http.roles import Client
 from routing.http.trace_context import trace_id
+from routing.processes.access_log import LONGEST_PATH, AccessLine, AccessLog, now
 from routing.proxy.exchange import Exchange
 from routing.proxy.guarded import GuardedExchange
 from routing.proxy.host import Host

@@ -5,7 +5,7 @@ that OpenAI's API has for it (400, ``previous_response_not_found``): clients tha
 conversation again by themselves, to whichever replica is free.
 """
 
-from routing.refusal import Refusal
+from routing.policies.refusal import Refusal
 
 Words = tuple[int, str, str, float]
 """Status, code, message, seconds to wait (0: not said)."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from math import ceil
 
-from routing.key_use import CONCURRENCY, REQUESTS, TOKENS, Excess, Standing
 from routing.proxy import ends
 from routing.proxy.ends import Failure
 from routing.proxy.state import ExchangeState
+from routing.shared.key_use import CONCURRENCY, REQUESTS, TOKENS, Excess, Standing
 
 _KINDS = {REQUESTS: "requests", TOKENS: "tokens"}
 """Of the limits that these APIs have too: what both call them."""

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import repeat
 from time import monotonic
 
-from routing.access_log import AccessLine, AccessLog, now
 from routing.http.answers import answer
 from routing.http.client import ClientConnection
 from routing.http.errors import RequestRefused
@@ -24,7 +23,8 @@ from routing.http.trace_context import ALL, trace_parents
 from routing.http.upstream_pool import UpstreamPool
 from routing.http.verified import Verification
 from routing.http.write_batch import WriteBatch
-from routing.key_uses import KeyUses
+from routing.pool.table import Table
+from routing.processes.access_log import AccessLine, AccessLog, now
 from routing.protocols.errors import error_answer
 from routing.proxy import told_load
 from routing.proxy.client_keys import ClientKeys
@@ -42,7 +42,7 @@ from routing.proxy.request_limits import before_the_fleet
 from routing.proxy.settings import ProxySettings
 from routing.proxy.waiting_room import WaitingRoom
 from routing.replica import Replica
-from routing.table import Table
+from routing.shared.key_uses import KeyUses
 from routing.tls.contexts import Contexts
 
 

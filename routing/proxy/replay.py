@@ -13,10 +13,10 @@ memory, and the client does not learn that there is too much of it.
 
 import re
 
+from routing.attempts.outcome import Outcome
 from routing.contract.policy import ReplaySafe, Retries
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
-from routing.outcome import Outcome
 
 MOST_EXTRA_TRIES = 2
 LACKS_MODEL = "model_not_loaded"

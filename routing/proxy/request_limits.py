@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import BodyLimits
-from routing.pool import Pool
+from routing.pool.pool import Pool
+from routing.pool.table import Table
 from routing.proxy.destination import Unroutable
 from routing.proxy.state import ExchangeState
-from routing.table import Table
 
 _UNKNOWN = Timeouts()
 

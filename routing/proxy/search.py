@@ -7,7 +7,7 @@ What was collected is what is sent, and sent again where a request may be repeat
 from __future__ import annotations
 
 from routing.http.request_head import RequestHead
-from routing.pool import Pool
+from routing.pool.pool import Pool
 from routing.protocols import multipart, openai_body
 from routing.protocols.ask import BadAsk
 from routing.proxy import affinity_key

@@ -27,13 +27,13 @@ from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.http.roles import Client
 from routing.http.upstream import UpstreamConnection
-from routing.key_use import KeyUse
-from routing.one_replica import OneReplica
-from routing.pool import Attempt, Pool
+from routing.pool.one_replica import OneReplica
+from routing.pool.pool import Attempt, Pool
 from routing.proxy.host import Host
 from routing.proxy.streamed import StreamedAnswer
 from routing.proxy.upload import Upload
 from routing.replica import Replica
+from routing.shared.key_use import KeyUse
 
 
 class Leaver(Protocol):

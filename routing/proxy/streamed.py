@@ -1,8 +1,8 @@
 """An answer that does not come in one piece: how it is framed for the client, and its tokens."""
 
+from routing.attempts.outcome import Outcome
 from routing.http.chunked import LAST_CHUNK, frame, unframed
 from routing.http.response_head import ResponseHead
-from routing.outcome import Outcome
 from routing.protocols import openai
 
 _CLOSE = b"\r\nConnection: close"

@@ -8,13 +8,13 @@ holds: silence in both directions. Source: RFC 6455 §4.2.2, RFC 9110 §7.8.
 
 from __future__ import annotations
 
+from routing.attempts.tunnel import TunnelAttempt
 from routing.http.response_head import ResponseHead
 from routing.proxy import ends
 from routing.proxy.link import Link
 from routing.proxy.state import ExchangeState
 from routing.proxy.streamed import TunnelledAnswer
 from routing.proxy.upload import Upload
-from routing.tunnel_attempt import TunnelAttempt
 
 _SWITCHED = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 

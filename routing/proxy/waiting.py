@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from routing.attempt import Attempt
+from routing.attempts.attempt import Attempt
 from routing.contract.priority import PRIORITIES
-from routing.one_replica import OneReplica
+from routing.policies.refusal import Refusal
 from routing.policies.waiting_line import Ticket
-from routing.pool import ANY, CALLED, NEW, Pool
+from routing.pool.one_replica import OneReplica
+from routing.pool.pool import ANY, CALLED, NEW, Pool
 from routing.proxy import affinity_key, ends, time_limits
 from routing.proxy.ends import Failure
 from routing.proxy.state import ExchangeState
-from routing.refusal import Refusal
 from routing.replica import Replica
 
 _FIELD = b"\r\nx-switchyard-priority:"

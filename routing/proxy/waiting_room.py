@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from routing.admission import LOOK_EVERY_S, Admission
-from routing.wake_ups import WakeUps
+from routing.pool.admission import LOOK_EVERY_S, Admission
+from routing.shared.wake_ups import WakeUps
 
 
 class WaitingRoom:
-    """Of one worker, for the lines of all its fleets (:class:`routing.admission.Caller`)."""
+    """Of one worker, for the lines of all its fleets (:class:`routing.pool.admission.Caller`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

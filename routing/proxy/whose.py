@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from routing.proxy.state import ExchangeState
-from routing.source import Source, client_number, number_of
+from routing.replica_state.source import Source, client_number, number_of
 
 _PART = 4096
 """Bytes of a body that are looked at, at its beginning and at its end: prompts often begin alike."""

@@ -12,7 +12,7 @@ Steps in which nothing begins or ends are alike but for the growing KV, so many 
 comes meanwhile, or a new speed, cuts that short at the end of the step under way.
 
 Answers are streamed. Tokens are told at the first, at the last and every 0.25 s between: a proxy hears each,
-and learns from a stream that often (:data:`routing.attempt.LEARN_STREAM_EVERY_S`).
+and learns from a stream that often (:data:`routing.attempts.attempt.LEARN_STREAM_EVERY_S`).
 
 Source: Yu et al., "Orca", OSDI 2022 (steps); Kwon et al., "PagedAttention", SOSP 2023 (preemption by
 recomputation); Agrawal et al., "Sarathi-Serve", OSDI 2024 (prompts in chunks beside decoding).
@@ -23,7 +23,7 @@ from functools import partial
 from heapq import heappop, heappush
 from math import ceil, inf
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.gpus import Gpu
 from routing.simulator.prefix_cache import PrefixCache

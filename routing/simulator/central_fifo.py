@@ -8,7 +8,7 @@ it puts a long request on a slow server when that is what is free, where a rule 
 from collections import deque
 from collections.abc import Iterable
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.nodes import Node

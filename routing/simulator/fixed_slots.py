@@ -8,7 +8,7 @@ on.
 from collections import deque
 from collections.abc import Callable
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.requests import Request
 from routing.simulator.servers import Heard

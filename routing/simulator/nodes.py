@@ -5,7 +5,7 @@ Faults happen to the node and not to the server in it, so that every kind of ser
 
 from functools import partial
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.requests import Request
 from routing.simulator.servers import Heard, Server

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from functools import partial
 from math import inf
 
-from routing.admission import LOOK_EVERY_S, Admission
+from routing.attempts.outcome import Outcome
 from routing.contract.table import FleetSnapshot
-from routing.outcome import Outcome
+from routing.policies.refusal import Refusal
 from routing.policies.waiting_line import Ticket
-from routing.pool import ANY, CALLED, Attempt, Pool
-from routing.refusal import Refusal
+from routing.pool.admission import LOOK_EVERY_S, Admission
+from routing.pool.pool import ANY, CALLED, Attempt, Pool
 from routing.replica import Replica
 from routing.simulator.engine import Engine
 from routing.simulator.nodes import Node
@@ -26,7 +26,7 @@ MOST_EXTRA_TRIES = 2
 
 
 class SimulatedProxy:
-    """One proxy with one worker; it also calls those that wait (:class:`routing.admission.Caller`)."""
+    """One proxy with one worker; it also calls those that wait (:class:`routing.pool.admission.Caller`)."""
 
     def __init__(
         self,

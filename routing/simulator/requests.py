@@ -2,7 +2,7 @@
 
 from math import inf
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 
 
 class Request:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.simulator.requests import Request
 
 

@@ -8,8 +8,8 @@ from functools import partial
 import msgspec
 
 from routing.contract.policy import Policy, StrategyParameter
-from routing.policies.host_share import HostShare
-from routing.pool import Pool
+from routing.pool.pool import Pool
+from routing.shared.host_share import HostShare
 from routing.simulator import central_fifo
 from routing.simulator.central_fifo import CentralFifo
 from routing.simulator.engine import Engine

@@ -20,7 +20,7 @@ from routing.contract.compile import compile_file
 from routing.contract.fleet_file import FleetFile, FleetFileError, Problem, StrategyRules, load
 from routing.contract.startup import expected
 from routing.contract.table import FleetSnapshot, Manifest
-from routing.control_channel import Tables
+from routing.processes.control_channel import Tables
 from routing.standalone import file_keys
 from routing.standalone.file_keys import FileKeys
 from routing.standalone.prober import Answered, Finding, Prober

@@ -11,9 +11,9 @@ from routing.contract.addresses import BaseUrl, forbidden_address
 from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
-from routing.credentials import Credentials, NoCredential, without_token
 from routing.tls import words
 from routing.tls.contexts import Contexts, Untrusted
+from routing.tls.credentials import Credentials, NoCredential, without_token
 from routing.tls.names import names_at
 
 _READ_BYTES = 16 * 1024

@@ -17,9 +17,9 @@ from routing.contract.presets import checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
 from routing.contract.verdict import Verdict
-from routing.credentials import Credentials
 from routing.standalone.probe_client import Place, probe
 from routing.tls.contexts import Contexts
+from routing.tls.credentials import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ small one, for which waiting would be most of its time, takes the free place. A 
 up to about 5, beyond which large requests wait too rarely.
 
 *Several proxies* that serve the same replicas see only their own requests. ``C`` is then this proxy's part
-of the slots (:mod:`routing.policies.host_share`), ``n`` and ``W`` are its own: since the others follow the
+of the slots (:mod:`routing.shared.host_share`), ``n`` and ``W`` are its own: since the others follow the
 same rule, what they have there is on average what it has, and where its part is taken the others' parts most
 likely are. What that misses, learned speeds add: where others' requests wait, answers take longer. It holds
 where requests wait at the replicas (``queue.at: replica``), so that a part is no wall: with one slot of four

@@ -2,7 +2,7 @@
 
 Theory. Model servers keep the KV cache of prompts for a while, and read only what follows a beginning that
 they know. Of each prompt the hashes of its beginnings, block by block, are remembered at the replica that it
-was sent to (:mod:`routing.known_prefixes`). A prompt goes
+was sent to (:mod:`routing.replica_state.known_prefixes`). A prompt goes
 
 1. to the replica that knows the longest beginning of it;
 2. where that has more than ``load_bound`` times its fair share in flight, to the one that knows the longest
@@ -35,8 +35,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.affinity import Affinity
-from routing.known_prefixes import BYTES_EACH, NOTHING, KnownPrefixes
 from routing.replica import Replica
+from routing.replica_state.known_prefixes import BYTES_EACH, NOTHING, KnownPrefixes
 from routing.strategies.base import AnswerMemory
 from routing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
 from routing.strategies.load_bound import LoadBound

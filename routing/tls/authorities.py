@@ -3,8 +3,8 @@
 import re
 import ssl
 
-from routing import referenced
-from routing.referenced import Stamp
+from routing.tls import referenced
+from routing.tls.referenced import Stamp
 
 MOST_BYTES = 4 << 20
 

@@ -10,8 +10,8 @@ import ssl
 import time
 from typing import NamedTuple
 
-from routing.referenced import Stamp
 from routing.tls import authorities
+from routing.tls.referenced import Stamp
 
 LOOK_EVERY_S = 1.0
 MOST = 256

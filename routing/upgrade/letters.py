@@ -14,8 +14,8 @@ The end of the stream before :class:`TakeOver` means that nothing comes of it.
 import msgspec
 
 from routing.contract.table import FleetSnapshot, Manifest
-from routing.framed_channel import FramedChannel
-from routing.kept_ids import Place
+from routing.processes.framed_channel import FramedChannel
+from routing.replica_state.kept_ids import Place
 
 
 class Estate(msgspec.Struct, frozen=True, tag="estate", kw_only=True):

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from typing import Protocol
 
-from routing.kept_ids import Place
+from routing.replica_state.kept_ids import Place
 from routing.upgrade.letters import Complete, Estate, HandoverChannel, Ids, Letter, Ready, TakeOver
 
 MEETS_WITHIN_S = 10.0

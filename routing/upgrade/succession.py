@@ -11,11 +11,11 @@ import signal
 import socket
 from collections.abc import Callable
 
+from routing.processes.waits import first_of, until
 from routing.upgrade import service_manager
 from routing.upgrade.letters import Estate
 from routing.upgrade.predecessor import Heir, Predecessor
 from routing.upgrade.successor import Successor
-from routing.waits import first_of, until
 
 log = logging.getLogger(__name__)
 

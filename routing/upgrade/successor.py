@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from routing.kept_ids import Place
 from routing.parent.worker_process import exit_words
+from routing.replica_state.kept_ids import Place
 from routing.upgrade import inherited
 from routing.upgrade.letters import Complete, Estate, HandoverChannel, Ids, Letter, Ready, TakeOver
 

@@ -7,7 +7,7 @@ import socket
 import time
 from typing import Any, Protocol
 
-from routing.kept_ids import Place
+from routing.replica_state.kept_ids import Place
 from routing.upgrade.letters import Estate
 from routing.upgrade.successor import NotReady, Successor
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from routing.attempt import Attempt
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
-from routing.outcome import Outcome
-from routing.pool import Pool
-from routing.shared_counts import SharedCounts
+from routing.pool.pool import Pool
+from routing.shared.counts import SharedCounts
 from routing.simulator.arrivals import times
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw
 
-from routing.admission import WAITING, Admission, Caller
-from routing.attempt import Attempt
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
 from routing.contract.telemetry import FleetCounters
-from routing.outcome import Outcome
 from routing.policies.drain_rate import DrainRate
+from routing.policies.refusal import Refusal
 from routing.policies.waiting_line import Ticket, WaitingLine
-from routing.pool import ANY, CALLED, NEW, Pool
-from routing.refusal import Refusal
-from routing.shared_counts import SharedCounts
+from routing.pool.admission import WAITING, Admission, Caller
+from routing.pool.pool import ANY, CALLED, NEW, Pool
+from routing.shared.counts import SharedCounts
 from tests.balancing.test_shared_counts import in_processes
 
 

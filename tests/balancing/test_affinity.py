@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from routing.affinity import Affinity
+from routing.attempts.outcome import Outcome
 from routing.balancer import Balancer
 from routing.contract.policy import Queue
-from routing.outcome import Outcome
-from routing.pool import CALLED, Attempt
+from routing.pool.pool import CALLED, Attempt
 from routing.strategies.least_connections import LeastConnections
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 
 SPEEDS = [1.0] * 6 + [2.0] * 6 + [4.0] * 4
 BOTH = pytest.mark.parametrize("strategy", ["least_response_time", "peak_ewma"])

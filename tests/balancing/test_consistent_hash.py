@@ -8,8 +8,8 @@ import pytest
 
 from routing import strategies
 from routing.affinity import Affinity
-from routing.outcome import Outcome
-from routing.pool import Pool
+from routing.attempts.outcome import Outcome
+from routing.pool.pool import Pool
 from routing.strategies.load_bound import LoadBound
 from routing.strategies.ring import Ring
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.strategies.drawing import WeightedDraw
 
 SPEEDS = [1.0] * 6 + [2.0] * 6 + [4.0] * 4

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from routing import strategies
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from tests.benchmarks.guards import fails_at_once, recovers
 
 BY_TIME = ("least_expected_work", "least_response_time", "peak_ewma", "prequal")

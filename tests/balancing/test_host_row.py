@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from routing.outcome import Outcome
-from routing.pool import Pool
-from routing.shared_counts import SharedCounts
-from routing.source import Source
+from routing.attempts.outcome import Outcome
+from routing.pool.pool import Pool
+from routing.replica_state.source import Source
+from routing.shared.counts import SharedCounts
 
 WORKERS = 4
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from routing.outcome import Outcome
-from routing.policies.host_share import HostShare, Sharer, Spill
-from routing.pool import Pool
-from routing.table import Table
+from routing.attempts.outcome import Outcome
+from routing.pool.pool import Pool
+from routing.pool.table import Table
+from routing.shared.host_share import HostShare, Sharer, Spill
 
 
 @pytest.mark.parametrize(

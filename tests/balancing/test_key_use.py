@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from routing.contract.table import KeyLimits
-from routing.key_use import KeyCounts, KeyUse
-from routing.key_uses import KeyUses
-from routing.policies.host_share import HostShare
-from routing.shared_counts import CELL_FIELDS, SharedCounts
+from routing.shared.counts import CELL_FIELDS, SharedCounts
+from routing.shared.host_share import HostShare
+from routing.shared.key_use import KeyCounts, KeyUse
+from routing.shared.key_uses import KeyUses
 from tests.balancing.test_shared_counts import in_processes, wait_for
 
 ALL = KeyLimits(id="web", requests_per_minute=10, max_concurrency=4, tokens_per_minute=1000)

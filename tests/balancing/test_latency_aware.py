@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.policies.answer_tail import BOUND
 
 SPEEDS = [1.0] * 6 + [2.0] * 6 + [4.0] * 4

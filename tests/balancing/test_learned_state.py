@@ -6,12 +6,12 @@ from random import Random
 import msgspec
 import pytest
 
-from routing.attempt import Attempt
-from routing.outcome import Outcome
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
 from routing.policies.shared_learning import packed, unpacked
 from routing.policies.work_correction import Octave
-from routing.pool import Pool
-from routing.shared_counts import SharedCounts
+from routing.pool.pool import Pool
+from routing.shared.counts import SharedCounts
 
 SECONDS = {"r0": 1.6, "r1": 0.1}
 

@@ -6,13 +6,13 @@ from random import Random
 import pytest
 
 from routing import strategies
+from routing.attempts.outcome import Outcome
 from routing.balancer import Balancer
 from routing.contract.policy import Locality, Policy, Queue
 from routing.contract.table import ReplicaSpec
-from routing.outcome import Outcome
 from routing.policies.locality import spill_share
-from routing.pool import CALLED, NEW, Attempt, Pool, Refusal
-from routing.shared_counts import SharedCounts
+from routing.pool.pool import CALLED, NEW, Attempt, Pool, Refusal
+from routing.shared.counts import SharedCounts
 
 EAST, WEST = {"site": "east"}, {"site": "west"}
 DOWN = {"health": "down"}

@@ -6,16 +6,16 @@ from random import Random
 
 import pytest
 
-from routing.attempt import Attempt
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
+from routing.attempts.tunnel import TunnelAttempt
 from routing.contract.policy import Policy
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Manifest
-from routing.one_replica import OneReplica
-from routing.outcome import Outcome
 from routing.policies.waiting_line import Ticket
-from routing.pool import ANY, Refusal
-from routing.shared_counts import SharedCounts
-from routing.table import Table
-from routing.tunnel_attempt import TunnelAttempt
+from routing.pool.one_replica import OneReplica
+from routing.pool.pool import ANY, Refusal
+from routing.pool.table import Table
+from routing.shared.counts import SharedCounts
 from tests.balancing.conftest import spec_of
 from tests.balancing.test_shared_counts import forked, wait_for
 

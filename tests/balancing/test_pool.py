@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as draw
 
-from routing.attempt import Attempt
+from routing.attempts.attempt import Attempt
+from routing.attempts.impatient import make_impatient
+from routing.attempts.outcome import FAILURES, Outcome
+from routing.attempts.tunnel import TunnelAttempt
 from routing.contract.table import FleetSnapshot, ReplicaSpec
-from routing.impatient_attempt import make_impatient
-from routing.outcome import FAILURES, Outcome
+from routing.policies.refusal import Refusal
 from routing.policies.retry_budget import RESERVE
-from routing.pool import Pool
-from routing.refusal import Refusal
-from routing.tunnel_attempt import TunnelAttempt
+from routing.pool.pool import Pool
 
 NOT_FAILURES = [outcome for outcome in Outcome if outcome not in FAILURES]
 
@@ -230,7 +230,7 @@ def test_the_first_table_is_not_ramped(make_pool):
 
 @pytest.mark.parametrize("outcome", sorted(FAILURES, key=str))
 def test_five_failures_in_a_row_eject(make_pool, send, fail, outcome, caplog):
-    caplog.set_level("INFO", logger="routing.verdicts")
+    caplog.set_level("INFO", logger="routing.pool.verdicts")
     pool = make_pool(3, strategy="round_robin")
     fail(pool, "r0", 4, 1.0, outcome)
     assert pool.replicas[0].ejection.until == 0
@@ -264,7 +264,7 @@ def test_load_cancels_and_client_errors_never_eject(make_pool, fail, outcome):
 
 
 def test_probation_lets_exactly_one_request_decide(make_pool, send, fail, caplog):
-    caplog.set_level("INFO", logger="routing.verdicts")
+    caplog.set_level("INFO", logger="routing.pool.verdicts")
     pool = make_pool(3, strategy="round_robin")
     fail(pool, "r0", 5, 1.0)
     ends = pool.replicas[0].ejection.until

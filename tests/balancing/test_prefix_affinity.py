@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from routing.affinity import LONGEST_BYTES, Affinity
+from routing.attempts.outcome import Outcome
 from routing.contract.policy import Policy
-from routing.known_prefixes import BYTES_EACH, KnownPrefixes
-from routing.outcome import Outcome
-from routing.pool import Pool
+from routing.pool.pool import Pool
+from routing.replica_state.known_prefixes import BYTES_EACH, KnownPrefixes
 from routing.simulator.batching import BatchingServer
 from routing.simulator.engine import Engine
 from routing.simulator.fleets import Fleet, Machine

@@ -4,14 +4,14 @@ from random import Random
 
 import pytest
 
+from routing.attempts.outcome import Outcome
 from routing.contract.reported import ReportedLoad
-from routing.outcome import Outcome
 from routing.policies import reported_load
-from routing.policies.host_share import HostShare
 from routing.policies.reported_load import GONE_PERIODS, LAG_S, Surroundings, heard
-from routing.pool import Pool
+from routing.pool.pool import Pool
 from routing.replica import Replica
-from routing.shared_counts import SharedCounts
+from routing.shared.counts import SharedCounts
+from routing.shared.host_share import HostShare
 
 USUAL = Surroundings(period_s=2.0, mean_work=3.0)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.policies.waiting_line import Ticket
 
 POLICY = {"strategy": "round_robin", "max_concurrency": 2}

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from routing.outcome import Outcome
-from routing.refusal import Refusal
-from routing.source import Source
+from routing.attempts.outcome import Outcome
+from routing.policies.refusal import Refusal
+from routing.replica_state.source import Source
 
 NONE_OUT = {"max_ejected_percent": 0}
 

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from routing.outcome import Outcome
+from routing.attempts.outcome import Outcome
 from routing.policies import host_view
-from routing.pool import Pool
+from routing.pool.pool import Pool
 from routing.replica import Replica
-from routing.shared_counts import IN_FLIGHT, WORK, AlreadyHeld, CapacityExhausted, SharedCounts
+from routing.shared.counts import IN_FLIGHT, WORK, AlreadyHeld, CapacityExhausted, SharedCounts
 
 
 @pytest.fixture

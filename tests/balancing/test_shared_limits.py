@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from routing.shared_counts import Cells, SharedCounts
-from routing.shared_limits import give_back, take
+from routing.shared.counts import Cells, SharedCounts
+from routing.shared.limits import give_back, take
 from tests.balancing.test_shared_counts import in_processes
 
 CLAIMED, HELD = 0, 1

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from routing.shared_counts import SharedCounts, own_cells
-from routing.shared_window import SharedWindow
+from routing.shared.counts import SharedCounts, own_cells
+from routing.shared.window import SharedWindow
 from tests.balancing.test_shared_counts import in_processes
 
 

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from routing import strategies
-from routing.attempt import Attempt
-from routing.outcome import Outcome
-from routing.pool import Pool
-from routing.refusal import Refusal
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
+from routing.policies.refusal import Refusal
+from routing.pool.pool import Pool
 
 SPEEDS = [1.0] * 6 + [2.0] * 6 + [4.0] * 4
 RATE_AT_85_PERCENT = 0.85 * 4 * sum(SPEEDS) / 0.058

@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from routing.attempt import Attempt
-from routing.outcome import Outcome
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
+from routing.attempts.watched import WatchedAttempt
 from routing.policies.suspects import MOST, Suspects, telling_length
-from routing.pool import Pool
-from routing.shared_counts import SharedCounts
-from routing.source import MOST_CLIENTS, Row, Source
-from routing.watched_attempt import WatchedAttempt
+from routing.pool.pool import Pool
+from routing.replica_state.source import MOST_CLIENTS, Row, Source
+from routing.shared.counts import SharedCounts
 
 
 class Traffic:
@@ -221,7 +221,7 @@ def test_refused_connections_eject_at_five_whoever_was_refused(make_pool):
 
 
 def test_a_client_that_can_go_nowhere_else_ejects_with_twice_as_many(make_pool, caplog):
-    caplog.set_level("INFO", logger="routing.verdicts")
+    caplog.set_level("INFO", logger="routing.pool.verdicts")
     pool = make_pool(4, strategy="round_robin")
     traffic = Traffic(pool)
     for _ in range(9):

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
+from routing.attempts.outcome import Outcome
 from routing.contract.table import Manifest, Match, Version
-from routing.outcome import Outcome
-from routing.pool import Refusal
-from routing.shared_counts import SharedCounts
-from routing.table import Table, TableRefused
+from routing.pool.pool import Refusal
+from routing.pool.table import Table, TableRefused
+from routing.shared.counts import SharedCounts
 
 
 def listing(*fleets, version=1, epoch=1, **more):

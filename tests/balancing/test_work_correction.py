@@ -5,8 +5,8 @@ from statistics import fmean
 
 import pytest
 
-from routing.attempt import Attempt
-from routing.outcome import Outcome
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import Outcome
 from routing.policies.work_correction import WorkCorrection, octave
 
 RNG = Random

@@ -14,11 +14,11 @@ from random import Random
 from statistics import median
 
 from routing import strategies
+from routing.attempts.outcome import Outcome
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
-from routing.outcome import Outcome
-from routing.pool import Pool
-from routing.shared_counts import SharedCounts
+from routing.pool.pool import Pool
+from routing.shared.counts import SharedCounts
 
 ROUNDS, REQUESTS, IN_FLIGHT = 7, 20_000, 8
 LIMITED = ("least_expected_work", "round_robin")

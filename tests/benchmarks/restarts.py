@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from routing.shared_counts import CELL_FIELDS, IN_FLIGHT, SharedCounts
+from routing.shared.counts import CELL_FIELDS, IN_FLIGHT, SharedCounts
 from tests.server.rig import Proxy, Replica, fleet_file, until
 from tests.server.test_leaving import gone, open_stream
 from tests.server.traffic import Traffic

@@ -10,8 +10,8 @@ import socket
 from routing.contract.policy import Ejection, Policy
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.http.upstream import UpstreamConnection
+from routing.pool.table import Table
 from routing.proxy import Proxy, ProxySettings
-from routing.table import Table
 
 FLEET = "m"
 _SOCKET = socket.socket()

@@ -15,9 +15,9 @@ from routing.contract.presets import Checks, checks_of
 from routing.contract.probe import Probe
 from routing.contract.table import Tls
 from routing.contract.verdict import MAX_BODY_BYTES, Verdict
-from routing.credentials import Credentials, without_token
 from routing.standalone import probe_client
 from routing.tls.contexts import Contexts
+from routing.tls.credentials import Credentials, without_token
 from tests.probes import servers
 from tests.probes.servers import HttpServer, says
 

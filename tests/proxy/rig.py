@@ -28,8 +28,8 @@ from routing.contract.table import (
     ReplicaSpec,
 )
 from routing.contract.table import Tls as ReplicaTls
+from routing.pool.table import Table
 from routing.proxy import Proxy, ProxySettings
-from routing.table import Table
 from tests.ports import unaccepting_port
 from tests.proxy.segments import NotedClient, write_bytewise
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from routing.access_log import AccessLine, AccessLog
 from routing.contract.policy import Policy
+from routing.processes.access_log import AccessLine, AccessLog
 from tests.proxy.rig import Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
 
 FIELDS = {

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from routing import credentials
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from routing.proxy import credential_watch
+from routing.tls import credentials
 from tests.proxy.rig import Answer, Client, Replica, Rig, answer_bytes, until
 from tests.proxy.test_tunnels import ASKED, switch
 

@@ -86,7 +86,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    from routing import key_uses
+    from routing.shared import key_uses
 
     monkeypatch.setattr(key_uses, "KeyUse", partial(key_uses.KeyUse, clock=clock))
     return clock

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.priority import PRIORITIES
 from routing.contract.table import KeyLimits, Manifest
-from routing.key_uses import KeyUses
-from routing.policies.host_share import HostShare
+from routing.pool.table import Table, TableRefused
 from routing.proxy import ProxySettings
 from routing.proxy.client_keys import ClientKeys
-from routing.table import Table, TableRefused
+from routing.shared.host_share import HostShare
+from routing.shared.key_uses import KeyUses
 from tests.proxy.rig import Answer, Client, Replica, Rig, StartRig, until
 
 KEY, OTHER = new_key().encode(), new_key().encode()

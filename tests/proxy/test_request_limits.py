@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from routing.access_log import AccessLog
 from routing.contract.policy import Limits, Policy, Timeouts
 from routing.contract.table import Manifest
 from routing.http import client_life
+from routing.processes.access_log import AccessLog
 from tests.proxy.rig import Answer, Client, Replica, Rig, until
 
 HEAD = b"Host: a.test\r\n"

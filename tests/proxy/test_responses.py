@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from routing.access_log import AccessLog
 from routing.contract.client_keys import key_hash, new_key, new_salt, salt_bytes
 from routing.contract.policy import Ejection, Limits, Policy, Retries, Timeouts
 from routing.http.chunked import frame
 from routing.http.overheard import Overheard
-from routing.kept_ids import KEPT_S, LONGEST_ID, KeptIds, Place
+from routing.processes.access_log import AccessLog
 from routing.protocols import responses
 from routing.proxy import ProxySettings
+from routing.replica_state.kept_ids import KEPT_S, LONGEST_ID, KeptIds, Place
 from tests.proxy.rig import OK, Answer, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
 
 POLICY = Policy(strategy="round_robin", slow_start_s=0)

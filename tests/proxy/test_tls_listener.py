@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from routing.certificate import server_context
 from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import Limits
 from routing.proxy import ProxySettings
 from routing.proxy.connection_limit import REFUSAL
+from routing.tls.certificate import server_context
 from tests.certificates import make_certificate
 from tests.proxy.raw_client import RawTlsClient, raw_client
 from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, Tls, until

@@ -1,6 +1,6 @@
 """Descriptors used up, and places for clients taken: nobody hangs, nothing spins, and it ends by itself.
 
-A limit on open files of 256 leaves 96 places for clients in each worker (routing/descriptors.py).
+A limit on open files of 256 leaves 96 places for clients in each worker (routing/processes/descriptors.py).
 """
 
 import http.client

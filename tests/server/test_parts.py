@@ -16,11 +16,11 @@ from routing.admin.report_sums import Totals, merge, merge_keys
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
-from routing.control_channel import Applied, ControlChannel, Drain, Message, StopAccepting, Tables
+from routing.feed.table_feed import TableFeed
 from routing.parent.disk_copy import DiskCopy
 from routing.parent.listeners import Address
-from routing.table import Table
-from routing.table_feed import TableFeed
+from routing.pool.table import Table
+from routing.processes.control_channel import Applied, ControlChannel, Drain, Message, StopAccepting, Tables
 
 
 def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:

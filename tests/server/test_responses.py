@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from routing.contract import redis_keys
-from routing.control_channel import KeptBy, Message, WhoKeeps
-from routing.kept_elsewhere import KeptElsewhere
-from routing.kept_ids import Place
+from routing.feed.kept_elsewhere import KeptElsewhere
+from routing.processes.control_channel import KeptBy, Message, WhoKeeps
+from routing.replica_state.kept_ids import Place
 from tests.server.rig import Proxy, Publisher, Replica, fleet_file, snapshot, until
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from routing import certificate
-from routing.certificate import CertificateError
 from routing.parent.certificate_files import EXPIRES_SOON_S, CertificateFiles
 from routing.parent.options import BadOptions, parse
+from routing.tls import certificate
+from routing.tls.certificate import CertificateError
 from tests.certificates import Authority, Pair, make_certificate
 from tests.server.rig import LIMIT_S, Proxy, Replica, fleet_file, until
 from tests.server.test_start import refused

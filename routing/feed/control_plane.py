@@ -1,0 +1,112 @@
+"""A worker's link to its control plane: one Redis client for the table in and the reports out.
+
+Importing the Redis client takes several times as long as the rest of a worker, so this module is
+imported on the side, while a successor already serves from the table that its parent has kept.
+"""
+
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from routing.contract import redis_keys
+from routing.feed.kept_in_redis import KeptInRedis
+from routing.feed.subscriber import LOST, Subscriber, connect
+from routing.feed.table_feed import TableFeed
+from routing.shared.host_share import Sharer, Spill
+
+log = logging.getLogger(__name__)
+
+SEPARATOR = "\t"
+"""Between the parts of a name in Redis."""
+
+
+class ControlPlane:
+    """See :class:`routing.feed.subscriber.Subscriber` for the way in."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        worker: str,
+        feed: TableFeed,
+        rng: random.Random,
+        on_connected: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``on_connected`` is awaited after each (new) connection; it should report at once."""
+        self._worker = worker
+        self._proxy = worker.rpartition("/")[0]
+        self._own = Sharer(self._proxy, feed.table.site)
+        self._feed = feed
+        self._client = connect(redis_url)
+        self._script = self._client.register_script(redis_keys.REPORT_OF_PROXY)
+        self._subscriber = Subscriber(self._client, worker, feed, rng, on_connected)
+        self.kept = KeptInRedis(self._client, lambda: self.connected)
+        """Of other hosts' proxies, and for them."""
+
+    @property
+    def connected(self) -> bool:
+        return self._subscriber.connected
+
+    @property
+    def confirmed_at(self) -> float | None:
+        return self._subscriber.confirmed_at
+
+    async def run(self) -> None:
+        """Follow the table until cancelled."""
+        await self._subscriber.run()
+
+    async def report(self, report: bytes, draining: bool) -> bool:
+        """Store one report, while Redis can be reached, and learn how limits are shared out; whether that is
+        news. Never raises for Redis's sake."""
+        if not self.connected:
+            return False
+        keys = [redis_keys.WORKERS, redis_keys.REPORTS, redis_keys.PROXIES, redis_keys.SPILLS]
+        fleets = self._feed.table.fleets
+        spills = [f"{name}{SEPARATOR}{self._proxy}" for name, pool in fleets.items() if pool.asks_elsewhere]
+        own = SEPARATOR.join(part for part in self._own if part)
+        state = "draining" if draining else ""
+        try:
+            answer = await self._script(keys=keys, args=[self._worker, report, own, state, *spills])
+        except LOST as problem:
+            log.debug("a report did not reach Redis: %s", problem)
+            return False
+        await self._hear_loads()
+        sharers, spilling = (
+            [Sharer(*_parts(one)) for one in answer[0]],
+            [Spill(*_parts(one)) for one in answer[1]],
+        )
+        # One that drains is not among them, and keeps the share it had.
+        if self._own not in sharers:
+            return False
+        return self._feed.table.host_share.heard(self._own, sharers, spilling, time.monotonic())
+
+    async def _hear_loads(self) -> None:
+        """Hand what replicas said of their load to the table."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.time()
+        pipe.hgetall(redis_keys.LOADS)
+        try:
+            (seconds, microseconds), stored = await pipe.execute()
+        except LOST as problem:
+            log.debug("what replicas say of their load was not read: %s", problem)
+            return
+        if stored:
+            self._feed.hear_loads(stored, int(seconds) * 1000 + int(microseconds) // 1000)
+
+    async def leave(self) -> None:
+        """Take this worker off the lists of live workers, if Redis can be reached."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.zrem(redis_keys.WORKERS, self._worker)
+        pipe.hdel(redis_keys.REPORTS, self._worker)
+        pipe.hdel(redis_keys.MANIFEST_ACKS, self._worker)
+        for name in self._feed.table.fleets:
+            pipe.hdel(redis_keys.fleet_acks_key(name), self._worker)
+        with contextlib.suppress(*LOST):
+            await pipe.execute()
+
+
+def _parts(name: bytes) -> tuple[str, str]:
+    """The second is empty where there is none."""
+    first, _, second = name.decode("utf-8", "replace").partition(SEPARATOR)
+    return first, second

@@ -1,0 +1,309 @@
+"""What live traffic says about a pool's replicas, and what follows: ejected, on probation, back.
+
+The rules are in :mod:`routing.policies.ejection`; here they meet the pool's replicas and, by way of
+the shared counts, the other workers of the host.
+"""
+
+import logging
+from collections.abc import Callable
+from random import Random
+
+from routing.attempts.attempt import Attempt
+from routing.attempts.outcome import FAILURES, Outcome
+from routing.contract.policy import Policy
+from routing.policies import (
+    answer_time,
+    ejection,
+    eligibility,
+    failure_load,
+    host_row,
+    host_view,
+    learned_speed,
+    setback,
+    success_rate,
+)
+from routing.policies.failure_penalty import failure_seconds
+from routing.policies.fleet_speed import FleetSpeed
+from routing.policies.shared_suspects import SharedSuspects, number_of
+from routing.policies.suspects import Suspects
+from routing.pool.members import Members
+from routing.replica import Replica
+from routing.replica_state.source import Source
+from routing.shared.counts import SharedCounts
+
+log = logging.getLogger(__name__)
+
+WATCH_S = 30.0
+"""How long a failure that is held against a client has the requests say who sent them."""
+
+_WORDS = {
+    Outcome.FAILED: "answered with a server error",
+    Outcome.WITHOUT_MODEL: "answered 404: it does not have the model",
+    Outcome.REFUSED: "found no connection",
+    Outcome.LOST: "lost its connection",
+    Outcome.TIMEOUT: "timed out",
+}
+
+
+class Verdicts:
+    """One pool's judge. ``changed(now)`` is called when a replica was ejected or let back."""
+
+    def __init__(
+        self,
+        members: Members,
+        speed: FleetSpeed,
+        rng: Random,
+        changed: Callable[[float], None],
+        shared: SharedCounts | None = None,
+    ) -> None:
+        self._members = members
+        self._speed = speed
+        self._rng = rng
+        self._changed = changed
+        self.policy = Policy()
+        self._goes_by_load = False
+        self.fleet = ""
+        """The pool's name, for the log."""
+        self.site = ""
+        """The proxy's own, where sites matter."""
+        self._suspects = Suspects()
+        self._told = SharedSuspects(shared)
+        self.watching = False
+        """Whether the next requests are to say who sent them: :meth:`succeeded`."""
+        self._watch_until = 0.0
+
+    def follow_strategy(self, goes_by_load: bool) -> None:
+        """The strategy in force counts what is in flight, and does not take it for people who wait."""
+        self._goes_by_load = goes_by_load
+        if not goes_by_load:
+            for replica in self._members.listed:
+                failure_load.forget(replica)
+
+    # --- attempts that ended ---------------------------------------------------------------------
+
+    def answered(self, attempt: Attempt, now: float) -> None:
+        """A replica that had failures, or is ejected, has answered."""
+        state = attempt.replica.ejection
+        state.failures = 0
+        attempt.replica.set_back_until = 0.0
+        if state.row.is_shown:
+            host_row.end(attempt.replica)
+        if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
+            self._let_back(attempt.replica, now)
+
+    def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        """Count what is no success, learn from it, and eject when that is due."""
+        replica = attempt.replica
+        if outcome in FAILURES:
+            replica.failed += 1
+            self._speed.failed(replica, now - attempt.started, now)
+            if self._goes_by_load:
+                failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
+            self._failed(attempt, outcome, now)
+        elif outcome is Outcome.SWITCHED:
+            self.answered(attempt, now)
+        elif outcome is Outcome.CANCELLED or outcome is Outcome.PREVENTED:
+            replica.cancelled += outcome is Outcome.CANCELLED
+            if attempt.probe:
+                replica.ejection.probing = False
+                host_view.release_probe(replica)
+        else:
+            self._answered_without_success(attempt, outcome, now)
+
+    def emptied(self, replica: Replica) -> None:
+        """The last request of a replica that is no longer in the table has ended."""
+        self._members.emptied(replica)
+
+    def succeeded(self, source: Source, replica: Replica, now: float) -> None:
+        """Such a request has been answered there."""
+        if any(self._suspects.knows(who) for who in source):
+            number = number_of(replica.uid)
+            self._suspects.succeeded(source.request, number, now)
+            if self._suspects.succeeded(source.client, number, now):
+                self._told.tell(self.fleet, source.client, number, now, succeeded=True)
+
+    def close(self) -> None:
+        """The fleet is gone."""
+        self._told.unshare()
+
+    def _answered_without_success(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        replica = attempt.replica
+        replica.heard_at = now
+        if outcome is Outcome.REJECTED:
+            replica.rejected += 1
+            self._speed.rejected(replica, now - attempt.started, now)
+        else:
+            replica.client_errors += 1
+        if attempt.probe:
+            # It lives and answers; neither load nor a client's own error would have ejected it.
+            self._let_back(replica, now)
+
+    def _failed(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        replica = attempt.replica
+        state = replica.ejection
+        # Of what was refused nothing was sent, so that it cannot be the request's fault.
+        source = None if outcome is Outcome.REFUSED else attempt.source
+        if source is not None:
+            self._note(source, replica, now)
+        if attempt.probe and source is not None and self._is_suspect(source, now):
+            # It would have failed anywhere, so it decides nothing.
+            state.probing = False
+            host_view.release_probe(replica)
+        elif attempt.probe:
+            self._eject(replica, now, f"its probe request {_words(replica, outcome)}")
+        else:
+            self._failed_again(replica, outcome, source, now)
+
+    def _failed_again(self, replica: Replica, outcome: Outcome, source: Source | None, now: float) -> None:
+        state = replica.ejection
+        if not state.failures:
+            host_row.begin(replica)
+        is_row = ejection.failed(state, self.policy.ejection.consecutive_failures, source)
+        if is_row and not state.until and not self._excuse(replica, now):
+            words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
+            self._eject(replica, now, words)
+
+    # --- whose fault it is -----------------------------------------------------------------------
+
+    def _note(self, source: Source, replica: Replica, now: float) -> None:
+        success_rate.failed_by(replica, source.client)
+        number = number_of(replica.uid)
+        self._suspects.failed(source.request, number, now)
+        if self._suspects.failed(source.client, number, now):
+            self._told.tell(self.fleet, source.client, number, now)
+
+    def _is_suspect(self, source: Source, now: float) -> bool:
+        self._told.follow(self._suspects)
+        return any(self._suspects.is_suspect(who, now) for who in source)
+
+    def _excuse(self, replica: Replica, now: float) -> str:
+        """Why its row of failures is not its fault, in words; empty: it is."""
+        self._told.follow(self._suspects)
+        state, limit = replica.ejection, self.policy.ejection.consecutive_failures
+        others = success_rate.failed_share(r for r in self._members.listed if r is not replica)
+        excuse = self._suspects.excuse(state.row, limit, others, now)
+        if excuse:
+            if state.failures == limit:
+                said = (replica.name, self.fleet, limit, excuse)
+                log.info("replica %s of fleet %s is not ejected for %d failures in a row: %s", *said)
+            self._watch(now)
+        return excuse
+
+    def _watch(self, now: float) -> None:
+        self._watch_until = now + WATCH_S
+        if not self.watching:
+            self.watching = True
+            self._changed(now)
+
+    # --- on the slow timer -----------------------------------------------------------------------
+
+    def review(self, now: float) -> None:
+        """Follow the other workers, and look for replicas that are silent or fail too often."""
+        replicas, stall_s = self._members.listed, self.policy.timeouts.stall_s
+        success_rate.renew(replicas, now)
+        self.watching = now < self._watch_until
+        self._told.follow(self._suspects)
+        for replica in replicas:
+            state = replica.ejection
+            self._follow(replica, now)
+            if replica.failure_load:
+                failure_load.expire(replica, now)
+            waiting = replica.in_flight - replica.unjudged
+            if state.until:
+                if state.stalled and replica.heard_at > state.claimed_at:
+                    self._let_back(replica, now)
+            elif ejection.stalled(waiting, replica.heard_at, now, stall_s, self._speed.p99_s):
+                silent = now - replica.heard_at
+                words = f"stalled: nothing heard for {silent:.0f} s with {waiting} in flight"
+                self._eject(replica, now, words, stalled=True)
+            elif (state.failures or state.row.is_shown) and self._is_row(replica, now):
+                self._eject(replica, now, f"{state.row.judged} failures in a row in the workers of this host")
+            elif success_rate.is_outlier(replica, replicas):
+                client = success_rate.by_one_client(replica)
+                if client and not self._suspects.is_good(client, now, except_at=number_of(replica.uid)):
+                    self._watch(now)
+                    continue
+                self._eject(replica, now, success_rate.words(replica))
+                if replica.set_back_until:
+                    # What comes after it is judged by itself, as after an ejection.
+                    success_rate.forget(replica)
+
+    def _is_row(self, replica: Replica, now: float) -> bool:
+        """Whether the workers of the host together have seen as many failures in a row as eject."""
+        length = host_row.length(replica, lambda who: self._suspects.is_suspect(who, now))
+        if length < self.policy.ejection.consecutive_failures:
+            return False
+        replica.ejection.row.judged = length
+        return True
+
+    # --- out and back ----------------------------------------------------------------------------
+
+    def _eject(self, replica: Replica, now: float, words: str, stalled: bool = False) -> None:
+        """Take a replica out if the host's limit allows it. One that is out already is out anew."""
+        state = replica.ejection
+        if replica.leaving:
+            return
+        again = bool(state.until)
+        available = eligibility.available(self._members.listed, self.site)
+        limit = ejection.allowed(available, self.policy.ejection.max_ejected_percent)
+        if not again and self._ejected_on_host(now) >= limit:
+            self._set_back(replica, available, now, words)
+            return
+        base_s, answers = self.policy.ejection.base_s, replica.succeeded + replica.failed
+        ejection.eject(state, now, base_s, self._rng, words, stalled, answers)
+        host_view.show_ejection(replica)
+        if not again and self._ejected_on_host(now) > limit:
+            ejection.undo(state)
+            host_view.show_ejection(replica)
+        else:
+            said = (replica.name, self.fleet, state.lasted_s, state.reason)
+            log.info("replica %s of fleet %s is ejected for %.0f s: %s", *said)
+        self._changed(now)
+
+    def _set_back(self, replica: Replica, available: int, now: float, words: str) -> None:
+        """As many are ejected as may be."""
+        if not setback.may_begin(replica, self._members.listed, available):
+            return
+        begins = not replica.set_back_until
+        seconds = failure_seconds(0.0, self._speed.p99_s)
+        setback.begin(replica, now + seconds)
+        if begins:
+            said = (replica.name, self.fleet, seconds, words)
+            log.info(
+                "replica %s of fleet %s gets next to nothing for %.0f s, for no more may be ejected: %s",
+                *said,
+            )
+            self._changed(now)
+
+    def _let_back(self, replica: Replica, now: float) -> None:
+        log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
+        ejection.lift(replica.ejection, now, replica.succeeded + replica.failed)
+        self._forget(replica)
+        host_view.show_ejection(replica)
+        self._changed(now)
+
+    def _forget(self, replica: Replica) -> None:
+        """What it was learned to cost while it failed is no longer true."""
+        learned_speed.forget(replica.speed)
+        answer_time.forget(replica)
+        success_rate.forget(replica)
+        failure_load.forget(replica)
+        replica.set_back_until = 0.0
+
+    def _follow(self, replica: Replica, now: float) -> None:
+        """Take over what other workers have decided."""
+        was_out = bool(replica.ejection.until)
+        host_view.follow_ejections(replica, now)
+        if was_out and not replica.ejection.until:
+            self._forget(replica)
+
+    def _ejected_on_host(self, now: float) -> int:
+        for replica in self._members.listed:
+            self._follow(replica, now)
+        return sum(1 for replica in self._members.listed if replica.ejection.until)
+
+
+def _words(replica: Replica, outcome: Outcome) -> str:
+    if outcome is Outcome.REFUSED and replica.not_verified:
+        return f"{_WORDS[outcome]}: {replica.not_verified}"
+    return _WORDS[outcome]

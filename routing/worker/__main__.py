@@ -1,0 +1,332 @@
+"""One worker: an event loop that proxies requests, its table, its reports. Started by the parent.
+
+``python -m routing.worker CONTROL LISTENER COUNTS NUMBER PARENT [WAKE …]``: three inherited descriptors, the
+number under which the worker counts, the parent's pid, and the descriptors by which workers wake each other.
+Everything else comes in the first message over CONTROL.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from routing.contract import own_folders
+from routing.contract.table import FleetSnapshot, Manifest
+from routing.feed.kept_elsewhere import KeptElsewhere
+from routing.feed.reporter import Reporter
+from routing.feed.table_feed import TableFeed
+from routing.pool.pool import Pool
+from routing.pool.table import Table
+from routing.processes import logs
+from routing.processes.access_log import AccessLog
+from routing.processes.control_channel import (
+    Applied,
+    ControlChannel,
+    Drain,
+    Explain,
+    Explanation,
+    KeptBy,
+    LimitsShared,
+    Message,
+    NewCertificate,
+    Overrides,
+    Peers,
+    ReplicaState,
+    Reported,
+    Serving,
+    Start,
+    StopAccepting,
+    Tables,
+)
+from routing.proxy import Proxy
+from routing.shared.counts import SharedCounts
+from routing.shared.host_share import Sharer, Spill
+from routing.shared.wake_ups import WakeUps
+from routing.tls.certificate import Certificate, server_context
+from routing.worker.acceptor import Acceptor
+from routing.worker.shortage import Shortage
+
+if TYPE_CHECKING:
+    from routing.feed.control_plane import ControlPlane
+
+log = logging.getLogger(__name__)
+
+FIRST_TABLE_LIMIT_S = 2.0
+"""Connections are not accepted before there is a table, but no longer than this: a caller that is
+told in words that there is none is better off than one that waits."""
+ON_THE_PAGE = "make one on the page “Client keys”"
+IN_THE_FILE = "name one under client_keys in the fleet file"
+"""Where a client key comes from, with and without a control plane."""
+IDLE_CHECK_EVERY_S = 0.02
+LEAVE_LIMIT_S = 0.5
+PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """What one worker process runs."""
+
+    def __init__(self, listener: socket.socket, counts: SharedCounts, wakes: WakeUps) -> None:
+        self._rng = random.Random()
+        self._feed = TableFeed(Table(counts, self._rng), self._took)
+        self._proxy = Proxy(self._feed.table)
+        self._acceptor = Acceptor(listener, self._proxy.connection, self._refusal, self._refused)
+        self._started: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
+        self._has_table = asyncio.Event()
+        self._leave: asyncio.Future[StopAccepting] = asyncio.get_running_loop().create_future()
+        self._orphaned = asyncio.Event()
+        self._channel = ControlChannel(self._received, self._orphaned.set)
+        self._counts = counts
+        assert counts.worker is not None
+        self._proxy.waiting_room.hear(wakes, counts.worker)
+        self._kept_elsewhere = KeptElsewhere(self._channel.send)
+        self._proxy.keepers.join(self._kept_elsewhere.share, self._kept_elsewhere.find)
+        self._from_parent = False
+        self._draining = self._proxy_drains = False
+        self._reporter: Reporter | None = None
+        self._standalone = True
+        self._control_plane: ControlPlane | None = None
+
+    async def run(self, control: socket.socket) -> None:
+        """Serve until the parent says to leave, or is gone."""
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(lambda: self._channel, sock=control)
+        start = await self._started
+        logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
+        access_log = self._log_access(start)
+        self._proxy.begin_traces(start.trace_sample_percent)
+        if start.keys_required:
+            self._proxy.require_keys(IN_THE_FILE if start.redis_url is None else ON_THE_PAGE)
+        tasks = self._begin(start)
+        orphaned = loop.create_task(self._orphaned.wait())
+        life = loop.create_task(self._serve())
+        done, others = await asyncio.wait((life, orphaned, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        for task in done:
+            task.result()
+        if life in done:
+            await self._say_goodbye()
+        if access_log is not None:
+            access_log.close()
+        self._channel.close()
+
+    def _log_access(self, start: Start) -> AccessLog | None:
+        if start.access_log is None:
+            return None
+        access_log = AccessLog(start.access_log, start.log_format, f"proxy/worker/{start.index}")
+        self._proxy.log_to(access_log)
+        return access_log
+
+    def _begin(self, start: Start) -> list[asyncio.Task[Any]]:
+        """Start what looks after the worker, the reporter and, under a control plane, the link to it."""
+        loop = asyncio.get_running_loop()
+        worker = f"{start.name}/{start.parent_pid}/{start.number}"
+        shortage = Shortage(self._proxy.connection_limit, start.max_connections)
+        self._reporter = Reporter(
+            worker, start.incarnation, self._feed, self._proxy, shortage, self, self._rng
+        )
+        self._reporter.draining = self._draining
+        works = (self._reporter.run(), shortage.run(self._acceptor))
+        tasks: list[asyncio.Task[Any]] = [loop.create_task(work) for work in works]
+        if start.redis_url is not None:
+            self._standalone = False
+            tasks.append(loop.create_task(self._follow_redis(start.redis_url, worker)))
+        return tasks
+
+    async def _follow_redis(self, redis_url: str, worker: str) -> None:
+        module = await asyncio.to_thread(_control_plane_module)
+        spare_the_collector()
+        assert self._reporter is not None
+        self._control_plane = module.ControlPlane(
+            redis_url, worker, self._feed, self._rng, self._reporter.send
+        )
+        self._kept_elsewhere.wider = self._control_plane.kept
+        await self._control_plane.run()
+
+    # --- for the reporter (reporter.Link) ----------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        return self._standalone or (self._control_plane is not None and self._control_plane.connected)
+
+    @property
+    def confirmed_at(self) -> float | None:
+        if self._standalone:
+            return time.monotonic()
+        return None if self._control_plane is None else self._control_plane.confirmed_at
+
+    async def report(self, report: bytes) -> None:
+        self._channel.send(Reported(report=report))
+        share = self._feed.table.host_share
+        before = (share.position, share.count)
+        if self._control_plane is None or not await self._control_plane.report(report, self._proxy_drains):
+            return
+        if (share.position, share.count) != before:
+            log.info(
+                "limits are shared out between %d proxies, of which this is number %d",
+                share.count,
+                share.position + 1,
+            )
+        self._channel.send(LimitsShared(sharers=list(share.sharers), spills=list(share.spills)))
+
+    # --- life --------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_TABLE_LIMIT_S):
+                await self._has_table.wait()
+        if not self._has_table.is_set():
+            log.warning("there is no routing table yet; requests are refused until there is")
+        spare_the_collector()
+        await self._acceptor.open()
+        self._channel.send(Serving())
+        leave = await self._leave
+        await self._acceptor.close(leave.followed)
+        while self._proxy.leave(leave.quiet_s):  # noqa: ASYNC110 (no event for this on the hot path)
+            await asyncio.sleep(IDLE_CHECK_EVERY_S)
+
+    def _refusal(self) -> bytes:
+        return self._proxy.refusal_unread
+
+    def _refused(self) -> None:
+        self._proxy.connection_limit.refuse_one(time.monotonic())
+
+    async def _say_goodbye(self) -> None:
+        """A last report, and off the lists of live workers."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_LIMIT_S):
+                if self._reporter is not None:
+                    await self._reporter.send()
+                if self._control_plane is not None:
+                    await self._control_plane.leave()
+
+    def _received(self, message: Message) -> None:
+        match message:
+            case Start():
+                if message.state_dir is not None:
+                    own_folders.keep(message.state_dir)
+                if message.certificate is not None:
+                    self._speak_tls(message.certificate)
+                self._feed.table.site = message.site
+                self._started.set_result(message)
+            case Tables():
+                self._from_parent = True
+                self._feed.take(message.manifest, message.snapshots)
+                self._from_parent = False
+            case NewCertificate():
+                self._speak_tls(message.certificate)
+            case Overrides():
+                self._feed.drain_by_hand(message.drained)
+            case LimitsShared():
+                self._begin_sharing(message)
+            case Peers():
+                self._counts.see(message.numbers)
+            case Drain():
+                self._draining, self._proxy_drains = True, not message.alone
+                self._proxy.drain()
+                if self._reporter is not None:
+                    self._reporter.draining = True
+            case StopAccepting():
+                if not self._leave.done():
+                    self._leave.set_result(message)
+            case Explain():
+                pools = self._feed.table.fleets.values()
+                fleets = {pool.name: _states(pool) for pool in pools}
+                self._channel.send(Explanation(question=message.question, fleets=fleets))
+            case KeptBy():
+                self._kept_elsewhere.answered(message)
+            case _:
+                raise ValueError(f"the parent sent a {type(message).__name__}")
+
+    def _begin_sharing(self, known: LimitsShared) -> None:
+        start = self._started.result()
+        own = Sharer(f"{start.name}/{start.parent_pid}", start.site)
+        if own in known.sharers:
+            sharers, spills = [Sharer(*one) for one in known.sharers], [Spill(*one) for one in known.spills]
+            self._feed.table.host_share.begin_with(own, sharers, spills, time.monotonic())
+
+    def _speak_tls(self, certificate: Certificate) -> None:
+        self._proxy.speak_tls(server_context(certificate.chain, certificate.key))
+
+    def _took(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
+        """The table has changed."""
+        if self._feed.manifest_version > (0, 0):
+            self._has_table.set()
+        self._channel.send(Applied(manifest=str(self._feed.manifest_version)))
+        if not self._from_parent:
+            self._channel.send(Tables(manifest=manifest, snapshots=snapshots))
+
+
+def _control_plane_module() -> ModuleType:
+    """Imported here, in a thread, because it takes longer than everything else together."""
+    from routing.feed import control_plane
+
+    return control_plane
+
+
+def _states(pool: Pool) -> list[ReplicaState]:
+    explanations = pool.explain(time.monotonic())
+    return [
+        ReplicaState(
+            name=said.name,
+            url=replica.spec.url,
+            in_flight=replica.in_flight,
+            eligible=said.eligible,
+            asked=said.asked,
+            reasons=said.reasons,
+        )
+        for said, replica in zip(explanations, pool.replicas, strict=True)
+    ]
+
+
+def spare_the_collector() -> None:
+    """What is there now stays, so the collector need not look at it again.
+
+    Looking at the modules and tables of a fresh worker takes it some 20 ms, in which nothing else runs.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def leave_signals_to_parent() -> None:
+    """A service manager signals a whole group; how and when a worker drains and ends is the parent's word."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when the parent ends, also when that has happened already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        sys.exit(1)
+
+
+async def _run(control: socket.socket, listener: socket.socket, counts: SharedCounts, wakes: WakeUps) -> None:
+    await Worker(listener, counts, wakes).run(control)
+
+
+def main() -> None:
+    """Raises whatever ended the worker; the parent then starts another."""
+    control_fd, listener_fd, counts_fd, number, parent_pid, *wakes = map(int, sys.argv[1:])
+    leave_signals_to_parent()
+    die_with_parent(parent_pid)
+    logs.configure("info", f"worker/{number}")
+    control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
+    control.setblocking(False)
+    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, number), WakeUps(wakes)))
+
+
+if __name__ == "__main__":
+    main()
