@@ -7,8 +7,9 @@ in each worker (:mod:`routing.policies.success_rate` keeps that). While that num
 add up. Where it has grown, somebody has had an answer since, and what this worker had of its row before
 says nothing of the host's.
 
-What suspects have of a row is left out (:mod:`routing.policies.suspects`). A row that is one client's in
-all workers ejects nobody by this; where one worker has it all, its requests are looked at there.
+What clients have of a row that fail elsewhere too is left out (:mod:`routing.policies.suspects`), and a row
+that is one client's in all workers ejects nobody by this; where one worker has it all, its requests are
+looked at there.
 
 What the others have is as old as their last look, a tenth of a second while they have requests. Where many
 fail in that time, each worker's own row is long enough first.
@@ -44,7 +45,7 @@ def end(replica: Replica) -> None:
         cells.write(SUCCEEDED, replica.succeeded)
 
 
-def length(replica: Replica, is_suspect: Callable[[int], bool]) -> int:
+def length(replica: Replica, fails_elsewhere: Callable[[int], bool]) -> int:
     """Of the host's row, if that has grown since it was judged and several clients have made it; else 0.
     Shows this worker's part to the others."""
     cells, state = replica.cells, replica.ejection
@@ -58,7 +59,7 @@ def length(replica: Replica, is_suspect: Callable[[int], bool]) -> int:
     if answers != row.answers:
         row.answers = answers
         row.left_out, row.judged = state.failures, 0
-    counted = [who for who in row.clients if not is_suspect(who)]
+    counted = [who for who in row.clients if not fails_elsewhere(who)]
     own = min(state.failures - row.left_out, sum(row.clients[who].failures for who in counted))
     client = float(counted[0]) if len(counted) == 1 and counted[0] != UNKNOWN else SEVERAL
     row.is_shown = True

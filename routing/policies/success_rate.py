@@ -1,21 +1,24 @@
 """Ejection of a replica that fails often, though never five times in a row.
 
-Theory. Over the last 15 to 30 s, with at least 20 answers: below 80 % success while the other
-replicas of the pool together reach 80 %. Where the whole pool fails, the requests are at fault or
-something behind all replicas is, and ejecting some would only load the others. Where answers are rare the
-windows are longer, until 20 answers are in each, 10 minutes together at most: a replica that answers once in
-ten seconds is judged by 200 to 400 s.
+Theory. Over the last 15 to 30 s, with at least 20 answers: below 80 % success while the other replicas of
+the pool together reach 80 %, and fail so much less that it is not by chance: where a seventh of all
+requests fail, every seventh replica has five or more of twenty fail. Where the whole pool fails, the
+requests are at fault or something behind all replicas is, and ejecting some would only load the others.
+Where answers are rare the windows are longer, until 20 answers are in each, 10 minutes together at most: a
+replica that answers once in ten seconds is judged by 200 to 400 s.
 
 The workers of a host count together, as of the last slow timer.
 
 Where it would do well without the failures of one client, it is asked whose fault those are
 (:mod:`routing.policies.suspects`).
 
-Source: Envoy's outlier detection (success rate), with a fixed threshold in place of a deviation.
+Source: Envoy's outlier detection (success rate), with a fixed threshold besides the deviation, which is
+that of the binomial distribution rather than one between replicas.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import sqrt
 
 from routing.replica import Replica
 from routing.shared.counts import FAILED, SUCCEEDED
@@ -26,6 +29,8 @@ LEAST_ANSWERS = 20
 MOST_CLIENTS = 8
 """Of which failures are counted apart in one window, those that failed first."""
 THRESHOLD = 0.8
+DEVIATIONS = 5.0
+"""Of the number of its failures, where it failed as often as the others do."""
 
 
 def renew(replicas: Iterable[Replica], now: float) -> None:
@@ -88,7 +93,10 @@ def is_outlier(replica: Replica, replicas: Sequence[Replica]) -> bool:
         return False
     others = [_counted(other) for other in replicas if other is not replica]
     good, bad = sum(s for s, _ in others), sum(f for _, f in others)
-    return good + bad > 0 and good >= THRESHOLD * (good + bad)
+    if not good or good < THRESHOLD * (good + bad):
+        return False
+    usual, answers = bad / (good + bad), succeeded + failed
+    return failed - usual * answers > DEVIATIONS * sqrt(usual * (1 - usual) * answers)
 
 
 def words(replica: Replica) -> str:

@@ -6,11 +6,13 @@ only where it says something about the replica:
 
 - A client is a **suspect** if its requests have failed at two replicas or more and were not seen to succeed
   since. What suspects have of a row is left out, however many they are: the rest has to be a row by itself.
-- *Several clients* are left, or the connection was refused, or nobody knows who sent the request: it counts
-  at once.
-- *One client alone*, with different requests: it counts. But where a part of what the other replicas answer
-  are failures as well, the row has to be so long that it is as unlikely by chance as five failures where a
-  tenth of all fail.
+- *Two clients* are left that have not failed elsewhere lately, or the connection was refused, or nobody knows
+  who sent the request: it counts at once.
+- Else it is *one client's* different requests, or those of clients that *fail elsewhere too*, whatever they
+  are seen to succeed with. It counts. But where a part of what the other replicas answer are failures as
+  well, the row has to be so long that it is as unlikely by chance as five failures where a tenth of all fail.
+  Replicas in such a row themselves are left out of that, so that of two that break one does not excuse the
+  other.
 - *One client's one request*, again and again: it counts once that very request was seen to succeed elsewhere.
   Where it was sent to no other replica, twice as many failures do; then it will be, and shows itself.
 
@@ -46,7 +48,17 @@ BACKGROUND = 0.1
 class Record:
     """What is known of one client or one request."""
 
-    __slots__ = ("failed_at", "good_at", "good_replica", "other_failed_at", "other_good_at", "replica")
+    __slots__ = (
+        "failed_at",
+        "failed_before_at",
+        "failed_last",
+        "failed_last_at",
+        "good_at",
+        "good_replica",
+        "other_failed_at",
+        "other_good_at",
+        "replica",
+    )
 
     def __init__(self) -> None:
         self.replica = 0
@@ -55,6 +67,11 @@ class Record:
         """When it failed there last."""
         self.other_failed_at = -inf
         """When it failed at another one last."""
+        self.failed_last = 0
+        """Where it failed last, whatever it has succeeded with since."""
+        self.failed_last_at = -inf
+        self.failed_before_at = -inf
+        """When it failed at another one than that last."""
         self.good_at = -inf
         """When it was seen to succeed last."""
         self.good_replica = 0
@@ -81,6 +98,9 @@ class Suspects:
     def failed(self, who: int, replica: int, now: float) -> bool:
         """It has failed at this replica; whether that changes what is known of it."""
         record = self._record(who)
+        if replica != record.failed_last:
+            record.failed_last, record.failed_before_at = replica, record.failed_last_at
+        record.failed_last_at = now
         if now - record.failed_at > MEMORY_S or record.good_at > max(
             record.failed_at, record.other_failed_at
         ):
@@ -114,6 +134,14 @@ class Suspects:
         first, other = record.failed_at, record.other_failed_at
         return min(first, other) > max(record.good_at, now - MEMORY_S)
 
+    def fails_elsewhere(self, who: int, replica: int, now: float) -> bool:
+        """Whether it failed at another replica than this one lately, whatever it has succeeded with."""
+        record = self._known.get(who)
+        if record is None:
+            return False
+        at = record.failed_last_at if record.failed_last != replica else record.failed_before_at
+        return now - at < MEMORY_S
+
     def is_good(self, who: int, now: float, except_at: int = 0) -> bool:
         """Whether it was seen to succeed lately. ``except_at``: at another replica than this one."""
         record = self._known.get(who)
@@ -122,8 +150,8 @@ class Suspects:
         at = record.good_at if record.good_replica != except_at else record.other_good_at
         return now - at < TRUST_S
 
-    def excuse(self, row: Row, limit: int, others_fail: float, now: float) -> str:
-        """Why a row of failures is not the replica's fault, in words; empty: it is.
+    def excuse(self, row: Row, replica: int, limit: int, others_fail: float, now: float) -> str:
+        """Why a row of failures at a replica is not its fault, in words; empty: it is.
 
         ``limit``: failures in a row that eject. ``others_fail``: share of failures among the answers of the
         pool's other replicas, 0 to 1.
@@ -134,10 +162,16 @@ class Suspects:
             if len(clients) > 1:
                 return "all from clients that fail elsewhere too"
             return "all from a client that fails elsewhere too"
-        if sum([clients[who].failures for who in others]) < limit:
+        length = sum([clients[who].failures for who in others])
+        if length < limit:
             return "too many of them from clients that fail elsewhere too"
-        if len(others) > 1 or others[0] == UNKNOWN:
+        if UNKNOWN in others or sum(not self.fails_elsewhere(who, replica, now) for who in others) > 1:
             return ""
+        if len(others) > 1:
+            is_telling = length >= telling_length(limit, others_fail)
+            return (
+                "" if is_telling else "from clients that fail elsewhere too, and other replicas fail as well"
+            )
         only = clients[others[0]]
         if not only.is_varied and not self.is_good(only.request, now):
             if self.is_suspect(only.request, now):

@@ -180,8 +180,11 @@ class Verdicts:
         """Why its row of failures is not its fault, in words; empty: it is."""
         self._told.follow(self._suspects)
         state, limit = replica.ejection, self.policy.ejection.consecutive_failures
-        others = success_rate.failed_share(r for r in self._members.listed if r is not replica)
-        excuse = self._suspects.excuse(state.row, limit, others, now)
+        others = [other for other in self._members.listed if other is not replica]
+        # What is broken as well says nothing of the requests.
+        well = [other for other in others if not other.ejection.until and other.ejection.failures < limit]
+        others_fail = success_rate.failed_share(well or others)
+        excuse = self._suspects.excuse(state.row, number_of(replica.uid), limit, others_fail, now)
         if excuse:
             if state.failures == limit:
                 said = (replica.name, self.fleet, limit, excuse)
@@ -230,7 +233,8 @@ class Verdicts:
 
     def _is_row(self, replica: Replica, now: float) -> bool:
         """Whether the workers of the host together have seen as many failures in a row as eject."""
-        length = host_row.length(replica, lambda who: self._suspects.is_suspect(who, now))
+        number = number_of(replica.uid)
+        length = host_row.length(replica, lambda who: self._suspects.fails_elsewhere(who, number, now))
         if length < self.policy.ejection.consecutive_failures:
             return False
         replica.ejection.row.judged = length

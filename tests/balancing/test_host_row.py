@@ -115,7 +115,8 @@ def test_one_client_alone_ejects_nobody_by_it(workers):
     assert traffic.failures_until_out(client=7) > WORKERS * 4
 
 
-def test_nor_do_suspects(workers):
+@pytest.mark.parametrize("is_seen_to_succeed", [False, True])
+def test_nor_do_clients_that_fail_elsewhere_too(workers, is_seen_to_succeed):
     traffic = Traffic(workers)
     suspects = (7, 8)
     for name in ("r1", "r2"):
@@ -124,9 +125,15 @@ def test_nor_do_suspects(workers):
             attempt.replica = next(one for one in workers[0].replicas if one.name == name)
             workers[0]._verdicts._note(Source(client, 1000 + client), attempt.replica, traffic.now)
             attempt.settle(Outcome.CANCELLED, traffic.now)
+    if is_seen_to_succeed:
+        for pool in workers:
+            pool.refresh(traffic.now + 0.1)
+            for client in suspects:
+                pool._verdicts.succeeded(Source(client, 1), pool.replicas[3], traffic.now + 0.2)
     for i in range(40):
         traffic.send(client=suspects[i % 2])
-        assert not traffic.is_out()
+        traffic.is_out()
+        assert not any(pool.replicas[0].ejection.row.judged for pool in workers)
 
 
 def test_a_row_that_sets_back_is_not_judged_again_and_again(block, make_snapshot):

@@ -437,6 +437,15 @@ def test_failing_often_but_never_in_a_row_ejects(make_pool):
     assert "while other replicas did well" in bad.ejection.reason
 
 
+def test_failing_often_by_chance_ejects_nobody(make_pool, send):
+    """A seventh of all requests, at all replicas alike."""
+    pool, rng = make_pool(16, strategy="round_robin", ejection={"consecutive_failures": 20}), Random(4)
+    for i in range(6000):
+        outcome = Outcome.FAILED if rng.random() < 1 / 7 else Outcome.SUCCESS
+        send(pool, 1.0 + i * 0.02, outcome)
+    assert [replica.ejection.count for replica in pool.replicas] == [0] * 16
+
+
 def test_requests_that_fail_everywhere_eject_nobody_for_it(make_pool):
     pool = make_pool(3, strategy="round_robin")
     for i in range(300):

@@ -98,6 +98,58 @@ def test_nor_do_they_from_several_addresses(pool, addresses):
     assert sum(replica.ejection.count for replica in pool.replicas) == 0
 
 
+@pytest.mark.parametrize(("share", "poison"), [(0.5, 0.9), (0.8, 0.5)])
+@pytest.mark.parametrize("replicas", [4, 16])
+def test_nor_do_they_where_their_clients_send_good_ones_too(make_pool, replicas, share, poison):
+    """Two clients make a good part of the traffic, and most of theirs fails anywhere; the rest succeeds."""
+    pool = make_pool(replicas, strategy="round_robin")
+    traffic, rng = Traffic(pool), Random(5)
+    for _ in range(3000):
+        if rng.random() < share:
+            everywhere = [one.name for one in pool.replicas] if rng.random() < poison else ()
+            traffic.send(101 + rng.randrange(2), fails_at=everywhere)
+        else:
+            traffic.send(rng.randrange(1, 21))
+    assert sum(replica.ejection.count for replica in pool.replicas) == 0
+
+
+def broken_among_poison(pool, share):
+    """Two clients, of whose requests a half fail anywhere, make so much of the traffic; then ``r1`` breaks.
+    How many requests it fails until it is out."""
+    traffic, rng = Traffic(pool), Random(5)
+    everywhere = [one.name for one in pool.replicas]
+
+    def send(broken):
+        if rng.random() < share:
+            traffic.send(101 + rng.randrange(2), fails_at=everywhere if rng.random() < 0.5 else broken)
+        else:
+            traffic.send(rng.randrange(1, 21), fails_at=broken)
+
+    for _ in range(800):
+        send(())
+    assert traffic.out() == []
+    state, before = pool.replicas[1].ejection, pool.replicas[1].failed
+    while not state.until:
+        send(("r1",))
+    return pool.replicas[1].failed - before
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.0, 5), (0.2, 8), (0.8, 16)])
+@pytest.mark.parametrize("replicas", [4, 16])
+def test_a_replica_that_breaks_among_poison_is_found(make_pool, replicas, share, most):
+    assert broken_among_poison(make_pool(replicas, strategy="round_robin"), share) <= most
+
+
+def test_of_two_that_break_one_does_not_excuse_the_other(make_pool):
+    """Both clients fail at both, and a third of what the others answer are failures."""
+    pool = make_pool(4, strategy="round_robin")
+    traffic = Traffic(pool)
+    rng = Random(5)
+    while len(traffic.out()) < 2:
+        traffic.send(rng.choice((APP, OTHER)), fails_at=("r1", "r2"))
+    assert max(replica.failed for replica in pool.replicas) <= 6
+
+
 @pytest.mark.parametrize("clients", [1, 20])
 def test_a_broken_replica_is_ejected_among_poison_of_several_addresses(make_pool, clients):
     """What suspects have of a row neither counts nor breaks it."""
