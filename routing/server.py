@@ -91,7 +91,7 @@ class Server:
         self.table = KeptTable(None if options.state_dir is None else DiskCopy(options.state_dir))
         self.certificate = certificate
         self.kept = KeptIds()
-        self._limits_shared = LimitsShared(sharers=[], spills=[])
+        self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
         self._listeners = inherited.listeners or open_listeners(options.listen, options.workers)
         self._admin = inherited.admin

@@ -19,13 +19,8 @@ REPORTS = "sy:reports"
 WORKER_TTL_S = 5.0
 
 PROXIES = "sy:proxies"
-"""Sorted set: name ``host/parent pid`` of each proxy that is not draining, with a tab and its site if it has
-one → Redis time of its last report. Limits are shared out among those heard within WORKER_TTL_S; the others
-are taken off."""
-
-SPILLS = "sy:spills"
-"""Sorted set: name of a fleet, a tab, and name of a proxy whose requests for it go to other sites than its
-own → Redis time when it last said so. Gone after WORKER_TTL_S."""
+"""Sorted set: name ``host/parent pid`` of each proxy that is not draining → Redis time of its last report.
+Limits are shared out among those heard within WORKER_TTL_S; the others are taken off."""
 
 LOADS = "sy:loads"
 """Hash: replica uid → time of Redis in ms, a space, and JSON of the ReportedLoad that the replica gave
@@ -84,13 +79,8 @@ if ARGV[4] == '' then
 else
   redis.call('ZREM', KEYS[3], ARGV[3])
 end
-for i = 5, #ARGV do
-  redis.call('ZADD', KEYS[4], now, ARGV[i])
-end
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - {WORKER_TTL_S})
-redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now - {WORKER_TTL_S})
-return {{redis.call('ZRANGE', KEYS[3], 0, -1), redis.call('ZRANGE', KEYS[4], 0, -1)}}
+return redis.call('ZRANGE', KEYS[3], 0, -1)
 """
-"""One worker's report. KEYS: WORKERS, REPORTS, PROXIES, SPILLS. ARGV: worker name, JSON of the report, its
-proxy as in PROXIES, ``draining`` or nothing, and what goes into SPILLS. Returns what is in PROXIES and in
-SPILLS."""
+"""One worker's report. KEYS: WORKERS, REPORTS, PROXIES. ARGV: worker name, JSON of the report, its proxy's
+name, ``draining`` or nothing. Returns the names in PROXIES."""

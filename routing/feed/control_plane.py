@@ -14,12 +14,8 @@ from routing.contract import redis_keys
 from routing.feed.kept_in_redis import KeptInRedis
 from routing.feed.subscriber import LOST, Subscriber, connect
 from routing.feed.table_feed import TableFeed
-from routing.shared.host_share import Sharer, Spill
 
 log = logging.getLogger(__name__)
-
-SEPARATOR = "\t"
-"""Between the parts of a name in Redis."""
 
 
 class ControlPlane:
@@ -36,7 +32,6 @@ class ControlPlane:
         """``on_connected`` is awaited after each (new) connection; it should report at once."""
         self._worker = worker
         self._proxy = worker.rpartition("/")[0]
-        self._own = Sharer(self._proxy, feed.table.site)
         self._feed = feed
         self._client = connect(redis_url)
         self._script = self._client.register_script(redis_keys.REPORT_OF_PROXY)
@@ -61,25 +56,20 @@ class ControlPlane:
         news. Never raises for Redis's sake."""
         if not self.connected:
             return False
-        keys = [redis_keys.WORKERS, redis_keys.REPORTS, redis_keys.PROXIES, redis_keys.SPILLS]
-        fleets = self._feed.table.fleets
-        spills = [f"{name}{SEPARATOR}{self._proxy}" for name, pool in fleets.items() if pool.asks_elsewhere]
-        own = SEPARATOR.join(part for part in self._own if part)
-        state = "draining" if draining else ""
+        keys = [redis_keys.WORKERS, redis_keys.REPORTS, redis_keys.PROXIES]
         try:
-            answer = await self._script(keys=keys, args=[self._worker, report, own, state, *spills])
+            answer = await self._script(
+                keys=keys, args=[self._worker, report, self._proxy, "draining" if draining else ""]
+            )
         except LOST as problem:
             log.debug("a report did not reach Redis: %s", problem)
             return False
         await self._hear_loads()
-        sharers, spilling = (
-            [Sharer(*_parts(one)) for one in answer[0]],
-            [Spill(*_parts(one)) for one in answer[1]],
-        )
+        proxies = sorted(name.decode("utf-8", "replace") for name in answer)
         # One that drains is not among them, and keeps the share it had.
-        if self._own not in sharers:
+        if self._proxy not in proxies:
             return False
-        return self._feed.table.host_share.heard(self._own, sharers, spilling, time.monotonic())
+        return self._feed.table.host_share.heard(proxies.index(self._proxy), len(proxies), time.monotonic())
 
     async def _hear_loads(self) -> None:
         """Hand what replicas said of their load to the table."""
@@ -104,9 +94,3 @@ class ControlPlane:
             pipe.hdel(redis_keys.fleet_acks_key(name), self._worker)
         with contextlib.suppress(*LOST):
             await pipe.execute()
-
-
-def _parts(name: bytes) -> tuple[str, str]:
-    """The second is empty where there is none."""
-    first, _, second = name.decode("utf-8", "replace").partition(SEPARATOR)
-    return first, second

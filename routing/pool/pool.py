@@ -84,9 +84,6 @@ class Pool(Placing):
         """Whether a request may be begun otherwise than as usual: on probation, or watched."""
         self._seen_sites: Sites | None = None
         """The replicas by site, where sites may matter."""
-        self.asks_elsewhere = False
-        """Whether requests were at replicas of other sites, or had gone there, at the last report."""
-        self._asked_elsewhere = 0
         self._sites = None
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
@@ -369,7 +366,7 @@ class Pool(Placing):
         replica.ramp = share
         replica.share = spec.weight * share
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
-        own = None if limit is None else self._own_part(limit, spec.site)
+        own = None if limit is None else self._host_share.of(limit)
         replica.concurrency = slots = slow_start.slots(own, share)
         replica.limit = slots if self.policy.queue.at == "proxy" else None
         if share < 1.0 and own is not None and replica.limit == 1:
@@ -381,12 +378,6 @@ class Pool(Placing):
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
         self._limited |= limited
-
-    def _own_part(self, limit: int, site: str) -> int:
-        """Of a replica's places, by the replica and the policy only: all proxies must see it alike."""
-        if site and self.policy.locality.prefer == "site":
-            return self._host_share.of_site(limit, self.name, site)
-        return self._host_share.of(limit)
 
     def _sort(self, now: float) -> None:
         self._sorted = found = eligibility.sort_out(self.replicas, now, self._verdicts.site)
@@ -413,18 +404,10 @@ class Pool(Placing):
             self.counters.stayed += stayed
             self.counters.spilled += spilled
 
-    def _look_elsewhere(self) -> None:
-        here = ("", self._site)
-        others = [one for one in self.replicas if one.spec.site not in here] if self._site else []
-        picked = sum(one.picked for one in others)
-        self.asks_elsewhere = picked != self._asked_elsewhere or any(one.in_flight for one in others)
-        self._asked_elsewhere = picked
-
     def report(self, now: float, refused: str = "") -> FleetCounters:
         """Everything counted since the worker started. Not a copy: encode it before the next request."""
         self.admission.report(now)
         self._count_sites()
-        self._look_elsewhere()
         self.counters.applied = str(self.version)
         speed = self.speed
         self.counters.usual_s = speed.mean_seconds

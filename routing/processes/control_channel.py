@@ -73,10 +73,8 @@ class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=Tru
     """Both ways: a worker has learned which part of the limits this proxy takes; its successors begin with it
     (:class:`routing.shared.host_share.HostShare`)."""
 
-    sharers: list[tuple[str, str]]
-    """Each proxy's name and site; empty: nobody has learned them yet."""
-    spills: list[tuple[str, str]]
-    """Fleet, and the proxy whose requests for it go to other sites."""
+    position: int
+    count: int
 
 
 class Peers(msgspec.Struct, frozen=True, tag="peers", kw_only=True):

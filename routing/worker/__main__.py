@@ -51,7 +51,6 @@ from routing.processes.control_channel import (
 )
 from routing.proxy import Proxy
 from routing.shared.counts import SharedCounts
-from routing.shared.host_share import Sharer, Spill
 from routing.shared.wake_ups import WakeUps
 from routing.tls.certificate import Certificate, server_context
 from routing.worker.acceptor import Acceptor
@@ -168,17 +167,14 @@ class Worker:
 
     async def report(self, report: bytes) -> None:
         self._channel.send(Reported(report=report))
-        share = self._feed.table.host_share
-        before = (share.position, share.count)
-        if self._control_plane is None or not await self._control_plane.report(report, self._proxy_drains):
-            return
-        if (share.position, share.count) != before:
+        if self._control_plane is not None and await self._control_plane.report(report, self._proxy_drains):
+            share = self._feed.table.host_share
             log.info(
                 "limits are shared out between %d proxies, of which this is number %d",
                 share.count,
                 share.position + 1,
             )
-        self._channel.send(LimitsShared(sharers=list(share.sharers), spills=list(share.spills)))
+            self._channel.send(LimitsShared(position=share.position, count=share.count))
 
     # --- life --------------------------------------------------------------------------------------
 
@@ -229,7 +225,7 @@ class Worker:
             case Overrides():
                 self._feed.drain_by_hand(message.drained)
             case LimitsShared():
-                self._begin_sharing(message)
+                self._feed.table.host_share.change(message.position, message.count)
             case Peers():
                 self._counts.see(message.numbers)
             case Drain():
@@ -248,13 +244,6 @@ class Worker:
                 self._kept_elsewhere.answered(message)
             case _:
                 raise ValueError(f"the parent sent a {type(message).__name__}")
-
-    def _begin_sharing(self, known: LimitsShared) -> None:
-        start = self._started.result()
-        own = Sharer(f"{start.name}/{start.parent_pid}", start.site)
-        if own in known.sharers:
-            sharers, spills = [Sharer(*one) for one in known.sharers], [Spill(*one) for one in known.spills]
-            self._feed.table.host_share.begin_with(own, sharers, spills, time.monotonic())
 
     def _speak_tls(self, certificate: Certificate) -> None:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))

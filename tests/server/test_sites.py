@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routing.contract import redis_keys
-from routing.contract.policy import Policy, Queue
+from routing.contract.policy import Policy
 from routing.contract.table import ReplicaSpec
 from tests.server.rig import Proxy, Publisher, Replica, fleet_file, snapshot, until
 
@@ -61,29 +60,3 @@ def test_the_environment_says_the_site_and_the_control_plane_hears_it(
     running = proxy("--redis", redis_url, "--workers", "1").ready()
     assert [running.get() for _ in range(4)] == [(200, "b")] * 4
     until(lambda: [report["site"] for report in publisher.reported()] == ["west"], "a report")
-
-
-def test_a_proxy_of_another_site_has_one_place_and_says_that_it_is_there(
-    proxy: Callable[..., Proxy], publisher: Publisher, replicas: list[Replica], redis_url: str
-) -> None:
-    far = replicas[0]
-    spec = ReplicaSpec(uid=far.name, name=far.name, url=far.url, site="east", max_concurrency=4)
-    policy = Policy(queue=Queue(size=0), slow_start_s=0)
-    publisher.fleet(snapshot(1, replicas, policy=policy, replicas=[spec]))
-    publisher.manifest(1)
-    redis = publisher.client
-    redis.zadd(redis_keys.PROXIES, {"there/1\teast": redis.time()[0] + 60})
-    running = proxy("--redis", redis_url, "--workers", "1", "--site", "west", "--name", "here").ready()
-    until(lambda: running.status()["workers"][0]["limits_shared_by"] == 2, "it knows of the other")
-    own = f"here/{running.process.pid}"
-    assert redis.zrange(redis_keys.PROXIES, 0, 0) == [f"{own}\twest".encode()]
-    assert redis.zrange(redis_keys.SPILLS, 0, -1) == []
-
-    held = threading.Thread(target=lambda: running.get("/stream"))
-    held.start()
-    until(lambda: running.replicas("echo")["a"]["in_flight"], "its place is taken")
-    assert running.get()[0] == 503
-    until(lambda: redis.zrange(redis_keys.SPILLS, 0, -1) == [f"echo\t{own}".encode()], "it says so")
-    far.release.set()
-    held.join(10)
-    assert running.get() == (200, "a")
