@@ -259,7 +259,7 @@ class Exchange(Answering):
         if refusal.waits_s:
 
             def start(found: Attempt, now: float) -> None:
-                self._try(pool, now, fresh=fresh, found=found)
+                self._try(pool, now, failure, fresh=fresh, found=found)
 
             refusal = waiting.line_up(self, pool, refusal, failure, dropped_by, start, now)
         if refusal is not None:

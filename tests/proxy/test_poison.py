@@ -2,7 +2,8 @@
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.policy import Policy
-from tests.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen
+from tests.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, until
+from tests.proxy.test_waiting import Gate
 
 SALT = new_salt()
 APP, OTHER = new_key().encode(), new_key().encode()
@@ -15,7 +16,7 @@ async def fails_on_poison(connection: ReplicaConnection, seen: Seen) -> None:
 
 
 async def crashes_on_poison(connection: ReplicaConnection, seen: Seen) -> None:
-    if b"poison" in seen.body:
+    if b"poison" in seen.body or b"poison" in seen.line:
         connection.transport.abort()
     else:
         connection.transport.write(OK_ANSWER)
@@ -79,6 +80,27 @@ async def test_a_broken_replica_is_found_though_there_is_one_client_with_one_req
     statuses = [await ask(client, b"good") for _ in range(40)]
     assert ejections(rig) == [0, 1, 0]
     assert statuses.count(500) <= 7
+
+
+async def test_a_request_that_succeeds_elsewhere_says_so_though_it_has_waited_for_that(rig: Rig) -> None:
+    broken, other = [await rig.replica() for _ in range(2)]
+    broken.script = crashes_on_poison
+    gate = Gate(other)
+    limited = Policy(strategy="round_robin", slow_start_s=0, max_concurrency=1)
+    for _ in range(5):
+        rig.fleet(broken, other, policy=limited, draining=(broken,))
+        first, second = await rig.client(), await rig.client()
+        first.send(post(b"good"))
+        await until(lambda: gate.serving)
+        rig.fleet(broken, other, policy=limited)
+        second.send(b"GET /poison HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        await until(lambda: len(rig.table.fleets["f"].admission.line) == 1)
+        gate.release()
+        assert (await first.answer()).status == 200
+        await until(lambda: gate.serving)
+        gate.release()
+        assert (await second.answer()).status == 200
+    assert ejections(rig) == [1, 0]
 
 
 async def test_two_broken_replicas_of_five_are_found_by_one_client(rig: Rig) -> None:
