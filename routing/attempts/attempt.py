@@ -194,7 +194,7 @@ class Attempt:
         speed = self._speed
         if speed.tokens_per_work:
             units = (self._tokens - self._learned_tokens) / speed.tokens_per_work
-            speed.learn(self.replica, now - self._learned_at, units, now)
+            speed.heard(self.replica, now - self._learned_at, units, now)
             self._learned_tokens = self._tokens
             self._learned_at = now
 
@@ -202,9 +202,9 @@ class Attempt:
         """Learn what has not been learned while the stream passed."""
         speed, work = self._speed, self.work
         scale = speed.scale(tokens, work)
-        speed.seen(self.replica, now - self.started, work, now)
+        speed.seen(self.replica, now - self.started, work, tokens / scale, now)
         units = max(0, tokens - self._learned_tokens) / scale
-        speed.learn(self.replica, now - self._learned_at, units, now)
+        speed.heard(self.replica, now - self._learned_at, units, now)
 
     def __repr__(self) -> str:
         return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self._open else 'settled'}>"

@@ -2,11 +2,12 @@
 
 Theory. What an answer takes depends on what else is there, and a mean over all of it says neither what an
 idle replica would take nor a full one. So answers are counted by level of load, each level twice as wide as
-the one before it: 0, 1, 2–3, 4–7 … requests that are there when the answer is complete. Each level is two
-sums, seconds and units of work, which decay with age; beside them stands a prior worth two requests, the
-replica's learned speed whatever its load (:mod:`routing.policies.learned_speed`), which begins at its
-hardware weight. Levels that nobody has tried, or not for long, so read as that. Failures count at the level
-they happen at.
+the one before it: 0, 1, 2–3, 4–7 … requests that are there when the answer is complete; a stream whose
+tokens are known counts as it passes, for it lasts while loads come and go. Each level is two sums, seconds
+and units of work, which decay with age; beside them stands a prior worth two requests, the replica's
+learned speed whatever its load (:mod:`routing.policies.learned_speed`), which begins at its hardware
+weight. Levels that nobody has tried, or not for long, so read as that. Failures count at the level they
+happen at.
 
 Source: Wydrowski et al., "Load is not what you should balance: Introducing Prequal" (NSDI 2024), §4:
 latency is estimated from recent answers that had about as many requests in flight beside them.
@@ -17,6 +18,7 @@ whole.
 
 from collections.abc import Iterable, Sequence
 from math import exp
+from typing import ClassVar
 
 from routing.policies import learned_speed
 from routing.policies.answer_time import AnswerTimes
@@ -31,6 +33,7 @@ class AnswersByLoad(AnswerTimes):
     """Keeps ``Replica.speed_by_load`` of one fleet in one worker."""
 
     __slots__ = ("_due", "_mean_work")
+    passing: ClassVar[bool] = True
 
     def __init__(self, tau_s: float) -> None:
         super().__init__(tau_s)

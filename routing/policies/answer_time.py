@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from math import exp
 from statistics import median
+from typing import ClassVar
 
 from routing.policies import learned_speed
 from routing.policies.host_view import exchange_evidence
@@ -32,6 +33,8 @@ class AnswerTimes(ABC):
     """What one worker keeps of one fleet's answers, by one rule. ``tau_s``: its memory."""
 
     __slots__ = ("_least_tau_s", "tau_s")
+    passing: ClassVar[bool] = False
+    """Whether it learns from streams as they pass, rather than when they have ended."""
 
     def __init__(self, tau_s: float) -> None:
         self._least_tau_s = self.tau_s = tau_s

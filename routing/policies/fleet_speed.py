@@ -93,13 +93,20 @@ class FleetSpeed:
         if self.answer_times is not None:
             self.answer_times.learn(replica, seconds, work, now)
 
-    def seen(self, replica: Replica, seconds: float, work: float, now: float) -> None:
-        """Renew the running means by one answer, whose speed is learned apart."""
+    def seen(self, replica: Replica, seconds: float, work: float, done: float, now: float) -> None:
+        """Renew the running means by one answer, whose speed is learned apart. ``work`` was estimated, and so
+        much was ``done``: answers that were longer than usual do not look slow."""
         smoothing = self.smoothing
         self.mean_work += smoothing * (work - self.mean_work)
         self.mean_seconds += smoothing * (seconds - self.mean_seconds)
-        if self.answer_times is not None:
-            self.answer_times.learn(replica, seconds, work, now)
+        if self.answer_times is not None and not self.answer_times.passing:
+            self.answer_times.learn(replica, seconds, done, now)
+
+    def heard(self, replica: Replica, seconds: float, units: float, now: float) -> None:
+        """Learn from what a stream has brought since it was looked at last, at its end what is left."""
+        self.learn(replica, seconds, units, now)
+        if self.answer_times is not None and self.answer_times.passing:
+            self.answer_times.learn(replica, seconds, units, now)
 
     @property
     def known_answer_tokens(self) -> float:

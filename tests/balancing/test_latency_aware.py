@@ -83,6 +83,19 @@ def test_large_requests_are_not_slowness(make_pool):
     assert [replica.favour for replica in pool.replicas] == pytest.approx([1.0] * 4, rel=0.02)
 
 
+def test_long_answers_are_not_slowness(make_pool):
+    """Nobody has told how long they would be; r0 has got those that are eight times longer."""
+    pool, now = make_pool(4, strategy="latency_aware"), 1.0
+    for _ in range(200):
+        held = [pool.begin(0.0, now) for _ in range(4)]
+        for attempt in held:
+            length = 8 if attempt.replica.name == "r0" else 1
+            attempt.settle(Outcome.SUCCESS, now + 0.05 * length, output_tokens=20 * length)
+        now += 0.1
+    pool.refresh(now)
+    assert [replica.favour for replica in pool.replicas] == pytest.approx([1.0] * 4, abs=0.02)
+
+
 def test_favours_stay_in_bounds_and_move_in_seconds(make_pool):
     pool = make_pool(5, strategy="latency_aware")
     names = [replica.name for replica in pool.replicas]

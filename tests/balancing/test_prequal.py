@@ -79,6 +79,29 @@ def test_an_answer_tells_of_the_load_it_had(make_pool):
     assert reading[9] == pytest.approx(replica.seconds_per_work, rel=0.1)
 
 
+def test_a_stream_tells_of_each_load_that_it_has_seen(make_pool):
+    """It is one token each 10 ms while it is alone, one each 50 ms among five."""
+    pool = make_pool(1, strategy="prequal")
+    (replica,), now = pool.replicas, 1.0
+    pool.begin(1.0, now).settle(Outcome.SUCCESS, now + 1.0, 100)
+    assert sum(replica.speed_by_load.units) == pytest.approx(1.0)
+    usual = replica.seconds_per_work
+    stream = pool.begin(1.0, now)
+    for _ in range(40):
+        now += 0.3
+        stream.heard(now, 30)
+    others = [pool.begin(1.0, now) for _ in range(4)]
+    for _ in range(20):
+        now += 0.3
+        stream.heard(now, 6)
+    pool.refresh(now)
+    reading = replica.speed_by_load.reading
+    assert reading[1] < 2 * usual
+    assert reading[3] > 3 * usual
+    for attempt in (stream, *others):
+        attempt.settle(Outcome.CANCELLED, now)
+
+
 def test_learns_speeds_without_being_told_weights(make_pool, simulate):
     pool = make_pool(16, strategy="prequal")
     simulation = simulate(pool, SPEEDS, slots=4, seed=7)
