@@ -373,8 +373,8 @@ class Replica:
         """Requests of this proxy it is given at one time; ``None``: as many as come."""
         self.limited = False
         """Whether a request needs a place here, and not only to be sent."""
-        self.freed: Callable[[], None] | None = None
-        """Called when a request has ended that had a place here."""
+        self.freed: Callable[[Replica], None] | None = None
+        """Called with it when a request has ended that had a place here."""
         self.checking_since: float | None = None
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""
         self.draw_seed = 0

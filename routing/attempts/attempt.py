@@ -179,7 +179,7 @@ class Attempt:
         if freed is not None:
             if replica.memory is not None:
                 replica.memory.give_back(self)
-            freed()
+            freed(replica)
 
     def _told(self) -> float:
         """The estimate of its work before that was corrected."""

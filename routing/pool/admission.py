@@ -27,6 +27,7 @@ from routing.policies import host_view
 from routing.policies.drain_rate import DrainRate
 from routing.policies.refusal import Refusal
 from routing.policies.waiting_line import CLASSES, Ticket, WaitingLine
+from routing.pool.vacancies import Vacancies
 from routing.replica import Replica
 from routing.replica_state.device_memory import Ask
 from routing.shared.counts import Cells, SharedCounts
@@ -78,6 +79,8 @@ class Admission:
         self.size = self.queue.size
         """This host's part of the queue's size."""
         self.rate = DrainRate()
+        self.vacancies = Vacancies()
+        """Who has a place, where hardly any replica has one."""
         self.caller: Caller = Alone()
         self.crowded = False
         """Whether somebody waits, here or, as last seen, in another worker: newcomers line up."""
@@ -234,10 +237,12 @@ class Admission:
 
     # --- serving -------------------------------------------------------------------------------------
 
-    def freed(self) -> None:
+    def freed(self, replica: Replica) -> None:
         """A request has ended at a replica that serves only so many at once."""
         self._ended += 1
         self._places += 1
+        if self.vacancies.few:
+            self.vacancies.note(replica)
         if self.crowded:
             self.call()
         elif (cells := self._cells) is not None:

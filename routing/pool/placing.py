@@ -5,8 +5,8 @@ are those where a place has to be claimed first (a limit, memory on a device), w
 request decides about a replica on probation, where one replica alone can serve, and where nobody can.
 """
 
-from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from random import Random
 from typing import cast
 
@@ -15,8 +15,10 @@ from routing.contract.policy import Policy
 from routing.contract.telemetry import FleetCounters
 from routing.policies import cold_start, eligibility, host_view, memory_leases
 from routing.policies.fleet_speed import FleetSpeed
+from routing.policies.locality import too_late
 from routing.policies.refusal import Refusal
 from routing.pool.admission import Admission
+from routing.pool.finding import Finding
 from routing.pool.members import Members
 from routing.pool.one_replica import OneReplica
 from routing.pool.sites import Sites
@@ -24,6 +26,7 @@ from routing.pool.verdicts import Verdicts
 from routing.replica import Replica
 from routing.replica_state.device_memory import Ask
 from routing.strategies.base import KeyedStrategy, Strategy
+from routing.strategies.sampling import LARGE_POOL
 
 NEW, CALLED, ANY = range(3)
 """Whose turn it is in :meth:`routing.pool.pool.Pool.begin`: a request that has just come and lines up behind
@@ -32,7 +35,7 @@ good one later."""
 RETRY_AFTER_S = 1.0
 
 
-class Placing(ABC):
+class Placing(Finding):
     """The half of a pool that finds places. The other half sets all that is named here."""
 
     name: str
@@ -43,11 +46,9 @@ class Placing(ABC):
     admission: Admission
     _members: Members
     _verdicts: Verdicts
-    _rng: Random
     _pick: Callable[[Sequence[Replica], float, float, Random], Replica]
     _closed: bool
     _sorted: eligibility.Eligibility
-    _eligible: list[Replica]
     _probation: list[Replica]
     _sites: Sites | None
     """Where replicas are, if the proxy's own site goes before others."""
@@ -79,17 +80,49 @@ class Placing(ABC):
         if isinstance(found, Attempt) or len(side) == len(candidates):
             return found
         wanted = found.wanted
-        others = sites.others_with_place(candidates, side, ask, now, until)
-        if others:
-            replica = self._pick(others, ask.work, now, self._rng)
-            if sites.is_far(replica) is not sites.is_far(side[0]):
-                gone = self._begin_where_free(replica, others, ask, now, ANY)
-                if isinstance(gone, Attempt):
-                    if key and strategy.affinity is not None:
-                        cast("KeyedStrategy", strategy).remember(gone.replica, key)
-                    return gone
-                found.wanted = wanted
+        gone = self._begin_across(sites, candidates, side, ask, now, key, until, wanted)
+        if isinstance(gone, Attempt):
+            return gone
+        found.wanted = wanted
         return found
+
+    def _begin_across(
+        self,
+        sites: Sites,
+        candidates: Sequence[Replica],
+        side: Sequence[Replica],
+        ask: Ask,
+        now: float,
+        key: tuple[int, ...],
+        until: float,
+        wanted: Replica | None,
+    ) -> Attempt | Refusal | None:
+        """A request that would have to wait at one side, for the one that is wanted there: at the other, if
+        one has a place that nobody waits for, and in time if one side is. While its side is not full, the
+        wait may still be worth it."""
+        here = sites.is_here(side)
+        beyond = sites.beyond(candidates, here)
+        strategy = self._elsewhere if here else self.strategy
+        if key and strategy.affinity is not None and until == inf and not strategy.weighs_waiting:
+            return self._begin_near(cast("KeyedStrategy", strategy), beyond, ask, now, ANY, key, True)
+        passed_up = self._passed_up
+        found, all_found = self._with_place(beyond, ask, now)
+        found = [one for one in found if not host_view.is_awaited(one)]
+        if until < inf and not too_late(side, ask.work, until - now):
+            found = [one for one in found if not too_late((one,), ask.work, until - now)]
+        if not found:
+            return None
+        if wanted is not None and (
+            passed_up or (len(side) <= LARGE_POOL and host_view.with_place(side, ask))
+        ):
+            found.append(wanted)
+        replica = self._pick_again(found, all_found, ask.work, now)
+        if replica is wanted:
+            return None
+        gone = self._begin_where_free(replica, found, ask, now, ANY)
+        if key and strategy.affinity is not None and isinstance(gone, Attempt):
+            cast("KeyedStrategy", strategy).remember(gone.replica, key)
+        return gone
 
     def _begin_among(
         self,
@@ -125,7 +158,7 @@ class Placing(ABC):
         replica = strategy.pick_near(candidates, ask.work, now, self._rng, key)
         home = strategy.home
         if replica.limited:
-            found = self._begin_where_free(replica, candidates, ask, now, turn, key)
+            found = self._begin_where_free(replica, candidates, ask, now, turn, key, strategy)
         else:
             found = Attempt(self._verdicts, self.speed, replica, ask.work, now)
         if isinstance(found, Attempt):
@@ -142,15 +175,6 @@ class Placing(ABC):
         else:
             self.counters.affinity_spilled += 1
 
-    def _pick_again(
-        self, candidates: Sequence[Replica], work: float, now: float, key: tuple[int, ...]
-    ) -> Replica:
-        """Of several, for a request that has been picked for before."""
-        strategy = self.strategy
-        if key and strategy.affinity is not None:
-            return cast("KeyedStrategy", strategy).pick_near(candidates, work, now, self._rng, key)
-        return self._pick(candidates, work, now, self._rng)
-
     def _begin_where_free(
         self,
         replica: Replica,
@@ -159,34 +183,49 @@ class Placing(ABC):
         now: float,
         turn: int,
         key: tuple[int, ...] = (),
+        near: KeyedStrategy | None = None,
     ) -> Attempt | Refusal:
         """At the one that was picked if it has a place, else at the best of those that have one, unless the
-        strategy would rather wait. It knows nothing of memory: for want of that another is taken at once."""
+        strategy would rather wait. It knows nothing of memory: for want of that another is taken at once.
+        ``near``: the strategy that has picked it by the request's key."""
         weighs = self.strategy.weighs_waiting
         short: list[Replica] = []
+        refused: list[Replica] = []
+        self._passed_up = False
         while True:
             self._busy.wanted = replica if weighs else None
-            if weighs and turn == NEW and host_view.is_awaited(replica):
-                return self._busy
-            if host_view.claim_place(replica, ask):
+            awaited = weighs and turn == NEW and host_view.is_awaited(replica)
+            if not awaited and host_view.claim_place(replica, ask):
                 break
-            if memory_leases.is_short(replica):
-                short.append(replica)
-            elif weighs and turn != ANY:
-                return self._busy
-            taken = replica
-            if candidates is self._eligible:
-                host_view.read_counts(candidates)
-            others = [one for one in candidates if one is not taken]
-            short += [one for one in others if memory_leases.would_be_short(one, ask)]
-            candidates = [one for one in others if host_view.has_place(one, ask)]
-            if not candidates:
-                return self._short_of_memory(short, ask, turn) if short else self._busy
-            only = len(candidates) == 1
-            replica = candidates[0] if only else self._pick_again(candidates, ask.work, now, key)
+            if weighs and turn != ANY and (awaited or not memory_leases.is_short(replica)):
+                # Of a small pool it has seen all.
+                small = len(candidates) <= LARGE_POOL or self._leases or near is not None
+                other = None if small or refused else self._rather(replica, candidates, ask, now, turn == NEW)
+                if other is None:
+                    return self._busy
+            else:
+                if self._leases:
+                    short += self._short_ones(replica, candidates, ask, not refused)
+                other = self._another(near, candidates, [*refused, replica], ask, now, key)
+                if other is None:
+                    return self._short_of_memory(short, ask, turn) if short else self._busy
+            refused.append(replica)
+            replica = other
         if short and turn == NEW:
             memory_leases.count_short(short, ask)
         return self._placed(replica, ask.work, now)
+
+    @staticmethod
+    def _short_ones(
+        taken: Replica, candidates: Sequence[Replica], ask: Ask, first: bool
+    ) -> Iterator[Replica]:
+        """Those without the memory for a request: the one that was picked, and at first all that are."""
+        if memory_leases.is_short(taken):
+            yield taken
+        if first:
+            yield from (
+                one for one in candidates if one is not taken and memory_leases.would_be_short(one, ask)
+            )
 
     def _placed(self, replica: Replica, work: float, now: float) -> Attempt:
         """Where a place was claimed."""

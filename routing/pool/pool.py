@@ -70,6 +70,8 @@ class Pool(Placing):
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = Admission(snapshot.name, self.counters, shared)
         """Who waits where no replica has a place."""
+        self._vacancies = self.admission.vacancies
+        self._passed_up = self._leases = False
         self._limited = False
         """Whether requests may have to wait: for a place, or for the first replica."""
         self._members = Members(shared)
@@ -98,6 +100,7 @@ class Pool(Placing):
         strategy = self._strategy(snapshot.policy)
         same = strategy is getattr(self, "strategy", None)
         elsewhere = self._elsewhere if same else self._built(snapshot.policy)
+        again = None if same else self._built_again(strategy, snapshot.policy)
         check_limits(snapshot)
         pairs = self._members.prepare(snapshot)
 
@@ -116,6 +119,9 @@ class Pool(Placing):
         self.affinity = strategy.affinity
         """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
         self._elsewhere = elsewhere
+        if again is not None:
+            self._pick_of_found = again.pick
+            self._pick_of_sample = getattr(again, "pick_of_sample", again.pick)
         self._pick = strategy.pick
         self._weighs = strategy.weighs_waiting
         self.speed.keep_answer_times(strategy.memory)
@@ -140,6 +146,10 @@ class Pool(Placing):
         if before and (before.strategy, before.parameters) == (policy.strategy, policy.parameters):
             return self.strategy
         return self._built(policy)
+
+    def _built_again(self, strategy: Strategy, policy: Policy) -> Strategy:
+        """For lists that come once. What one of another package keeps is its own affair: it gets them all."""
+        return strategy if isinstance(strategy, Guarded) else self._built(policy)
 
     @staticmethod
     def _built(policy: Policy) -> Strategy:
@@ -353,8 +363,8 @@ class Pool(Placing):
         self._verdicts.review(now)
         self.speed.refresh(replicas, now)
         # Memory is reserved for what a client may use, not for what others did.
-        leases = any(replica.memory is not None for replica in replicas)
-        self._factors = None if leases else self.speed.correction.factors
+        self._leases = any(replica.memory is not None for replica in replicas)
+        self._factors = None if self._leases else self.speed.correction.factors
         self._sort(now)
 
     def _ramp(self, replica: Replica, now: float, rests: bool) -> None:
@@ -380,6 +390,7 @@ class Pool(Placing):
         self._limited |= limited
 
     def _sort(self, now: float) -> None:
+        self._vacancies.forget()
         self._sorted = found = eligibility.sort_out(self.replicas, now, self._verdicts.site)
         self._eligible = found.eligible
         self._probation = found.probation

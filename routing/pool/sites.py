@@ -8,11 +8,9 @@ from math import inf
 from random import Random
 
 from routing.contract.policy import Locality
-from routing.policies import host_view
 from routing.policies.eligibility import Eligibility
 from routing.policies.locality import least_seconds, part_in_use, spill_share, too_late
 from routing.replica import Replica
-from routing.replica_state.device_memory import Ask
 from routing.strategies.sampling import LARGE_POOL, sample
 
 LARGE_RENEWED_S = 0.005
@@ -99,28 +97,11 @@ class Sites:
         """Whether :meth:`side` has answered with the own site's replicas."""
         return not self.is_far(side[0])
 
-    def others_with_place(
-        self,
-        candidates: Sequence[Replica],
-        side: Sequence[Replica],
-        ask: Ask,
-        now: float,
-        until: float = inf,
-    ) -> list[Replica]:
-        """Among which the strategy is to pick for a request that would have to wait at one side: those of
-        the other that have a place nobody waits for, in time if one side is. While that is not full it may
-        still be worth the wait: then its replicas are among them."""
-        here = self.is_here(side)
-        found = [
-            one
-            for one in candidates
-            if self.is_far(one) is here and host_view.has_place(one, ask) and not host_view.is_awaited(one)
-        ]
-        if until < inf and not too_late(side, ask.work, until - now):
-            found = [one for one in found if not too_late((one,), ask.work, until - now)]
-        if found and any(host_view.has_place(one, ask) for one in side):
-            found += side
-        return found
+    def beyond(self, candidates: Sequence[Replica], here: bool) -> Sequence[Replica]:
+        """Those of the other sites, or of the own: where a request goes that would have to wait here, or
+        elsewhere."""
+        near, far = (self._near, self._far) if candidates is self._eligible else self._divided(candidates)
+        return far if here else near
 
     def went(self) -> tuple[int, int]:
         """How many attempts have stayed here, and gone to other sites, since this was last asked."""

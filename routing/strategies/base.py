@@ -1,6 +1,6 @@
 """What a strategy is: a rule that picks one of several replicas, with parameters that describe themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
@@ -61,7 +61,8 @@ class Strategy(Protocol):
 
 
 class KeyedStrategy(Strategy, Protocol):
-    """One that sends requests of the same key to the same replica, as far as load allows."""
+    """One that sends requests of the same key to the same replica, as far as load allows. One of another
+    package needs neither :meth:`neighbours` nor :meth:`pick_among`."""
 
     home: Replica | None
     """Where the key of the last :meth:`pick_near` leads if load is left aside; ``None``: nowhere yet."""
@@ -74,4 +75,18 @@ class KeyedStrategy(Strategy, Protocol):
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
         """A request with this key is on its way to that replica, whoever picked it."""
+        ...
+
+    def neighbours(
+        self, key: tuple[int, ...], with_place: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> list[Replica] | None:
+        """Of a large pool, some near to where the last :meth:`pick_near` with this key has led, those that
+        have a place; ``with_place`` tells which have one. ``None``: it is to be given all that have."""
+        ...
+
+    def pick_among(
+        self, found: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        """As the last :meth:`pick_near` with this key, but only among these of its candidates, one or more:
+        they have a place."""
         ...

@@ -16,7 +16,7 @@ Weakness: a bound too tight sends sessions away for the smallest unevenness, and
 session's second request at a time overflows at once; one too loose lets a popular session overload its home.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -84,6 +84,9 @@ class ConsistentHash:
         self._ring = Ring()
         self._of: Sequence[Replica] = ()
         self._among: frozenset[Replica] = frozenset()
+        self._limit = 0.0
+        self._point = 0
+        """Of the last pick: its bound, and where on the ring its key is."""
         self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
         """Of requests without a key."""
 
@@ -94,16 +97,28 @@ class ConsistentHash:
             self._of = candidates
             self._among = frozenset(candidates)
             self._ring.take(candidates)
-        limit = self._bound.per_share(candidates)
-        onward = self._ring.onward(key[0], self._among)
-        self.home = home = next(onward)
+        self._limit = limit = self._bound.per_share(candidates)
+        self._point = point = self._ring.nearest(key[0], self._among)
+        self.home = home = self._ring.owner(point)
         if home.load < limit * home.share:
             return home
-        for replica in onward:
+        for replica in self._ring.onward(point, self._among):
             if replica.load < limit * replica.share:
                 return replica
         # The sum of loads was not the newest.
         return home
+
+    def neighbours(
+        self, key: tuple[int, ...], with_place: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> list[Replica]:
+        return self._ring.some_after(self._point, self._among, with_place)
+
+    def pick_among(
+        self, found: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        limit = self._limit
+        below = [replica for replica in found if replica.load < limit * replica.share]
+        return next(self._ring.onward(self._point, frozenset(below or found)))
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
         """The ring knows it all."""

@@ -8,7 +8,7 @@ What it costs in time is not guarded against: a pick that blocks blocks the work
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -75,6 +75,16 @@ class Guarded:
             self._strategy.remember(replica, key)
         except (Exception, SystemExit) as error:
             self._failed(error, time.monotonic())
+
+    def neighbours(
+        self, key: tuple[int, ...], with_place: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> None:
+        """What it goes by is its own affair."""
+
+    def pick_among(
+        self, found: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        return self.pick_near(found, work, now, rng, key)
 
     def trouble(self, now: float) -> str:
         """What has gone wrong within the last minute, in words; empty: nothing."""

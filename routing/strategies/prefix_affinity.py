@@ -28,7 +28,7 @@ Weakness: what replicas really keep is not known, only what they were sent; wher
 common it is least expected work with fewer choices.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -106,6 +106,9 @@ class PrefixAffinity:
         self._ring = Ring()
         """Of a large pool only."""
         self._among: frozenset[Replica] = frozenset()
+        self._limit = 0.0
+        self._looked_at: list[Replica] = []
+        """Of the last pick in a large pool."""
         self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
         """Of requests without a prompt."""
 
@@ -125,6 +128,7 @@ class PrefixAffinity:
                 # Whatever the bound is, an idle one is below it.
                 return chosen
             limit = self._bound.per_share(candidates)
+        self._limit = limit
         if chosen is not None:
             if chosen.load * chosen.cost < limit:
                 return chosen
@@ -132,14 +136,32 @@ class PrefixAffinity:
             if free:
                 self.home = chosen = drawn(free, key, length)
                 return chosen
+        return self._within(candidates, limit, key, bool(length)) or self.pick(self._of, work, now, rng)
+
+    def neighbours(
+        self, key: tuple[int, ...], with_place: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> list[Replica]:
+        ring = self._ring
+        return with_place(self._looked_at) or ring.some_after(ring.after(key[0]), self._among, with_place)
+
+    def pick_among(
+        self, found: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        of = self._of
+        limit = self._limit if len(of) > LARGE_POOL else self._bound.per_share(of)
+        return self._within(found, limit, key, True) or self.pick(found, work, now, rng)
+
+    def _within(
+        self, candidates: Sequence[Replica], limit: float, key: tuple[int, ...], known: bool
+    ) -> Replica | None:
+        """Of those within the bound the one that knows most, or a near best; ``None``: none is.
+        ``known``: whether any of them may know anything of it."""
         free = [replica for replica in candidates if replica.load * replica.cost < limit]
-        if length:
+        if known:
             length, holders = longest_known(free, key)
-        if length:
-            return drawn(holders, key, length)
-        if free:
-            return drawn(near_best(free), key, 0)
-        return self.pick(self._of, work, now, rng)
+            if length:
+                return drawn(holders, key, length)
+        return drawn(near_best(free), key, 0) if free else None
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
         if replica.prefixes is NOTHING:
@@ -160,10 +182,11 @@ class PrefixAffinity:
 
     def _look_round(self, key: tuple[int, ...]) -> tuple[Sequence[Replica], int, list[Replica]]:
         """Those of a large pool that may know more of it than others; how much is known, and by whom."""
-        looked_at: list[Replica] = []
+        ring, among = self._ring, self._among
+        self._looked_at = looked_at = list[Replica]()
         length, holders = 0, list[Replica]()
         while True:
-            near = self._ring.next_ones(key[length], _LOOKED_AT, self._among)
+            near = ring.next_ones(key[length], _LOOKED_AT, among)
             looked_at += near
             before, (length, holders) = length, longest_known((*holders, *near), key)
             if length in (before, len(key)):

@@ -16,8 +16,9 @@ consistent hashing" (arXiv 1505.00062).
 """
 
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from math import log
 
 from routing.replica import Replica
@@ -27,6 +28,10 @@ POINTS = 16
 _CIRCLE = (1 << 64) - 1
 _PROBES = (1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd numbers, by which a key is multiplied for its places."""
+_STRETCH = 16
+"""Points that are walked along at a time."""
+_NEAR = 6
+"""Stretches of the ring in which another replica is looked for."""
 _STEP = 16.0
 """By how much the mean weight may grow before replicas have fewer points for the same weight. Keys move when
 that happens, so it must be rare."""
@@ -35,13 +40,15 @@ that happens, so it must be rare."""
 class Ring:
     """Points of all candidates ever seen that have not left the fleet."""
 
-    __slots__ = ("_owners", "_per_weight", "_places", "_points", "_weights")
+    __slots__ = ("_owned", "_owners", "_per_weight", "_places", "_points", "_weights")
 
     def __init__(self) -> None:
         self._places: list[int] = []
         """Where the points are, in order."""
         self._owners: dict[int, Replica] = {}
         """By place."""
+        self._owned: list[Replica] = []
+        """The same in the places' order."""
         self._points: dict[Replica, list[int]] = {}
         self._weights: dict[Replica, float] = {}
         self._per_weight = float(POINTS)
@@ -63,6 +70,7 @@ class Ring:
             changed = list(weights)
         self._withdraw((*gone, *changed))
         self._add(changed)
+        self._owned = list(map(self._owners.__getitem__, self._places))
 
     def _withdraw(self, replicas: Iterable[Replica]) -> None:
         owners, before = self._owners, len(self._owners)
@@ -84,37 +92,66 @@ class Ring:
         # Few behind many that are in order already: that is soon done.
         self._places.sort()
 
-    def onward(self, key: int, among: Container[Replica]) -> Iterator[Replica]:
-        """The key's own replica first, then those whose points follow, round the ring; some several times."""
-        places, owners = self._places, self._owners
+    def nearest(self, key: int, among: Container[Replica]) -> int:
+        """Which point is nearest to one of a key's places, of those of one or more replicas: its number."""
+        places, owned = self._places, self._owned
         size = len(places)
         nearest, best = 0, _CIRCLE + 1
         for probe in _PROBES:
             place = key * probe & _CIRCLE
             start = at = bisect_left(places, place)
-            while at < start + size and owners[places[at % size]] not in among:
+            while at < start + size and owned[at % size] not in among:
                 at += 1
             distance = (places[at % size] - place) & _CIRCLE
             if distance < best:
                 nearest, best = at, distance
-        for at in range(nearest, nearest + size):
-            replica = owners[places[at % size]]
-            if replica in among:
-                yield replica
+        return nearest % size
+
+    def after(self, place: int) -> int:
+        """The number of the point that follows a place."""
+        return bisect_left(self._places, place) % len(self._places)
+
+    def owner(self, point: int) -> Replica:
+        """Whose it is."""
+        return self._owned[point]
+
+    def stretches(self, point: int) -> Iterator[list[Replica]]:
+        """The owners of a point and of those that follow, round the ring, some at a time; also of those that
+        are no candidates now."""
+        owned = self._owned
+        for begin, end in ((point, len(owned)), (0, point)):
+            for at in range(begin, end, _STRETCH):
+                yield owned[at : min(at + _STRETCH, end)]
+
+    def onward(self, point: int, among: Container[Replica]) -> Iterator[Replica]:
+        """Those of them that are among these; some several times."""
+        for stretch in self.stretches(point):
+            for replica in stretch:
+                if replica in among:
+                    yield replica
 
     def next_ones(self, place: int, count: int, among: Container[Replica]) -> list[Replica]:
         """So many whose points follow a place, in order."""
-        places, owners = self._places, self._owners
-        size = len(places)
-        start = bisect_left(places, place)
         found: list[Replica] = []
-        for at in range(start, start + size):
-            replica = owners[places[at % size]]
-            if replica in among and replica not in found:
-                found.append(replica)
-                if len(found) == count:
-                    break
+        for stretch in self.stretches(self.after(place)):
+            for replica in stretch:
+                if replica in among and replica not in found:
+                    found.append(replica)
+                    if len(found) == count:
+                        return found
         return found
+
+    def some_after(
+        self, point: int, among: Container[Replica], wanted: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> list[Replica]:
+        """Of those whose points follow, the first that are wanted: one or two of them at least, unless there
+        are none near."""
+        found: list[Replica] = []
+        for stretch in islice(self.stretches(point), _NEAR):
+            found += wanted(stretch)
+            if len(found) > 1:
+                break
+        return [one for one in dict.fromkeys(found) if one in among]
 
 
 def places_of(uid: str, points: float) -> list[int]:

@@ -47,6 +47,15 @@ class SmoothTurns(ABC):
         best.turn -= sum(weights) if len(candidates) <= LARGE_POOL else SAMPLE * self._mean(candidates)
         return best
 
+    def pick_of_sample(self, some: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
+        """Of two or more that were drawn at random from among more: others will be drawn next time."""
+        best = self.pick(some, work, now, rng)
+        weights, (own,) = self.weights(some), self.weights([best])
+        # What the sum is on average, by what the others of this sample say of it.
+        paid = sum(weights)
+        best.turn += paid - (paid - own) * len(some) / (len(some) - 1)
+        return best
+
     def _mean(self, candidates: Sequence[Replica]) -> float:
         """Computed once for each list: lists are replaced, never edited, and weights move with them."""
         if candidates is not self._averaged:

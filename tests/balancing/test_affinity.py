@@ -25,6 +25,9 @@ class ByNumber(LeastConnections):
         self.home = next((one for one in candidates if one.name == f"r{key[0]}"), None)
         return self.home or candidates[0]
 
+    def pick_among(self, found, work, now, rng, key):
+        return self.pick_near(found, work, now, rng, key)
+
     def remember(self, replica, key):
         self.remembered.append((replica.name, key))
 

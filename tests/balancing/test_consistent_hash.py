@@ -232,4 +232,4 @@ def test_a_ring_of_one_replica_has_it_everywhere(hashing):
     pool = hashing(1)
     ring = Ring()
     ring.take(pool.replicas)
-    assert set(ring.onward(KEYS[0][0], pool.replicas)) == set(pool.replicas)
+    assert set(ring.onward(ring.after(KEYS[0][0]), pool.replicas)) == set(pool.replicas)

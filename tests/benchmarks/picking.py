@@ -2,7 +2,8 @@
 
 Prints, for each strategy and pool size, microseconds of CPU for the strategy's loop alone and for
 begin + settle together, with 8 requests in flight, with one worker and with a second one beside it
-in the shared counts. Figures are the least and the median of 7 rounds; compare runs of one machine only.
+in the shared counts; then for begin + settle where replicas are full (tests/benchmarks/full_pools.py).
+Figures are the least and the median of 7 rounds; compare runs of one machine only.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
 from routing.pool.pool import Pool
 from routing.shared.counts import SharedCounts
+from tests.benchmarks import full_pools
 
 ROUNDS, REQUESTS, IN_FLIGHT = 7, 20_000, 8
 LIMITED = ("least_expected_work", "round_robin")
@@ -100,11 +102,7 @@ def asked_for() -> list[str]:
     return names
 
 
-def main() -> None:
-    names = asked_for()
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {platform.machine()}; µs: least, median"
-    )
+def usual(names: list[str]) -> None:
     print(f"{'strategy':22}{'slots':>6}{'replicas':>9}   {'pick':13}   {'begin+settle':13}   of 2 workers")
     for strategy in names:
         for slots in (None, 16) if strategy in LIMITED else (None,):
@@ -119,6 +117,25 @@ def main() -> None:
                     least_and_median(begin_and_settle, shared),
                 ]
                 print(f"{strategy:22}{slots or '-':>6}{size:>9}   {'   '.join(figures)}")
+
+
+def where_full(names: list[str]) -> None:
+    print("\nbegin+settle where replicas are full, by who has a place")
+    print(f"{'strategy':22}{'replicas':>9}   " + "   ".join(f"{free:13}" for free in full_pools.FREE))
+    for strategy in names:
+        for size in full_pools.SIZES:
+            pools = [full_pools.make_full(strategy, size, free) for free in full_pools.FREE]
+            figures = [least_and_median(full_pools.begin_and_settle, pool) for pool in pools]
+            print(f"{strategy:22}{size:>9}   {'   '.join(figures)}")
+
+
+def main() -> None:
+    names = asked_for()
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {platform.machine()}; µs: least, median"
+    )
+    usual(names)
+    where_full(names)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,122 @@
+"""Who else has a place, where the replica that was picked has none.
+
+Theory. Of a small pool all are looked at. Of a large one so many are drawn at random that a strategy has its
+sample, and no more than :data:`LOOKS`: where one in twenty has a place, three of these have. Where it happens
+a second time that hardly any is found, all are looked at once, and those that have a place are remembered.
+From then on a look is at these alone: a place is taken only by a request that is begun in this worker, which
+shows at the next look, and becomes free when one ends, of which this is told. That holds until the pool
+renews its list, ten times a second, or until the other workers of the host, whose requests nobody tells of,
+have been looked at again. So where nearly all are full a pick costs as many looks as there are places, and
+one look at all in a tenth of a second.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from random import Random
+
+from routing.policies.host_view import COUNTS_EVERY_S, with_place
+from routing.replica import Replica
+from routing.replica_state.device_memory import Ask
+from routing.strategies.sampling import LARGE_POOL, SAMPLE
+
+LOOKS = 64
+ENOUGH = 4
+"""Found in so many looks: more need not be known."""
+MOST_KEPT = 2 * LARGE_POOL
+MOST_LISTS = 4
+
+
+class Vacancies:
+    """Of one pool's lists of candidates, which are replaced, never edited."""
+
+    __slots__ = ("_found_little", "few")
+
+    def __init__(self) -> None:
+        self.few: list[FewPlaces] = []
+        """One for each list of whose replicas hardly any has a place."""
+        self._found_little: Sequence[Replica] = ()
+        """A list where that may be so."""
+
+    def known(
+        self, candidates: Sequence[Replica], ask: Ask, now: float, most: int = MOST_KEPT
+    ) -> list[Replica] | None:
+        """Of these replicas all that have a place, if that is known of them, and no more than so many."""
+        for few in self.few:
+            if few.of is candidates:
+                if now < few.until:
+                    return few.look(ask) if len(few.known) <= most else None
+                self.few.remove(few)
+                break
+        return None
+
+    def all(self, candidates: Sequence[Replica], ask: Ask, now: float) -> list[Replica]:
+        """All that have a place, known or looked for."""
+        known = self.known(candidates, ask, now) if self.few else None
+        if known is not None:
+            return known
+        self._found_little = ()
+        found = with_place(candidates, ask)
+        if len(found) <= MOST_KEPT:
+            # Those of retries would stay until the lists are renewed, though nobody asks for them again.
+            others = [few for few in self.few if few.of is not candidates]
+            self.few = [*others[1 - MOST_LISTS :], FewPlaces(candidates, found, now)]
+        return found
+
+    def some(
+        self, candidates: Sequence[Replica], ask: Ask, now: float, rng: Random
+    ) -> tuple[list[Replica], bool]:
+        """Of a large pool, replicas that have a place, all or a sample; none: nobody has. Whether these are
+        all that have."""
+        known = self.known(candidates, ask, now) if self.few else None
+        if known is None:
+            found = self._look_around(candidates, ask, rng)
+            if len(found) >= ENOUGH:
+                return found[:SAMPLE], False
+            if found and self._found_little is not candidates:
+                self._found_little = candidates
+                return found, False
+            known = self.all(candidates, ask, now)
+        if len(known) <= SAMPLE:
+            return known, True
+        size = len(known)
+        return [known[int(rng.random() * size)] for _ in range(SAMPLE)], False
+
+    def _look_around(self, candidates: Sequence[Replica], ask: Ask, rng: Random) -> list[Replica]:
+        draw, size = rng.random, len(candidates)
+        found: list[Replica] = []
+        for _ in range(LOOKS // SAMPLE):
+            found += with_place([candidates[int(draw() * size)] for _ in range(SAMPLE)], ask)
+            if len(found) >= SAMPLE:
+                break
+        return found
+
+    def note(self, replica: Replica) -> None:
+        """A request has ended there."""
+        for few in self.few:
+            if replica in few.members:
+                few.known[replica] = None
+
+    def forget(self) -> None:
+        """The lists are replaced."""
+        self.few.clear()
+        self._found_little = ()
+
+
+class FewPlaces:
+    """Of one list's replicas all that have a place, and some that had one."""
+
+    __slots__ = ("known", "members", "of", "until")
+
+    def __init__(self, of: Sequence[Replica], found: Sequence[Replica], now: float) -> None:
+        self.of = of
+        self.members = frozenset(of)
+        self.known = dict.fromkeys(found)
+        cells = of[0].cells
+        self.until = inf if cells is None or not cells.peers else now + COUNTS_EVERY_S
+
+    def look(self, ask: Ask) -> list[Replica]:
+        """Those that have a place."""
+        found = with_place(self.known, ask)
+        if len(found) < len(self.known):
+            self.known = dict.fromkeys(found)
+        return found
