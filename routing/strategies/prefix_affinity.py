@@ -183,19 +183,22 @@ class PrefixAffinity:
     def _look_round(self, key: tuple[int, ...]) -> tuple[Sequence[Replica], int, list[Replica]]:
         """Those of a large pool that may know more of it than others; how much is known, and by whom."""
         ring, among = self._ring, self._among
-        self._looked_at = looked_at = list[Replica]()
-        length, holders = 0, list[Replica]()
+        looked_at: list[Replica] = []
+        holders: list[Replica] = []
+        length = 0
         while True:
             near = ring.next_ones(key[length], _LOOKED_AT, among)
             looked_at += near
             before, (length, holders) = length, longest_known((*holders, *near), key)
             if length in (before, len(key)):
+                self._looked_at = looked_at
                 return looked_at, length, holders
 
 
 def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[int, list[Replica]]:
     """How many of a prompt's hashes are known at most by one of them, and by which; 0: by none."""
-    length, holders = 0, list[Replica]()
+    length = 0
+    holders: list[Replica] = []
     last: int = key[0]
     following: int | None = last
     """The last of them, and the first that none of the holders knows; ``None``: they know all."""

@@ -18,7 +18,6 @@ consistent hashing" (arXiv 1505.00062).
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import islice
 from math import log
 
 from routing.replica import Replica
@@ -28,10 +27,8 @@ POINTS = 16
 _CIRCLE = (1 << 64) - 1
 _PROBES = (1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Odd numbers, by which a key is multiplied for its places."""
-_STRETCH = 16
-"""Points that are walked along at a time."""
-_NEAR = 6
-"""Stretches of the ring in which another replica is looked for."""
+_NEAR, _STRETCH = 96, 16
+"""So many points on another replica is looked for at most, and so many of them at a time."""
 _STEP = 16.0
 """By how much the mean weight may grow before replicas have fewer points for the same weight. Keys move when
 that happens, so it must be rare."""
@@ -99,10 +96,11 @@ class Ring:
         nearest, best = 0, _CIRCLE + 1
         for probe in _PROBES:
             place = key * probe & _CIRCLE
-            start = at = bisect_left(places, place)
-            while at < start + size and owned[at % size] not in among:
+            # Counted from the end on, so that the first point follows the last one.
+            at = bisect_left(places, place) - size
+            while owned[at] not in among:
                 at += 1
-            distance = (places[at % size] - place) & _CIRCLE
+            distance = (places[at] - place) & _CIRCLE
             if distance < best:
                 nearest, best = at, distance
         return nearest % size
@@ -115,30 +113,24 @@ class Ring:
         """Whose it is."""
         return self._owned[point]
 
-    def stretches(self, point: int) -> Iterator[list[Replica]]:
-        """The owners of a point and of those that follow, round the ring, some at a time; also of those that
-        are no candidates now."""
-        owned = self._owned
-        for begin, end in ((point, len(owned)), (0, point)):
-            for at in range(begin, end, _STRETCH):
-                yield owned[at : min(at + _STRETCH, end)]
-
     def onward(self, point: int, among: Container[Replica]) -> Iterator[Replica]:
-        """Those of them that are among these; some several times."""
-        for stretch in self.stretches(point):
-            for replica in stretch:
-                if replica in among:
-                    yield replica
+        """The owners of a point and of those that follow, round the ring; some several times."""
+        owned = self._owned
+        for at in range(point - len(owned), point):
+            replica = owned[at]
+            if replica in among:
+                yield replica
 
     def next_ones(self, place: int, count: int, among: Container[Replica]) -> list[Replica]:
         """So many whose points follow a place, in order."""
+        owned, point = self._owned, self.after(place)
         found: list[Replica] = []
-        for stretch in self.stretches(self.after(place)):
-            for replica in stretch:
-                if replica in among and replica not in found:
-                    found.append(replica)
-                    if len(found) == count:
-                        return found
+        for at in range(point - len(owned), point):
+            replica = owned[at]
+            if replica in among and replica not in found:
+                found.append(replica)
+                if len(found) == count:
+                    break
         return found
 
     def some_after(
@@ -147,8 +139,10 @@ class Ring:
         """Of those whose points follow, the first that are wanted: one or two of them at least, unless there
         are none near."""
         found: list[Replica] = []
-        for stretch in islice(self.stretches(point), _NEAR):
-            found += wanted(stretch)
+        near = self._owned[point : point + _NEAR]
+        near += self._owned[: _NEAR - len(near)]
+        for at in range(0, _NEAR, _STRETCH):
+            found += wanted(near[at : at + _STRETCH])
             if len(found) > 1:
                 break
         return [one for one in dict.fromkeys(found) if one in among]
