@@ -246,7 +246,7 @@ class Replica:
         "no_credential",
         "not_verified",
         "output_tokens",
-        "overdrawn_s",
+        "overdrawn",
         "path_prefix",
         "peak_answer_at",
         "peak_answer_s",
@@ -254,6 +254,7 @@ class Replica:
         "peer_load",
         "peer_load_work",
         "picked",
+        "picked_before",
         "port",
         "prefixes",
         "ramp",
@@ -356,8 +357,10 @@ class Replica:
         """Slow start: 0.1 to 1.0."""
         self.ramp_started: float | None = None
         self.ramp_pending = False
-        self.overdrawn_s = 0.0
-        """For how long its place has been taken beyond what is due, where less than one place is."""
+        self.overdrawn = 0.0
+        """How many requests it has had beyond its part, in slow start."""
+        self.picked_before = 0
+        """How many it had had when that was looked at last."""
         self.cost = 1.0
         """``seconds_per_work / ramp``."""
         self.answer_s = 1.0

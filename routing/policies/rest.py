@@ -1,35 +1,63 @@
-"""Rest: in slow start a replica's one place stays free for part of the time, where less than one is due.
+"""Rest: in slow start a replica that has had more than its part of the requests is left alone for a while.
 
-Theory. Places are whole. Of four, a tenth is none, and one is a quarter: where the rest of the fleet is
-nearly full, that one is always taken, and the replica has more than a quarter of its fair share from the
-first moment (in simulation, 16 replicas of 4 places at 85 % load). So what it is given beyond its due it
-makes up for: on the slow timer its place counts as taken, or not, for the time since the last look, and as
-long as that is more than its share of the time, the place stays free. Looks are not in step with requests,
-so they are a fair sample of short ones, too.
+Theory. Weights and places say who is to be asked, not how often. A replica that has come back is empty:
+beside others with queues, one request at a time is worth several of theirs, and of four places, a tenth is
+none and one a quarter. Where the rest of the fleet is nearly full, rules that go by load or by answer times
+so give it more than a quarter of its fair share from the first moment (in simulation, 16 replicas of 4
+places at 85 % load). So requests are counted: on the slow timer, what it was given since the last look
+against its part of all that its site had, by weight and by slow start. While it has had one too many it
+rests: no place where places are counted, else a hundredth of its weight.
 
-It rests for the sake of the others' speed, so only where others can serve instead: at least half of those
-that are asked are not in slow start, and nobody has waited for longer than a mean answer takes.
+It rests for the sake of the others' speed, so only where others can serve instead: at least half of the
+replicas are not in slow start, and nobody has waited for longer than a mean answer takes. Where places are
+not counted nobody is seen to wait, so the whole has to be eight times what is in slow start.
 
-Source: our own; a share of the time where a share of the places is too fine is as old as time slices.
+Source: our own; counting against a due is the deficit of fair queueing (Shreedhar and Varghese, "Efficient
+Fair Queuing Using Deficit Round Robin", SIGCOMM 1995).
 """
 
 from collections.abc import Sequence
 
 from routing.replica import Replica
 
-LONGEST_LOOK_S = 1.0
-"""What was seen says nothing of more time than this."""
+SHARE = 0.01
+SEVERAL = 8
+"""Times as much as those in slow start has to be there where nobody is seen to wait."""
 
 
-def may_be_given(replicas: Sequence[Replica], waited_s: float, mean_answer_s: float) -> bool:
-    """Whether a replica may rest. ``replicas``: that are asked; ``waited_s``: by who has waited longest."""
-    started = sum([replica.ramp_started is not None for replica in replicas])
-    return 2 * started <= len(replicas) and waited_s <= mean_answer_s
+class Rest:
+    """Of one pool in one worker."""
 
+    __slots__ = ("_dues", "_is_hardly_missed", "_is_spared")
 
-def is_due(replica: Replica, places: float, elapsed_s: float) -> bool:
-    """Whether it rests until the next look. ``places``: that are due to it; from 1 on it never does."""
-    taken = replica.in_flight + replica.peer_in_flight > replica.elsewhere
-    beyond_s = replica.overdrawn_s + min(elapsed_s, LONGEST_LOOK_S) * (taken - places)
-    replica.overdrawn_s = max(0.0, beyond_s)
-    return replica.overdrawn_s > 0.0
+    def __init__(self) -> None:
+        self._dues: dict[str, float] = {}
+        """By site: requests for their weight that its replicas have been given since the last look."""
+        self._is_spared = self._is_hardly_missed = False
+
+    def look(self, asked: Sequence[Replica], waited_s: float, mean_answer_s: float) -> None:
+        """On the slow timer, before :meth:`is_due`. ``waited_s``: by who has waited longest."""
+        started = [replica for replica in asked if replica.ramp_started is not None]
+        self._is_spared = 0 < 2 * len(started) <= len(asked) and waited_s <= mean_answer_s
+        if not started:
+            return
+        missing, whole = (sum([one.spec.weight for one in some]) for some in (started, asked))
+        self._is_hardly_missed = SEVERAL * missing <= whole
+        sums: dict[str, tuple[int, float]] = {}
+        for replica in asked:
+            spec = replica.spec
+            given = replica.picked - replica.picked_before
+            replica.picked_before = replica.picked
+            if replica.ramp_started is not None:
+                replica.overdrawn += given
+            picked, weight = sums.get(spec.site, (0, 0.0))
+            sums[spec.site] = picked + given, weight + spec.weight
+        self._dues = {site: picked / weight for site, (picked, weight) in sums.items()}
+
+    def is_due(self, replica: Replica, share: float, *, has_places: bool) -> bool:
+        """Whether this one rests until the next look. ``share``: of its weight, in slow start;
+        ``has_places``: whether they are counted."""
+        due = share * replica.spec.weight * self._dues.get(replica.spec.site, 0.0)
+        replica.overdrawn = max(0.0, replica.overdrawn - due)
+        is_spared = self._is_spared and (has_places or self._is_hardly_missed)
+        return is_spared and replica.overdrawn >= 1.0

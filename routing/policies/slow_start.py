@@ -1,11 +1,11 @@
 """Slow start: a replica that has just become ready gets a growing share of its weight.
 
-Theory. A new replica is empty, so every load-based rule would send it the next hundred requests while
-its caches are cold. Its effective weight, the inverse of its score and its slots therefore grow from
-10 % to 100 % over a while (30 s by default, and never less than three mean answers of the fleet). They grow
-with the square of the time: along a straight line an idle replica is chosen more often than its weight says,
-so that it had up to 35 % of its fair share in the first quarter (in simulation), and so has at most 25 %.
-What of slots is less than one is seen to by :mod:`routing.policies.rest`.
+Theory. A new replica is empty, so every load-based rule would send it the next hundred requests while its
+caches are cold. Its effective weight, the inverse of its score and its slots therefore grow from 10 % to
+100 % over a while (30 s by default, and never less than three mean answers of the fleet). They grow with
+the square of the time: along a straight line an idle replica is chosen more often than its weight says, so
+that it had up to 35 % of its fair share in the first quarter (in simulation), and so has at most 25 %,
+which :mod:`routing.policies.rest` makes a half of that where the fleet is nearly full.
 
 Source: HAProxy and nginx ``slowstart``; Envoy's slow start mode (which keeps a floor of 10 % as well).
 """
@@ -32,7 +32,8 @@ def advance(replica: Replica, now: float, over_s: float) -> float:
     """A replica's share at ``now``; begins its ramp if one is due, ends it when it is through."""
     if replica.ramp_pending:
         replica.ramp_pending = False
-        replica.overdrawn_s = 0.0
+        replica.overdrawn = 0.0
+        replica.picked_before = replica.picked
         replica.ramp_started = now
     if replica.ramp_started is None:
         return 1.0

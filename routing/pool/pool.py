@@ -89,7 +89,8 @@ class Pool(Placing):
         self._sites = None
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
-        self._refresh_due = self._refreshed_at = 0.0
+        self._refresh_due = 0.0
+        self._rest = rest.Rest()
         self.replace(snapshot)
 
     def replace(self, snapshot: FleetSnapshot) -> None:
@@ -341,11 +342,11 @@ class Pool(Placing):
         self.budget.rotate(now)
         self._limited = self.policy.queue.cold == "hold"
         since = self.admission.line.since
-        rests = rest.may_be_given(self._eligible, now - since if since else 0.0, self.speed.mean_seconds)
+        waited_s = now - since if since else 0.0
+        self._rest.look(self._eligible, waited_s, self.speed.mean_seconds)
         for replica in replicas:
-            self._ramp(replica, now, rests)
+            self._ramp(replica, now)
             cold_start.follow(replica, now)
-        self._refreshed_at = now
         if any(replica.reported is not None for replica in replicas):
             period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
             around = Surroundings(period_s, self.speed.mean_work, proxies)
@@ -367,23 +368,23 @@ class Pool(Placing):
         self._factors = None if self._leases else self.speed.correction.factors
         self._sort(now)
 
-    def _ramp(self, replica: Replica, now: float, rests: bool) -> None:
+    def _ramp(self, replica: Replica, now: float) -> None:
         spec = replica.spec
         over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
         share = slow_start.advance(replica, now, over_s)
-        if replica.set_back_until:
-            share *= setback.share(replica, now)
-        replica.ramp = share
-        replica.share = spec.weight * share
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
-        replica.concurrency = slots = slow_start.slots(own, share)
-        replica.limit = slots if self.policy.queue.at == "proxy" else None
-        if share < 1.0 and own is not None and replica.limit == 1:
-            is_due = rest.is_due(replica, own * share, now - self._refreshed_at)
-            if is_due and rests:
-                replica.limit = 0
-        if replica.limit and replica.set_back_until:
+        places = own if self.policy.queue.at == "proxy" else None
+        rests = share < 1.0 and self._rest.is_due(replica, share, has_places=places is not None)
+        replica.concurrency = slow_start.slots(own, share)
+        if replica.set_back_until:
+            share *= setback.share(replica, now)
+        elif rests and places is None:
+            share *= rest.SHARE
+        replica.ramp = share
+        replica.share = spec.weight * share
+        replica.limit = None if places is None else replica.concurrency
+        if replica.limit and (rests or replica.set_back_until):
             replica.limit = 0
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.freed = self.admission.freed if limited else None
