@@ -224,7 +224,9 @@ class ClientLife(asyncio.Protocol):
         elif self._body is not None and self._body.is_slow(now):
             exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
         else:
-            exchange.check(now)
+            wait_s = exchange.check(now)
+            if wait_s and self._body is None and self.exchange is exchange:
+                self.deadline = now + wait_s
 
     def _takes_nothing(self, now: float) -> bool:
         """Whether the client has taken no byte of its answer for too long."""

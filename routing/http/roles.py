@@ -138,8 +138,9 @@ class Exchange(Protocol):
     def client_paused(self, paused: bool) -> None:
         """The client takes its answer slowly (or keeps up again)."""
 
-    def check(self, now: float) -> None:
-        """Time passes: look at the time limits."""
+    def check(self, now: float) -> float:
+        """Time passes: look at the time limits. Returns how many seconds the next look may wait; 0: none."""
+        ...
 
 
 class ClientHost(Protocol):

@@ -2,7 +2,8 @@
 
 Every ``PERIOD_S`` the sweeper looks at each open client connection. A connection names the earliest
 time at which it wants to be looked at (``deadline``); a busy one simply says 0.0, so that starting and
-ending a request costs no timer at all. Limits are therefore kept to within ``PERIOD_S``.
+ending a request costs no timer at all. Limits are therefore kept to within ``PERIOD_S``, or what an answer
+that has begun says it may wait.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Answering(ExchangeState, ABC):
 
     def passage(self) -> Passage | None:
         """Past the books: an event costs hardly more than its two system calls, and :meth:`note_passed` has
-        it in them within a tenth of a second."""
+        it in them a quarter of a second later."""
         answer = self.answer
         assert answer is not None
         return (answer.passed.append, self.client.write_at_once()) if answer.chunks else None

@@ -164,15 +164,15 @@ class Exchange(Answering):
             self.pool.counters.cancelled += 1
         ends.close_books(self, answered=False)
 
-    def check(self, now: float) -> None:
+    def check(self, now: float) -> float:
         self.note_passed(now)
         request_limits.follow(self)
         if time_limits.is_too_late(self, now):
             self._give_up()
-            return
+            return 0.0
         overrun = time_limits.overrun(self, now)
         if overrun is None:
-            return
+            return 0.0 if self.answer is None else time_limits.may_wait_s(self)
         connecting = self.cancel_connecting is not None
         self._drop_upstream()
         if connecting:
@@ -180,6 +180,7 @@ class Exchange(Answering):
             self._failed(Outcome.REFUSED, failure, repeat=not overrun.final)
         else:
             self._failed(Outcome.TIMEOUT, Failure(504, "timeout", overrun.message), repeat=False)
+        return 0.0
 
     # --- attempts ---------------------------------------------------------------------------------
 

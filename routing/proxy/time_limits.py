@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from routing.attempts.attempt import LEARN_STREAM_EVERY_S
 from routing.proxy.state import ExchangeState
+
+LOOK_AT_STREAM_S = LEARN_STREAM_EVERY_S
+SHORT_S = 10 * LOOK_AT_STREAM_S
 
 
 class Overrun:
@@ -25,6 +29,14 @@ def are_over(exchange: ExchangeState, now: float) -> bool:
     """Whether no further attempt is worth beginning: the whole request has taken too long."""
     assert exchange.pool is not None
     return is_too_late(exchange, now) or now - exchange.started > exchange.pool.policy.timeouts.total_s
+
+
+def may_wait_s(exchange: ExchangeState) -> float:
+    """How long an answer that has begun needs no look: not one where its limits are short."""
+    assert exchange.pool is not None
+    limits = exchange.pool.policy.timeouts
+    is_short = exchange.head.time_limit_s > 0 or min(limits.idle_s, limits.total_s) < SHORT_S
+    return 0.0 if is_short else LOOK_AT_STREAM_S
 
 
 def overrun(exchange: ExchangeState, now: float) -> Overrun | None:
