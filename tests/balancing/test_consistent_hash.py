@@ -1,6 +1,7 @@
 """Consistent hashing: whose key is whose, what moves when replicas change, and that load decides."""
 
 from collections import Counter
+from itertools import islice
 from math import ceil
 from random import Random
 
@@ -233,3 +234,13 @@ def test_a_ring_of_one_replica_has_it_everywhere(hashing):
     ring = Ring()
     ring.take(pool.replicas)
     assert set(ring.onward(ring.after(KEYS[0][0]), pool.replicas)) == set(pool.replicas)
+
+
+def test_on_a_ring_the_first_point_follows_the_last(hashing):
+    pool = hashing(100)
+    ring = Ring()
+    ring.take(pool.replicas)
+    last = 16 * 100 - 1
+    near = list(dict.fromkeys(islice(ring.onward(last, pool.replicas), 16)))
+    assert len(near) > 10
+    assert ring.some_after(last, pool.replicas, list) == near
