@@ -333,7 +333,7 @@ class Pool(Placing):
                 self.admission.look_at_peers()
         self._due = self._refresh_due
         if self._sees_peers:
-            self._due = min(self._due, now + host_view.COUNTS_EVERY_S)
+            self._due = min(self._due, now + host_view.counts_every_s(len(self._eligible)))
 
     def refresh(self, now: float) -> None:
         """Bring everything that depends on time up to date. begin() does so; reports do as well."""

@@ -166,6 +166,23 @@ def test_workers_see_each_others_load(block, make_snapshot, strategy):
     assert two.begin(1.0, 1.2).replica.name != busy
 
 
+@pytest.mark.parametrize(("replicas", "old_ms", "new_ms"), [(4, 0.4, 0.6), (200, 2.7, 3.3)])
+def test_others_counts_are_read_so_often_that_it_costs_little(make_snapshot, replicas, old_ms, new_ms):
+    block = SharedCounts.create(workers=2, replicas=512)
+    one, two = two_pools(block, make_snapshot, replicas)
+    held = [one.begin(1.0, 1.01) for _ in range(10)]
+
+    def seen(ms):
+        two.begin(1.0, 1.011 + ms / 1000)
+        return sum(replica.peer_in_flight for replica in two.replicas)
+
+    two.begin(1.0, 1.011)
+    before = seen(0.0)
+    held[0].settle(Outcome.SUCCESS, 1.0111)
+    assert seen(old_ms) == before
+    assert seen(new_ms) == before - 1
+
+
 def test_a_full_block_means_own_counts_and_no_lost_request(block, make_snapshot, send):
     one, two = two_pools(block, make_snapshot, 6)
     assert [replica.cells is not None for replica in one.replicas] == [True] * 4 + [False] * 2
