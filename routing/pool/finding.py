@@ -62,7 +62,7 @@ class Finding(ABC):
     ) -> Replica | None:
         """The best of those that have a place, where these have refused; ``None``: nobody has."""
         if self._sees_peers:
-            # Those of a large pool were read half a millisecond ago at most, but one has just refused.
+            # Those of a large pool were read milliseconds ago, but one has just refused.
             small = candidates is self._eligible and len(candidates) <= LARGE_POOL
             host_view.read_counts(candidates if small else refused[-1:])
         if near is None:
