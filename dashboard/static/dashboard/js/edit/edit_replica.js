@@ -113,7 +113,7 @@ export function EditReplica({ edits, replica, others }) {
       <${CredentialField} draft=${draft} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
       <${MemoryFields} draft=${draft} devices=${edits.devices.list} />
-      ${(trial.busy || trial.found || trial.problem) && html`<${TrialWords} trial=${trial} />`}
+      ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialWords} trial=${trial} />`}
     </div>
     <div class="row">
       <button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button>

@@ -3,8 +3,10 @@ import { api, curl } from "../api.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { Shape } from "../parts/state.js";
+import { whenReleased } from "./released.js";
 
 const PATH = "/trial-probes";
+const NOTHING = { busy: false, found: null, problem: "", asked: "" };
 
 /**
  * As POST /trial-probes answers.
@@ -26,6 +28,8 @@ export class Trial {
     /** What was asked last. */
     this.asked = "";
     this.problem = "";
+    /** What the page says of it all. @type {{busy: boolean, found: Found | null, problem: string, asked: string}} */
+    this.said = NOTHING;
     /** Which trial is waited for; the answer to an earlier one is dropped. */
     this.turn = 0;
   }
@@ -39,9 +43,10 @@ export class Trial {
     return this.found !== null && this.asked === JSON.stringify(this.body());
   }
 
-  /** Whether the form now says something else than what was asked last. */
+  /** Whether the form now says something else than what the words are about. */
   overtaken() {
-    return this.asked !== "" && this.asked !== JSON.stringify(this.body());
+    const { asked } = this.said;
+    return asked !== "" && asked !== JSON.stringify(this.body());
   }
 
   /** On leaving the field: not of nothing, and not twice of the same. */
@@ -58,7 +63,7 @@ export class Trial {
     this.asked = JSON.stringify(body);
     this.found = null;
     this.problem = "";
-    this.draft.changed();
+    this.#changed();
     try {
       const { data } = await api("POST", PATH, { body });
       if (turn !== this.turn) return;
@@ -68,15 +73,24 @@ export class Trial {
       this.#failed(/** @type {import("../api.js").ApiProblem} */ (error));
     }
     this.busy = false;
-    this.draft.changed();
+    this.#changed();
     // Typed on while it was asked: the answer is of another address.
     if (this.found && !this.fresh()) this.again();
+  }
+
+  /** Its words take more lines or fewer, and buttons stand below them. */
+  #changed() {
+    const { busy, found, problem, asked } = this;
+    whenReleased(() => {
+      this.said = { busy, found, problem, asked };
+      this.draft.changed();
+    });
   }
 
   /** @param {import("../api.js").ApiProblem} problem */
   #failed({ message, fields }) {
     const url = fields.find(({ pointer }) => pointer === "/url");
-    if (url) this.draft.wrong("url", url.detail);
+    if (url) whenReleased(() => this.draft.wrong("url", url.detail));
     else this.problem = message;
   }
 
@@ -86,6 +100,7 @@ export class Trial {
     this.found = null;
     this.asked = "";
     this.problem = "";
+    this.said = NOTHING;
   }
 }
 
@@ -94,7 +109,7 @@ export class Trial {
  * @param {{trial: Trial, use?: (probe: Record<string, any>) => void, useWords?: string}} props
  */
 export function TrialWords({ trial, use, useWords }) {
-  const { busy, found, problem } = trial;
+  const { busy, found, problem } = trial.said;
   if (busy) return html`<div class="trial busy whole" role="status">Asking ${trial.draft.text("url")} …</div>`;
   if (problem && !trial.overtaken()) return html`<div class="trial bad whole" role="alert">The trial could not be made: ${problem}</div>`;
   if (!found) return html`<p class="help whole">Leaving the URL field asks the server once, as its probes will, and says here what it answers.</p>`;
