@@ -52,10 +52,12 @@ class StreamedAnswer:
 
     def count_passed(self) -> int:
         """As :meth:`count`, of what has passed."""
-        chunks = b"".join(self.passed)
-        self.passed.clear()
+        passed = self.passed
         if self._tokens is None:
+            passed.clear()
             return 0
+        chunks = b"".join(passed)
+        passed.clear()
         count = self._tokens.feed_framed(chunks)
         return self._tokens.feed(unframed(chunks)) if count is None else count
 
