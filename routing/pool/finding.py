@@ -42,7 +42,7 @@ class Finding(ABC):
     ) -> Replica | None:
         """Another one of a large pool, of which the strategy has seen a part, than wait for the best of
         those; ``None``: it is worth the wait. ``new``: it may not take a place that others wait for."""
-        found, _ = self._vacancies.some(candidates, ask, now, self._rng)
+        found, _ = self._vacancies.some(candidates, ask, self._rng)
         if new:
             found = [one for one in found if not host_view.is_awaited(one)]
         if not found:
@@ -66,9 +66,9 @@ class Finding(ABC):
             small = candidates is self._eligible and len(candidates) <= LARGE_POOL
             host_view.read_counts(candidates if small else refused[-1:])
         if near is None:
-            found, all_found = self._with_place(candidates, ask, now)
+            found, all_found = self._with_place(candidates, ask)
         else:
-            found, all_found = self._near_with_place(near, candidates, ask, now, key), True
+            found, all_found = self._near_with_place(near, candidates, ask, key), True
         for one in refused:
             while one in found:
                 found.remove(one)
@@ -83,7 +83,6 @@ class Finding(ABC):
         near: KeyedStrategy,
         candidates: Sequence[Replica],
         ask: Ask,
-        now: float,
         key: tuple[int, ...],
     ) -> list[Replica]:
         """Those that have a place, or of a large pool those near to where a key has led."""
@@ -93,19 +92,19 @@ class Finding(ABC):
 
         if len(candidates) <= LARGE_POOL or self._leases:
             return with_place(candidates)
-        known = self._vacancies.known(candidates, ask, now, SAMPLE)
+        known = self._vacancies.known(candidates, ask, SAMPLE)
         if known is not None:
             return known
         found = near.neighbours(key, with_place)
         if found is None:
             return with_place(candidates)
-        return found or self._vacancies.all(candidates, ask, now)
+        return found or self._vacancies.all(candidates, ask)
 
-    def _with_place(self, candidates: Sequence[Replica], ask: Ask, now: float) -> tuple[list[Replica], bool]:
+    def _with_place(self, candidates: Sequence[Replica], ask: Ask) -> tuple[list[Replica], bool]:
         """Those that have a place, or some of them; whether these are all."""
         if len(candidates) <= LARGE_POOL or self._leases:
             return host_view.with_place(candidates, ask), True
-        return self._vacancies.some(candidates, ask, now, self._rng)
+        return self._vacancies.some(candidates, ask, self._rng)
 
     def _pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
         """Of one or more that have a place, all or a sample of them, once more for the same request."""

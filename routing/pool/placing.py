@@ -106,7 +106,7 @@ class Placing(Finding):
         if key and strategy.affinity is not None and until == inf and not strategy.weighs_waiting:
             return self._begin_near(cast("KeyedStrategy", strategy), beyond, ask, now, ANY, key, True)
         passed_up = self._passed_up
-        found, all_found = self._with_place(beyond, ask, now)
+        found, all_found = self._with_place(beyond, ask)
         found = [one for one in found if not host_view.is_awaited(one)]
         if until < inf and not too_late(side, ask.work, until - now):
             found = [one for one in found if not too_late((one,), ask.work, until - now)]

@@ -329,6 +329,7 @@ class Pool(Placing):
             self.refresh(now)
         elif self._sees_peers:
             host_view.read_counts(self._eligible)
+            self._vacancies.forget()
             if self._limited:
                 self.admission.look_at_peers()
         self._due = self._refresh_due

@@ -11,10 +11,9 @@ one look at all in a tenth of a second.
 """
 
 from collections.abc import Sequence
-from math import inf
 from random import Random
 
-from routing.policies.host_view import COUNTS_EVERY_S, with_place
+from routing.policies.host_view import with_place
 from routing.replica import Replica
 from routing.replica_state.device_memory import Ask
 from routing.strategies.sampling import LARGE_POOL, SAMPLE
@@ -37,21 +36,16 @@ class Vacancies:
         self._found_little: Sequence[Replica] = ()
         """A list where that may be so."""
 
-    def known(
-        self, candidates: Sequence[Replica], ask: Ask, now: float, most: int = MOST_KEPT
-    ) -> list[Replica] | None:
+    def known(self, candidates: Sequence[Replica], ask: Ask, most: int = MOST_KEPT) -> list[Replica] | None:
         """Of these replicas all that have a place, if that is known of them, and no more than so many."""
         for few in self.few:
             if few.of is candidates:
-                if now < few.until:
-                    return few.look(ask) if len(few.known) <= most else None
-                self.few.remove(few)
-                break
+                return few.look(ask) if len(few.known) <= most else None
         return None
 
-    def all(self, candidates: Sequence[Replica], ask: Ask, now: float) -> list[Replica]:
+    def all(self, candidates: Sequence[Replica], ask: Ask) -> list[Replica]:
         """All that have a place, known or looked for."""
-        known = self.known(candidates, ask, now) if self.few else None
+        known = self.known(candidates, ask) if self.few else None
         if known is not None:
             return known
         self._found_little = ()
@@ -59,15 +53,13 @@ class Vacancies:
         if len(found) <= MOST_KEPT:
             # Those of retries would stay until the lists are renewed, though nobody asks for them again.
             others = [few for few in self.few if few.of is not candidates]
-            self.few = [*others[1 - MOST_LISTS :], FewPlaces(candidates, found, now)]
+            self.few = [*others[1 - MOST_LISTS :], FewPlaces(candidates, found)]
         return found
 
-    def some(
-        self, candidates: Sequence[Replica], ask: Ask, now: float, rng: Random
-    ) -> tuple[list[Replica], bool]:
+    def some(self, candidates: Sequence[Replica], ask: Ask, rng: Random) -> tuple[list[Replica], bool]:
         """Of a large pool, replicas that have a place, all or a sample; none: nobody has. Whether these are
         all that have."""
-        known = self.known(candidates, ask, now) if self.few else None
+        known = self.known(candidates, ask) if self.few else None
         if known is None:
             found = self._look_around(candidates, ask, rng)
             if len(found) >= ENOUGH:
@@ -75,7 +67,7 @@ class Vacancies:
             if found and self._found_little is not candidates:
                 self._found_little = candidates
                 return found, False
-            known = self.all(candidates, ask, now)
+            known = self.all(candidates, ask)
         if len(known) <= SAMPLE:
             return known, True
         size = len(known)
@@ -97,7 +89,7 @@ class Vacancies:
                 few.known[replica] = None
 
     def forget(self) -> None:
-        """The lists are replaced."""
+        """The lists are replaced, or others' requests have been counted anew."""
         self.few.clear()
         self._found_little = ()
 
@@ -105,14 +97,12 @@ class Vacancies:
 class FewPlaces:
     """Of one list's replicas all that have a place, and some that had one."""
 
-    __slots__ = ("known", "members", "of", "until")
+    __slots__ = ("known", "members", "of")
 
-    def __init__(self, of: Sequence[Replica], found: Sequence[Replica], now: float) -> None:
+    def __init__(self, of: Sequence[Replica], found: Sequence[Replica]) -> None:
         self.of = of
         self.members = frozenset(of)
         self.known = dict.fromkeys(found)
-        cells = of[0].cells
-        self.until = inf if cells is None or not cells.peers else now + COUNTS_EVERY_S
 
     def look(self, ask: Ask) -> list[Replica]:
         """Those that have a place."""
