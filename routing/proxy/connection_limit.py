@@ -8,7 +8,9 @@ A connection that is on its way out still holds its descriptor until the client 
 than ``MOST_LEAVING`` take their time over it: those that have been leaving longest are cut.
 
 There is one too many when all places are taken, or when descriptors run short, whoever has them: the kernel
-gives out the lowest free number, so that a connection's own number tells how many are in use at least.
+gives out the lowest free number, so that a connection's own number tells how many are in use at least. To ask
+for it is a tenth of what a new connection costs, so while numbers are below half of what there may be only
+every eighth is asked: those between them cannot use up the other half.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ MOST_LEAVING = 16
 SEARCH_EVERY_S = 0.1
 """Looking at all connections for idle ones is not done more often."""
 FOUND_AT_ONCE = 256
+UNASKED = 7
+"""So many connections in a row are not asked for their descriptor while there are plenty."""
 REMEMBERED_S = 3.0
 """So long after the last one, connections count as being refused."""
 
@@ -55,6 +59,7 @@ class ConnectionLimit:
         "_leaving",
         "_passing",
         "_searched_at",
+        "_unasked",
         "evicted",
         "most",
         "refused",
@@ -70,6 +75,8 @@ class ConnectionLimit:
         """Connections at one time."""
         self._highest = sys.maxsize
         """Number of the last descriptor that a client may have."""
+        self._unasked = 0
+        """So many connections need not be asked for theirs yet."""
         self.refused = 0
         self.evicted = 0
         """Idle ones that were closed to make room."""
@@ -87,16 +94,16 @@ class ConnectionLimit:
         """``descriptors``: so many the process may have."""
         self.most = most
         self._highest = descriptors - KEPT_FREE
+        self._unasked = 0
 
     def came(self, connection: Connection) -> None:
         """There is one more. Where it is one too many, another one or itself goes."""
         self._connections.add(connection)
-        descriptor = connection.descriptor
-        has_place, self._passing = descriptor == self._passing, -1
-        if has_place:
+        passing, self._passing = self._passing, -1
+        if passing >= 0 and connection.descriptor == passing:
             return
         places = len(self._connections) - len(self._leaving)
-        if places > self.most or descriptor > self._highest:
+        if places > self.most or self._runs_short(connection):
             self._make_room(connection)
 
     def passed(self, handshake: Connection) -> None:
@@ -109,6 +116,16 @@ class ConnectionLimit:
         """It is closed."""
         self._connections.discard(connection)
         self._leaving.pop(connection, None)
+
+    def _runs_short(self, connection: Connection) -> bool:
+        """Whether its descriptor is one of the last, as far as it is asked."""
+        if self._unasked:
+            self._unasked -= 1
+            return False
+        descriptor = connection.descriptor
+        if descriptor < self._highest // 2:
+            self._unasked = UNASKED
+        return descriptor > self._highest
 
     def _make_room(self, connection: Connection) -> None:
         now = monotonic()

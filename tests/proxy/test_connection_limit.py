@@ -1,13 +1,17 @@
 """A limit on the connections of clients: who makes room for a new one, and who does not."""
 
 import asyncio
+import os
 import socket
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from routing.processes.descriptors import KEPT_FREE
 from routing.proxy import connection_limit
-from routing.proxy.connection_limit import MOST_LEAVING, REFUSAL
+from routing.proxy.connection_limit import MOST_LEAVING, REFUSAL, UNASKED
 from tests.proxy.raw_client import raw_client
 from tests.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
 
@@ -139,3 +143,26 @@ async def test_descriptors_running_short_count_as_no_place(rig: Rig, replica: Re
     assert await (await rig.client()).ends() == REFUSAL
     second.send(GET[10:])
     assert (await second.answer()).status == 200
+
+
+async def test_descriptors_that_something_else_takes_are_heard_of_within_eight_connections(
+    rig: Rig, replica: Replica, tmp_path: Path
+) -> None:
+    last = 2000
+    rig.proxy.connection_limit.set(sys.maxsize, last + KEPT_FREE)
+    await asked(rig)
+    with ExitStack() as taken:
+        file = taken.enter_context((tmp_path / "file").open("wb"))
+        while file.fileno() <= last:
+            file = taken.enter_context(os.fdopen(os.dup(file.fileno()), "wb"))
+        clients = [await rig.client() for _ in range(UNASKED + 1)]
+        for client in clients:
+            client.send(GET[:10])
+        await asyncio.sleep(0.01)
+        limit = rig.proxy.connection_limit
+        assert limit.evicted + limit.refused >= 1
+        # From then on each is asked.
+        before = limit.evicted + limit.refused
+        await rig.client()
+        await asyncio.sleep(0.01)
+        assert limit.evicted + limit.refused == before + 1

@@ -83,20 +83,20 @@ def measure(options: argparse.Namespace, peers: list[Peer], folder: Path) -> Fig
                 whole = Setup(place, *free_ports(2), replicas, options.tools, key)
                 found = figures[peer.name]
                 with ExitStack() as life:
-                    pids = family(started(life, peer, whole, proxy_cpu))
-                    measure_answers(found, whole, pids, options, direct, other_cpu)
+                    pid = started(life, peer, whole, proxy_cpu)
+                    measure_answers(found, whole, pid, options, direct, other_cpu)
                 place = folder / f"{peer.name}-{number}-streams"
                 streams = Setup(place, *free_ports(2), streaming, options.tools, key)
                 with ExitStack() as life:
-                    pids = family(started(life, peer, streams, proxy_cpu))
-                    measure_streams(found, streams, pids, options)
+                    pid = started(life, peer, streams, proxy_cpu)
+                    measure_streams(found, streams, pid, options)
     return figures
 
 
 def measure_answers(
     found: dict[str, list[float]],
     setup: Setup,
-    pids: list[int],
+    pid: int,
     options: argparse.Namespace,
     direct: tuple[float, float],
     cpu: int | None,
@@ -107,6 +107,8 @@ def measure_answers(
     for _ in range(WARMING_ROUNDS):
         if drive(1):
             break
+    # Asked for late: by now every worker has been started.
+    pids = family(pid)
     before = cpu_seconds(pids)
     count = drive(options.seconds)
     found["cpu_us"].append((cpu_seconds(pids) - before) / count * 1e6)
@@ -118,9 +120,10 @@ def measure_answers(
 
 
 def measure_streams(
-    found: dict[str, list[float]], setup: Setup, pids: list[int], options: argparse.Namespace
+    found: dict[str, list[float]], setup: Setup, pid: int, options: argparse.Namespace
 ) -> None:
     load.streams(setup.port, setup.key, options.streams)
+    pids = family(pid)
     before = cpu_seconds(pids)
     events = sum(load.streams(setup.port, setup.key, options.streams) for _ in range(STREAM_RUNS))
     found["stream_cpu_ms"].append((cpu_seconds(pids) - before) / events * 1e4 * 1e3)
