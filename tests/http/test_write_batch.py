@@ -3,7 +3,36 @@
 import asyncio
 from functools import partial
 
-from routing.http.write_batch import LARGE, MOST, WriteBatch
+import pytest
+
+from routing.http import write_batch
+from routing.http.write_batch import APART_S, LARGE, MOST, WriteBatch
+
+
+class Clock:
+    """Seconds, that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(write_batch, "monotonic", clock)
+    return clock
+
+
+async def quiet_batch() -> tuple[WriteBatch, list[bytes]]:
+    """After a write that came alone."""
+    batch, written = WriteBatch(asyncio.get_running_loop()), list[bytes]()
+    batch.add(written.append, b"alone")
+    await asyncio.sleep(0)
+    assert written == [b"alone"]
+    return batch, written
 
 
 def closed(data: bytes) -> None:
@@ -59,3 +88,47 @@ async def test_what_a_write_causes_is_written_too() -> None:
     batch.flush()
     await asyncio.sleep(0)
     assert written == [b"first", b"second"]
+
+
+async def test_on_a_quiet_loop_a_write_is_made_at_once(clock: Clock) -> None:
+    batch, written = await quiet_batch()
+    for number in range(3):
+        clock.now += 2 * APART_S
+        batch.add(written.append, b"%d" % number)
+        assert written[-1] == b"%d" % number
+        assert not batch
+
+
+async def test_writes_that_come_close_together_wait_for_the_end_of_the_turn(clock: Clock) -> None:
+    batch, written = await quiet_batch()
+    clock.now += 2 * APART_S
+    batch.add(written.append, b"first")
+    for number in range(3):
+        clock.now += APART_S / 2
+        batch.add(written.append, b"%d" % number)
+    assert written == [b"alone", b"first"]
+    await asyncio.sleep(0)
+    assert written == [b"alone", b"first", b"0", b"1", b"2"]
+
+
+async def test_after_a_turn_with_several_writes_the_next_one_waits_again(clock: Clock) -> None:
+    batch, written = await quiet_batch()
+    batch.add(written.append, b"first")
+    batch.add(written.append, b"second")
+    await asyncio.sleep(0)
+    clock.now += 2 * APART_S
+    batch.add(written.append, b"third")
+    assert written == [b"alone", b"first", b"second"]
+    await asyncio.sleep(0)
+    clock.now += 2 * APART_S
+    batch.add(written.append, b"fourth")
+    assert written[-2:] == [b"third", b"fourth"]
+
+
+async def test_a_closed_transport_is_as_quiet_at_once_as_later(clock: Clock) -> None:
+    batch, written = await quiet_batch()
+    clock.now += 2 * APART_S
+    batch.add(closed, b"x")
+    clock.now += 2 * APART_S
+    batch.add(written.append, b"next")
+    assert written == [b"alone", b"next"]
