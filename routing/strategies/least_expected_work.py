@@ -12,8 +12,9 @@ share of the work ahead of it::
 κ above 1 makes waiting count more than working, because estimates of the work ahead are rougher than
 the count of requests. ``W`` and ``n`` include the requests that wait in the proxy for a place there. A large
 request so waits for a fast replica rather than take a slow one's free place, which is what halves the tail; a
-small one, for which waiting would be most of its time, takes the free place. A larger κ shortens the mean,
-up to about 5, beyond which large requests wait too rarely.
+small one, for which waiting would be most of its time, takes the free place. Between 2 and 7 κ changes the
+mean by 4 % at most (simulated, 85 % load). The tail is shortest at 2 to 4 where sizes are spread widely:
+beyond, large requests wait too rarely; below, small ones wait too often.
 
 *Several proxies* that serve the same replicas see only their own requests. ``C`` is then this proxy's part
 of the slots (:mod:`routing.shared.host_share`), ``n`` and ``W`` are its own: since the others follow the
@@ -66,7 +67,7 @@ class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
             description="How much more a second of waiting counts than a second of working, "
             "for replicas whose max_concurrency is set.",
         ),
-    ] = 5.0
+    ] = 3.0
 
 
 class LeastExpectedWork:

@@ -353,7 +353,7 @@ def test_registry_describes_what_can_be_set():
     assert (kappa.name, kappa.type, kappa.default, kappa.minimum, kappa.maximum) == (
         "kappa",
         "number",
-        5.0,
+        3.0,
         0,
         20,
     )

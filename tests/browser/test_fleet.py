@@ -241,7 +241,7 @@ def test_parameters_come_from_the_schema_and_errors_from_the_api(
     page = open_page(f"/fleets/{name}")
     policy = page.get_by_role("region", name="Policy")
     kappa = policy.get_by_label("kappa")
-    expect(kappa).to_have_value("5")
+    expect(kappa).to_have_value("3")
     kappa.fill("99")
     policy.get_by_role("button", name="Apply").click()
     expect(policy.locator(".problem")).to_contain_text("99")

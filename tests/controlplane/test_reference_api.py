@@ -12,7 +12,7 @@ def test_strategies_describe_themselves(api: Api) -> None:
     body = api.get("/strategies").json()
     assert [strategy["name"] for strategy in body] == registry.names()
     kappa = body[0]["parameters"][0]
-    assert kappa | {"name": "kappa", "type": "number", "default": 5.0, "minimum": 0.0} == kappa
+    assert kappa | {"name": "kappa", "type": "number", "default": 3.0, "minimum": 0.0} == kappa
 
 
 def test_live_frames_with_their_age(api: Api, llm: str, redis_client: Any) -> None:
