@@ -107,6 +107,8 @@ def test_a_limit_holds_over_a_worker_and_its_successor(
     with contextlib.closing(running.client()) as client:
         client.request("GET", "/stream")
         stream = client.getresponse()
+        # The head may be here before the replica's thread comes to say that it streams.
+        until(lambda: any(one.streaming.is_set() for one in replicas), "one of them streams")
         busy, other = sorted(replicas, key=lambda one: not one.streaming.is_set())
         running.signal(signal.SIGUSR1)
         until(lambda: running.status()["leaving_workers"], "the old one is on its way")
