@@ -58,18 +58,15 @@ class WriteBatch:
             write(data)
             return
         pending = self._pending
+        at_once = False
         if not pending:
             now = monotonic()
-            apart, self._began_at = now - self._began_at > APART_S, now
-            if apart and self._quiet:
-                try:  # noqa: SIM105 - a context manager costs as much as all the rest
-                    write(data)
-                except RuntimeError:
-                    pass
-                return
-            self._loop.call_soon(self.flush)
+            at_once = self._quiet and now - self._began_at > APART_S
+            self._began_at = now
+            if not at_once:
+                self._loop.call_soon(self.flush)
         pending.append((write, data))
-        if len(pending) >= MOST:
+        if at_once or len(pending) >= MOST:
             self.flush()
 
     def flush(self) -> None:

@@ -9,8 +9,8 @@ than ``MOST_LEAVING`` take their time over it: those that have been leaving long
 
 There is one too many when all places are taken, or when descriptors run short, whoever has them: the kernel
 gives out the lowest free number, so that a connection's own number tells how many are in use at least. To ask
-for it is a tenth of what a new connection costs, so while numbers are below half of what there may be only
-every eighth is asked: those between them cannot use up the other half.
+for it costs a socket object and system calls, so while numbers are below half of what there may be only every
+eighth is asked: those between them cannot use up the other half.
 """
 
 from __future__ import annotations
