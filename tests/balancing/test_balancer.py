@@ -7,16 +7,9 @@ import pytest
 
 from routing.balancer import Balancer, NoReplica
 from routing.contract.policy import Ejection, Policy
+from tests.clock import Clock
 
 URLS = ["http://10.0.0.1:8000", "http://10.0.0.2:8000", "http://10.0.0.3:8000/base"]
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1.0
-
-    def __call__(self):
-        return self.now
 
 
 def test_a_call_is_counted_while_it_runs():
@@ -56,7 +49,7 @@ def test_an_exception_is_passed_on_and_counted(error, counter):
 
 
 def test_failures_eject_and_a_probe_lets_back():
-    clock = Clock()
+    clock = Clock(1.0)
     policy = Policy(ejection=Ejection(consecutive_failures=2, max_ejected_percent=100))
     balancer = Balancer(URLS[:2], strategy="round_robin", policy=policy, clock=clock)
     for _ in range(4):
@@ -90,7 +83,7 @@ def ejected(balancer):
 
 @pytest.fixture
 def four(make_spec):
-    return Balancer([make_spec(number) for number in range(4)], strategy="round_robin", clock=Clock())
+    return Balancer([make_spec(number) for number in range(4)], strategy="round_robin", clock=Clock(1.0))
 
 
 ALL = ("r0", "r1", "r2", "r3")

@@ -9,14 +9,7 @@ import pytest
 from routing.shared.counts import SharedCounts, own_cells
 from routing.shared.window import SharedWindow
 from tests.balancing.test_shared_counts import in_processes
-
-
-class Clock:
-    def __init__(self, now=1000.5):
-        self.now = now
-
-    def __call__(self):
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture
@@ -29,7 +22,7 @@ def block():
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1000.5)
 
 
 @pytest.fixture

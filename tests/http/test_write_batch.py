@@ -7,16 +7,7 @@ import pytest
 
 from routing.http import write_batch
 from routing.http.write_batch import APART_S, LARGE, MOST, WriteBatch
-
-
-class Clock:
-    """Seconds, that pass when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture

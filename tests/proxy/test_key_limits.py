@@ -16,6 +16,7 @@ from routing.contract.policy import Policy, Queue, Timeouts
 from routing.contract.table import KeyLimits
 from routing.contract.telemetry import KeyCounters
 from routing.proxy import ProxySettings
+from tests.clock import Clock
 from tests.proxy.rig import (
     OK,
     OK_ANSWER,
@@ -74,18 +75,10 @@ async def replica(rig: Rig) -> Replica:
     return replica
 
 
-class Clock:
-    """Of the windows; everything else goes by the real one."""
-
-    now = 1000.5
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+    """Of the windows; everything else goes by the real one."""
+    clock = Clock(1000.5)
     from routing.shared import key_uses
 
     monkeypatch.setattr(key_uses, "KeyUse", partial(key_uses.KeyUse, clock=clock))

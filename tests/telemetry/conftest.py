@@ -6,19 +6,11 @@ import django
 import pytest
 import redis
 
+from tests.clock import Clock
+
 django.setup()
 
 from controlplane.telemetry.conductor import Conductor  # noqa: E402
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from controlplane.telemetry.shortages import OVER_AFTER_S
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest
 from routing.contract.telemetry import DrainedByHand, ReplicaCounters, WorkerReport
+from tests.clock import Clock
 from tests.conftest import RedisServer
-from tests.telemetry.conftest import Clock
 from tests.telemetry.reports import fleet, replica, report, send
 
 pytestmark = pytest.mark.django_db(transaction=True)

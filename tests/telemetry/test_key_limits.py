@@ -14,9 +14,9 @@ from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.key_limits import OVER_AFTER_S
 from controlplane.telemetry.key_traffic import SETTLES_S
 from routing.contract.telemetry import KeyCounters
+from tests.clock import Clock
 from tests.server.rig import Proxy, until
 from tests.server.test_keys import ask
-from tests.telemetry.conftest import Clock
 from tests.telemetry.reports import key, report, send
 
 pytestmark = pytest.mark.django_db(transaction=True)
