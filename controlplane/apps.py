@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.conf import settings
 
-from routing.contract import own_folders
+from routing.contract import protected_paths
 
 
 class ControlPlaneConfig(AppConfig):
@@ -9,10 +9,8 @@ class ControlPlaneConfig(AppConfig):
     verbose_name = "Switchyard control plane"
 
     def ready(self) -> None:
-        from controlplane import (
-            checks,  # noqa: F401  (registers them)
-            private_database,
-        )
+        from controlplane.config import system_checks  # noqa: F401  (registers them)
+        from controlplane.datastores import sqlite_permissions
 
-        private_database.connect()
-        own_folders.keep(settings.DATA_DIR)
+        sqlite_permissions.connect()
+        protected_paths.protect(settings.DATA_DIR)

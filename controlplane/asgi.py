@@ -14,9 +14,9 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.conf import settings  # noqa: E402
 from django.utils.module_loading import import_string  # noqa: E402
 
-from controlplane.observability import web  # noqa: E402
+from controlplane.observability import asgi_lifespan  # noqa: E402
 from controlplane.observability.process import this_process  # noqa: E402
-from controlplane.observability.sockets import ObservedSockets  # noqa: E402
+from controlplane.observability.websocket_metrics import ObservedSockets  # noqa: E402
 
 this_process.become("web")
 sockets = import_string(settings.WEBSOCKET_URLPATTERNS)
@@ -26,6 +26,6 @@ application = ProtocolTypeRouter(
         "websocket": ObservedSockets(
             AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets))), sockets
         ),
-        "lifespan": web.lifespan,
+        "lifespan": asgi_lifespan.lifespan,
     }
 )

@@ -20,7 +20,7 @@ def _logging_is_set_up(**_: Any) -> None:
 @signals.import_modules.connect
 def _watch(**_: Any) -> None:
     """Once Django is set up, which these modules need."""
-    from controlplane.observability import scheduler, tasks
+    from controlplane.observability import celery_beat, celery_worker
 
-    tasks.watch(app)
-    scheduler.watch()
+    celery_worker.watch(app)
+    celery_beat.watch()

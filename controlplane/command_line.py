@@ -72,7 +72,7 @@ def django(argv: list[str]) -> None:
     except ImproperlyConfigured as error:
         sys.exit(f"Settings: {error}")
     except DatabaseError:
-        from controlplane import database_errors
+        from controlplane.datastores import database_errors
 
         words = None if "--traceback" in argv else database_errors.sentence()
         if words is None:

@@ -1,6 +1,6 @@
 """All settings, from the environment or with a safe default. Every ``SWITCHYARD_*`` name is read here.
 
-``About`` is what docs/settings.md says of it; after a change: manage.py settings_page > docs/settings.md.
+``SettingDoc`` is what docs/settings.md says of it. After a change: manage.py settings_page > docs/settings.md
 """
 
 import sys
@@ -9,11 +9,11 @@ from typing import cast
 
 from celery.schedules import crontab
 
-from controlplane import environment
-from controlplane.declared import About
-from controlplane.observability.logging import configuration
+from controlplane.config import environment
+from controlplane.config.setting_docs import SettingDoc
+from controlplane.observability.log_config import configuration
 from controlplane.supervision.environment import socket_path
-from routing.contract.log_line import FORMATS, Format, default_format
+from routing.contract.log_format import FORMATS, Format, default_format
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -21,7 +21,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = environment.folder(
     "SWITCHYARD_DATA_DIR",
     BASE_DIR / "var",
-    about=About(
+    about=SettingDoc(
         "where everything that is kept lies: database, secret key, Redis socket, logs, static files",
         "/var/lib/switchyard",
         "`var/` beside `manage.py`",
@@ -29,17 +29,17 @@ DATA_DIR = environment.folder(
 )
 
 DEBUG = environment.flag(
-    "SWITCHYARD_DEBUG", about=About("errors show source code; refused for public hosts", "1")
+    "SWITCHYARD_DEBUG", about=SettingDoc("errors show source code; refused for public hosts", "1")
 )
 ALLOWED_HOSTS = environment.listing(
     "SWITCHYARD_ALLOWED_HOSTS",
     "127.0.0.1,localhost,[::1]",
-    about=About("names under which pages and API may be asked for", "fleet.example.com,127.0.0.1"),
+    about=SettingDoc("names under which pages and API may be asked for", "fleet.example.com,127.0.0.1"),
 )
 SECRET_KEY = environment.secret_key(
     "SWITCHYARD_SECRET_KEY",
     DATA_DIR / "secret_key",
-    about=About(
+    about=SettingDoc(
         "signs sessions and keys the hashes of tokens and client keys: another one makes all unknown. "
         "All processes need the same. A guessable one is refused for public hosts",
         "9T1mQ…",
@@ -52,7 +52,7 @@ environment.refuse_public_debug(DEBUG, ALLOWED_HOSTS)
 # The dashboard is behind TLS: cookies are sent over https only.
 TLS = environment.flag(
     "SWITCHYARD_TLS",
-    about=About(
+    about=SettingDoc(
         "TLS ends in front of the web process: `X-Forwarded-Proto` is believed, cookies are for https only",
         "1",
     ),
@@ -61,7 +61,7 @@ TLS = environment.flag(
 PROXY_URL = environment.http_url(
     "SWITCHYARD_PROXY_URL",
     "http://127.0.0.1:8080",
-    about=About(
+    about=SettingDoc(
         "where clients send inference requests, as pages and examples show it", "https://models.example.com"
     ),
 )
@@ -70,7 +70,7 @@ PROXY_URL = environment.http_url(
 REDIS_URL = environment.redis_url(
     "SWITCHYARD_REDIS_URL",
     socket_path(DATA_DIR),
-    about=About(
+    about=SettingDoc(
         "the Redis (6.2 or newer) or Valkey that carries table, telemetry, probes and tasks; that logical "
         "database and the two after it are used",
         "redis://:password@10.0.0.5:6379/0",
@@ -99,7 +99,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "controlplane.observability.scheduler:WatchedScheduler"
+CELERY_BEAT_SCHEDULER = "controlplane.observability.celery_beat:WatchedScheduler"
 CELERY_BEAT_SCHEDULE = {
     "probe-tick": {
         "task": "controlplane.probes.tasks.tick",
@@ -121,14 +121,14 @@ EVENTS_DAYS = environment.whole_number(
     90,
     1,
     36500,
-    about=About("events older than this are deleted, each hour", "30"),
+    about=SettingDoc("events older than this are deleted, each hour", "30"),
 )
 AUDIT_DAYS = environment.whole_number(
     "SWITCHYARD_AUDIT_DAYS",
     365,
     1,
     36500,
-    about=About("audit entries (who changed what) older than this are deleted, each hour", "1825"),
+    about=SettingDoc("audit entries (who changed what) older than this are deleted, each hour", "1825"),
 )
 
 # --- Database ---
@@ -136,7 +136,7 @@ DATABASES = {
     "default": environment.database(
         "SWITCHYARD_DATABASE_URL",
         DATA_DIR,
-        about=About(
+        about=SettingDoc(
             "the database: SQLite 3.35 or newer for one host, PostgreSQL 14 or newer for any number",
             "postgresql://switchyard:password@10.0.0.6:5432/switchyard?sslmode=require",
             "SQLite in the data folder",
@@ -159,15 +159,15 @@ INSTALLED_APPS = [
     "dashboard",
 ]
 MIDDLEWARE = [
-    "controlplane.observability.requests.RequestMiddleware",
-    "controlplane.security_headers.SecurityHeadersMiddleware",
+    "controlplane.observability.request_middleware.RequestMiddleware",
+    "controlplane.web.security_headers.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "controlplane.static_files.StaticFilesMiddleware",
+    "controlplane.web.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "controlplane.password_change.PasswordChangeMiddleware",
+    "controlplane.web.password_change.PasswordChangeMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     # Last, so that a locked-out login is answered by it.
     "axes.middleware.AxesMiddleware",
@@ -200,7 +200,7 @@ STATIC_ROOT = DATA_DIR / "static"
 COLLECTED_STATIC = environment.flag(
     "SWITCHYARD_COLLECTED_STATIC",
     default=not DEBUG,
-    about=About(
+    about=SettingDoc(
         "`0`: serve static files as they lie in the source, without `collectstatic`",
         "0",
         "`1`; `0` with debug",
@@ -208,7 +208,7 @@ COLLECTED_STATIC = environment.flag(
 )
 STORAGES = {
     "staticfiles": {
-        "BACKEND": "controlplane.static_files.HashedStaticFiles"
+        "BACKEND": "controlplane.web.static_files.HashedStaticFiles"
         if COLLECTED_STATIC
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -244,7 +244,7 @@ AXES_COOLOFF_TIME = 0.25
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_HTTP_RESPONSE_CODE = 429
-AXES_LOCKOUT_CALLABLE = "controlplane.login_lockout.locked_out"
+AXES_LOCKOUT_CALLABLE = "controlplane.web.login_lockout.locked_out"
 AXES_VERBOSE = False
 AXES_DISABLE_ACCESS_LOG = True
 
@@ -301,7 +301,7 @@ LOG_LEVEL = environment.choice(
     "SWITCHYARD_LOG_LEVEL",
     "INFO",
     ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
-    about=About("the least that is logged", "WARNING"),
+    about=SettingDoc("the least that is logged", "WARNING"),
 )
 LOG_FORMAT = cast(
     Format,
@@ -309,7 +309,7 @@ LOG_FORMAT = cast(
         "SWITCHYARD_LOG_FORMAT",
         default_format(sys.stderr),
         FORMATS,
-        about=About(
+        about=SettingDoc(
             "form of log lines: one JSON object each, or text for a person",
             "json",
             "`text` on a terminal, else `json`",
@@ -321,7 +321,7 @@ LOGGING = configuration(LOG_LEVEL, LOG_FORMAT)
 # --- Metrics and probes of each process ---
 METRICS_LISTEN = environment.listen_address(
     "SWITCHYARD_METRICS_LISTEN",
-    about=About(
+    about=SettingDoc(
         "where this process answers `/metrics`, `/livez` and `/readyz`; another port for each process. "
         "An address that other machines reach needs a token",
         "127.0.0.1:9464",
@@ -330,7 +330,7 @@ METRICS_LISTEN = environment.listen_address(
 )
 METRICS_TOKEN = environment.text(
     "SWITCHYARD_METRICS_TOKEN",
-    about=About(
+    about=SettingDoc(
         "bearer token that `/metrics` asks for, 16 or more characters",
         "a-long-random-word-4fQ9",
         "none, for loopback only",

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from controlplane.readiness import livez, readyz
+from controlplane.web.health_checks import livez, readyz
 
 urlpatterns = [
     path("livez", livez, name="livez"),

@@ -7,9 +7,9 @@ from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 
-from controlplane import origins
 from controlplane.models import ForcedPasswordChange
 from controlplane.services import accounts
+from controlplane.web import request_origin
 
 PASSWORD_FIELDS = (
     ("old_password", "Present password", "current-password"),
@@ -25,7 +25,7 @@ class Login(LoginView):
 
 
 class ChangePassword(PasswordChangeView):
-    """Also where :mod:`controlplane.password_change` sends a browser that still has a one-time password."""
+    """Also where :mod:`controlplane.web.password_change` sends a browser with a one-time password."""
 
     template_name = "dashboard/password.html"
     success_url = reverse_lazy("overview")
@@ -42,6 +42,6 @@ class ChangePassword(PasswordChangeView):
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         response = super().form_valid(form)
-        with origins.of(origins.SESSION):
+        with request_origin.of(request_origin.SESSION):
             accounts.own_password_chosen(form.user)
         return response

@@ -15,7 +15,7 @@ from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from controlplane import redis
+from controlplane.datastores import redis
 from controlplane.telemetry import frames
 from dashboard import visitor
 from dashboard.hello import frame_message, hello, hello_client_keys, silence_message

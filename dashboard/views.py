@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from controlplane.models import ClientKey, Fleet
-from routing.contract.presets import PRESETS
+from routing.contract.probe_presets import PRESETS
 
 NAMES_IN_NAVIGATION = 20
 

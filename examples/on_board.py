@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from routing.balancer import Balancer
+from routing.balancing.balancer import Balancer
 from routing.contract.table import ReplicaSpec
 
 SPEEDS = {"dla0": 1.0, "dla1": 1.0, "gpu0": 2.0, "gpu1": 2.0}

@@ -5,16 +5,16 @@ import os
 import sys
 
 from routing.contract.fleet_file import FleetFileError
-from routing.parent.certificate_files import CertificateFiles
-from routing.parent.listeners import ListenFailed
-from routing.parent.options import BadOptions, Options, parse
-from routing.processes import logs
-from routing.server import Server
-from routing.standalone.fleet_file_feed import Standalone
+from routing.ipc import logs
+from routing.master.certificate_watcher import CertificateWatcher
+from routing.master.listeners import ListenFailed
+from routing.master.master import Master
+from routing.master.options import BadOptions, Options, parse
+from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
+from routing.master.upgrade import inherited_sockets
+from routing.master.upgrade.inherited_sockets import InheritedSockets
+from routing.master.upgrade.predecessor import HandoverFailed
 from routing.tls.certificate import CertificateError
-from routing.upgrade import inherited
-from routing.upgrade.inherited import Inherited
-from routing.upgrade.predecessor import HandoverFailed
 
 COULD_NOT_START = 1
 WRONG_INPUT = 2
@@ -31,36 +31,36 @@ def main() -> int:
         return WRONG_INPUT
     logs.configure(options.log_level, "parent", options.log_format)
     try:
-        found = inherited.take(os.environ)
-        options = inherited.options_with(options, found)
+        found = inherited_sockets.from_environment(os.environ)
+        options = inherited_sockets.options_with(options, found)
         return asyncio.run(_serve(options, standalone, certificate, found))
     except (ListenFailed, HandoverFailed) as problem:
         print(f"the proxy could not start: {problem}", file=sys.stderr)
         return COULD_NOT_START
 
 
-def _standalone(options: Options) -> Standalone | None:
+def _standalone(options: Options) -> FleetFileWatcher | None:
     if options.fleets_file is None:
         return None
     try:
-        return Standalone(options.fleets_file, options.probe)
+        return FleetFileWatcher(options.fleets_file, options.probe)
     except OSError as problem:
         raise BadOptions(f"--fleets {options.fleets_file}: {problem.strerror}") from problem
 
 
-def _certificate(options: Options) -> CertificateFiles | None:
+def _certificate(options: Options) -> CertificateWatcher | None:
     if options.tls_certificate is None:
         return None
-    return CertificateFiles(options.tls_certificate, options.tls_key)
+    return CertificateWatcher(options.tls_certificate, options.tls_key)
 
 
 async def _serve(
     options: Options,
-    standalone: Standalone | None,
-    certificate: CertificateFiles | None,
-    found: Inherited,
+    standalone: FleetFileWatcher | None,
+    certificate: CertificateWatcher | None,
+    found: InheritedSockets,
 ) -> int:
-    return await Server(options, standalone, certificate, found).run()
+    return await Master(options, standalone, certificate, found).run()
 
 
 if __name__ == "__main__":

@@ -44,24 +44,26 @@ def of_text(text: str) -> list[Row]:
 
 
 def of_proxy() -> list[Row]:
-    from routing.admin.certificate_view import CertificateView
-    from routing.admin.metrics import WorkerView, render
-    from routing.admin.report_sums import Totals
-    from routing.contract.reported import ReportedLoad
+    from routing.contract.load_report import ReportedLoad
     from routing.contract.table import AcceleratorSpec, FleetSnapshot, ReplicaSpec
     from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
+    from routing.master.admin.aggregate import RetiredCounters
+    from routing.master.admin.certificate_status import CertificateStatus
+    from routing.master.admin.metrics import WorkerStatus, render
 
     load = ReportedLoad(running=1, waiting=1, kv_share=0.5)
     fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a", reported=load)])
     key = KeyCounters(id="web", limited_by={"max_concurrency": 1})
     report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], keys=[key])
-    view = WorkerView(0, os.getpid(), True, 0, report, 0.5)
+    view = WorkerStatus(0, os.getpid(), True, 0, report, 0.5)
     spec = ReplicaSpec(uid="u", name="a", url="http://10.0.0.1")
     table = FleetSnapshot(epoch=1, version=1, revision=1, name="echo", protocol="generic", replicas=[spec])
     device = AcceleratorSpec(name="n1/gpu0", memory_bytes=1)
-    certificate = CertificateView(1.8e9, "00", "", "")
+    certificate = CertificateStatus(1.8e9, "00", "", "")
     return of_text(
-        render([view], Totals(), False, [table], {("echo", "a"): 60.0}, certificate, [device]).decode()
+        render(
+            [view], RetiredCounters(), False, [table], {("echo", "a"): 60.0}, certificate, [device]
+        ).decode()
     )
 
 
@@ -72,8 +74,8 @@ def of_role(role: str) -> list[Row]:
     from controlplane.observability import metrics, queues
 
     rows = []
-    waiting = list(queues.Waiting().describe()) if role == "worker" else []
-    for each in [*metrics.OF_ROLE[role], *metrics.OwnState().collect(), *waiting]:  # type: ignore[index]
+    waiting = list(queues.QueueCollector().describe()) if role == "worker" else []
+    for each in [*metrics.OF_ROLE[role], *metrics.ProcessStateCollector().collect(), *waiting]:  # type: ignore[index]
         (family,) = each.describe() if isinstance(each, MetricWrapperBase) else (each,)
         labels = each._labelnames if isinstance(each, MetricWrapperBase) else tuple(family.samples[0].labels)
         name = f"{family.name}_total" if family.type == "counter" else family.name

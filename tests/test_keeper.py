@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import keeper
-from tests.server.rig import ROOT, until
+from tests.proxy_process import ROOT, until
 
 RUN = """
 import subprocess, sys, time

@@ -6,12 +6,12 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.acknowledgements import manifest_acknowledged
-from controlplane.api import filters, live, rule_schemas, serializers
+from controlplane.api import filters, live, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
-from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.fleets import WAIT_S
+from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.models import Accelerator, Replica
+from controlplane.publishing.acknowledgements import manifest_acknowledged
 from controlplane.services import accelerators
 from controlplane.services.accelerators import AcceleratorChange
 from controlplane.services.lookup import accelerator_named
@@ -70,7 +70,7 @@ class AcceleratorList(ApiView):
     @lists(
         "list_accelerators",
         "Accelerators, what replicas hold on them and what requests lease",
-        serializers.Accelerator,
+        serializers.AcceleratorSerializer,
         SEARCH,
     )
     def get(self, request: Request) -> Response:
@@ -80,15 +80,15 @@ class AcceleratorList(ApiView):
     @creates(
         "create_accelerator",
         "Create an accelerator",
-        rule_schemas.NEW_ACCELERATOR,
-        serializers.AcceleratorChanged,
+        request_schemas.NEW_ACCELERATOR,
+        serializers.AcceleratorChangedSerializer,
     )
     def post(self, request: Request) -> Response:
         return _answer(accelerators.create(body_of(request), request.user.get_username()), 201)
 
 
 class AcceleratorDetail(ApiView):
-    @reads("get_accelerator", "One accelerator", serializers.Accelerator)
+    @reads("get_accelerator", "One accelerator", serializers.AcceleratorSerializer)
     def get(self, request: Request, accelerator: str) -> Response:
         row = accelerator_named(accelerator)
         return versioned(represented([row])[0], row.edit_version)
@@ -96,8 +96,8 @@ class AcceleratorDetail(ApiView):
     @changes(
         "change_accelerator",
         "Change how much memory it has, and how much of it stays free",
-        rule_schemas.ACCELERATOR_CHANGES,
-        serializers.AcceleratorChanged,
+        request_schemas.ACCELERATOR_CHANGES,
+        serializers.AcceleratorChangedSerializer,
     )
     def patch(self, request: Request, accelerator: str) -> Response:
         who, expected = request.user.get_username(), expected_version(request)

@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from controlplane.api import serializers
 from controlplane.api.base import ApiView
-from controlplane.api.cursors import newest_first
-from controlplane.api.documented import lists_newest
+from controlplane.api.cursor_pagination import newest_first
+from controlplane.api.openapi_operations import lists_newest
 from controlplane.api.timelines import Filter, Timeline
 from controlplane.models import AuditEntry
 
@@ -35,7 +35,7 @@ class AuditList(ApiView):
     @lists_newest(
         "list_audit",
         "Who changed what, and from where, newest first",
-        serializers.AuditEntry,
+        serializers.AuditEntrySerializer,
         *AUDIT.documented,
     )
     def get(self, request: Request) -> Response:

@@ -13,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane import origins
 from controlplane.api.pagination import Pages
 from controlplane.models import ApiToken
-from controlplane.services.errors import FieldError, Invalid, Stale
+from controlplane.services.errors import FieldError, Invalid, PreconditionFailed
+from controlplane.web import request_origin
 from routing.contract.field_rules import did_you_mean, found
 
 _ANY_ETAG = re.compile(r'(W/)?"[^"]*"')
@@ -31,13 +31,13 @@ class ApiView(APIView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Audit entries made meanwhile say where they come from, as soon as :meth:`initial` knows it."""
-        with origins.of(origins.SESSION):
+        with request_origin.of(request_origin.SESSION):
             return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if isinstance(request.auth, ApiToken):
-            origins.say(origins.token(request.auth.prefix))
+            request_origin.say(request_origin.token(request.auth.prefix))
         method = request.method or ""
         known = self.query_parameters if method in SAFE_METHODS else self.write_parameters.get(method, ())
         _refuse_unknown(request.query_params, known)
@@ -86,7 +86,7 @@ def expected_version(request: Request) -> int | None:
         raise exceptions.ParseError('If-Match holds one ETag as it was given out, in quotes, as in "7".')
     match = _OUR_ETAG.fullmatch(header.strip())
     if match is None:
-        raise Stale(f"{header.strip()} is no ETag that was ever given out here.")
+        raise PreconditionFailed(f"{header.strip()} is no ETag that was ever given out here.")
     return int(match.group(1))
 
 

@@ -7,11 +7,11 @@ from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.acknowledgements import manifest_acknowledged
-from controlplane.api import filters, rule_schemas, serializers
+from controlplane.api import filters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
-from controlplane.api.documented import SEARCH, changes, creates, lists, reads
+from controlplane.api.openapi_operations import SEARCH, changes, creates, lists, reads
 from controlplane.models import ClientKey
+from controlplane.publishing.acknowledgements import manifest_acknowledged
 from controlplane.services import client_keys
 from controlplane.services.client_keys import KeyChange
 
@@ -55,7 +55,11 @@ class ClientKeyList(ApiView):
     query_parameters = ("revoked", "search", "page", "page_size")
 
     @lists(
-        "list_client_keys", "Keys that clients of the proxy present", serializers.ClientKey, REVOKED, SEARCH
+        "list_client_keys",
+        "Keys that clients of the proxy present",
+        serializers.ClientKeySerializer,
+        REVOKED,
+        SEARCH,
     )
     def get(self, request: Request) -> Response:
         revoked = request.query_params.get("revoked", "no")
@@ -68,15 +72,15 @@ class ClientKeyList(ApiView):
     @creates(
         "create_client_key",
         "Make a client key, which is shown in this answer only",
-        rule_schemas.NEW_CLIENT_KEY,
-        serializers.ClientKeyMade,
+        request_schemas.NEW_CLIENT_KEY,
+        serializers.ClientKeyMadeSerializer,
     )
     def post(self, request: Request) -> Response:
         return _answer(client_keys.create(body_of(request), request.user.get_username()), 201)
 
 
 class ClientKeyDetail(ApiView):
-    @reads("get_client_key", "One client key", serializers.ClientKey)
+    @reads("get_client_key", "One client key", serializers.ClientKeySerializer)
     def get(self, request: Request, key: int) -> Response:
         row = client_keys.key_of(key)
         return versioned(represented(row), row.edit_version)
@@ -84,14 +88,16 @@ class ClientKeyDetail(ApiView):
     @changes(
         "change_client_key",
         "Change a client key: its name, the fleets that it opens, what it may use",
-        rule_schemas.CLIENT_KEY_CHANGES,
-        serializers.ClientKeyChanged,
+        request_schemas.CLIENT_KEY_CHANGES,
+        serializers.ClientKeyChangedSerializer,
     )
     def patch(self, request: Request, key: int) -> Response:
         who, expected = request.user.get_username(), expected_version(request)
         return _answer(client_keys.update(key, body_of(request), who, if_version=expected))
 
-    @changes("revoke_client_key", "Revoke a client key, for good", None, serializers.ClientKeyChanged)
+    @changes(
+        "revoke_client_key", "Revoke a client key, for good", None, serializers.ClientKeyChangedSerializer
+    )
     def delete(self, request: Request, key: int) -> Response:
         who, expected = request.user.get_username(), expected_version(request)
         return _answer(client_keys.revoke(key, who, if_version=expected))

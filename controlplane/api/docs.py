@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import IsAuthenticated
 
-from controlplane.api import token_scheme  # noqa: F401  (registers it)
+from controlplane.api import openapi_token_scheme  # noqa: F401  (registers it)
 
 
 class Schema(SpectacularAPIView):

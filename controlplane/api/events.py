@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from controlplane.api import serializers
 from controlplane.api.base import ApiView
-from controlplane.api.cursors import newest_first
-from controlplane.api.documented import lists_newest
+from controlplane.api.cursor_pagination import newest_first
+from controlplane.api.openapi_operations import lists_newest
 from controlplane.api.timelines import Filter, Timeline
 from controlplane.models import AuditEntry, Event
 from controlplane.services.lookup import fleet_named
@@ -44,7 +44,9 @@ EVENTS = Timeline(
 class EventList(ApiView):
     query_parameters = EVENTS.query_parameters
 
-    @lists_newest("list_events", "What happened, newest first", serializers.Event, *EVENTS.documented)
+    @lists_newest(
+        "list_events", "What happened, newest first", serializers.EventSerializer, *EVENTS.documented
+    )
     def get(self, request: Request) -> Response:
         audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
         rows = Event.objects.annotate(audited=Exists(audited)).filter(EVENTS.wanted(request))

@@ -8,12 +8,12 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, live, represent, rule_schemas, serializers
+from controlplane.api import filters, live, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
-from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
-from controlplane.api.trials import TRIAL, represented, trial_wanted
+from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet
-from controlplane.services import fleets, trials
+from controlplane.services import fleets, trial_probes
 from controlplane.services.changes import Change
 from controlplane.services.errors import Conflict
 from controlplane.services.lookup import fleet_named
@@ -24,8 +24,8 @@ WAIT_S = 0.25
 
 def _answer(change: Change, status: int = 200, more: Mapping[str, Any] | None = None) -> Response:
     data: dict[str, Any] = {
-        **represent.fleet(change.fleet),
-        **represent.outcome(change, WAIT_S),
+        **presenters.fleet(change.fleet),
+        **presenters.outcome(change, WAIT_S),
         **(more or {}),
     }
     return versioned(data, change.fleet.edit_version, status)
@@ -35,22 +35,22 @@ class FleetList(ApiView):
     query_parameters = ("search", "page", "page_size")
     write_parameters = {"POST": ("trial",)}
 
-    @lists("list_fleets", "List fleets", serializers.Fleet, SEARCH)
+    @lists("list_fleets", "List fleets", serializers.FleetSerializer, SEARCH)
     def get(self, request: Request) -> Response:
         rows = Fleet.objects.filter(filters.search(request, "name", "aliases", "adapters"))
-        return self.paged(request, rows, represent.fleets)
+        return self.paged(request, rows, presenters.fleets)
 
     @creates(
         "create_fleet",
         "Create a fleet with its replicas, and say what each of them answers",
-        rule_schemas.NEW_FLEET,
-        serializers.FleetCreated,
+        request_schemas.NEW_FLEET,
+        serializers.FleetCreatedSerializer,
         TRIAL,
     )
     def post(self, request: Request) -> Response:
         """As registering a replica: a trial that fails refuses nothing, a forbidden address does."""
         body = body_of(request)
-        tried = trials.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
+        tried = trial_probes.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
         change = fleets.create(body, request.user.get_username())
         return _answer(change, 201, {"trials": {name: represented(one) for name, one in tried.items()}})
 
@@ -76,16 +76,16 @@ def _check_confirmed(request: Request, name: str) -> None:
 class FleetDetail(ApiView):
     write_parameters = {"DELETE": ("confirm",)}
 
-    @reads("get_fleet", "One fleet", serializers.Fleet)
+    @reads("get_fleet", "One fleet", serializers.FleetSerializer)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
-        return versioned(represent.fleet(row), row.edit_version)
+        return versioned(presenters.fleet(row), row.edit_version)
 
     @changes(
         "change_fleet",
         "Change names, protocol or probe (JSON merge patch)",
-        rule_schemas.FLEET_CHANGES,
-        serializers.FleetChanged,
+        request_schemas.FLEET_CHANGES,
+        serializers.FleetChangedSerializer,
     )
     def patch(self, request: Request, fleet: str) -> Response:
         change = fleets.update(

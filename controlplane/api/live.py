@@ -9,9 +9,9 @@ import orjson
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from controlplane import redis
+from controlplane.datastores import redis
 from controlplane.models import Replica
-from controlplane.probes import last
+from controlplane.probes import last_results
 from controlplane.telemetry.frames import (
     CLIENT_KEYS_KEY,
     OVERVIEW_KEY,
@@ -23,13 +23,13 @@ from controlplane.telemetry.frames import (
     ReplicaLive,
     fleet_key,
 )
-from routing.contract.unreadable import UNREADABLE
+from routing.contract.decode_errors import DECODE_ERRORS
 
 FRESH_S = 5.0
 """An older frame says nothing about now."""
 
 
-class _Moment(msgspec.Struct):
+class _FrameTime(msgspec.Struct):
     at: float
 
 
@@ -53,7 +53,7 @@ def client_key(pk: int, name: str) -> dict[str, Any]:
     data = redis.client().get(CLIENT_KEYS_KEY)
     try:
         frame = msgspec.json.decode(data or b"", type=ClientKeysFrame)
-    except UNREADABLE:  # none yet, or another version's
+    except DECODE_ERRORS:  # none yet, or another version's
         return {"age_s": None, "frame": None}
     unused = ClientKeyLive(id=pk, name=name)
     seen = next((key for key in frame.keys if key.id == pk), unused)
@@ -65,11 +65,11 @@ def _as_it_lies(key: str) -> dict[str, Any]:
     data = redis.client().get(key)
     if data is None:
         return {"age_s": None, "frame": None}
-    at = msgspec.json.decode(data, type=_Moment).at
+    at = msgspec.json.decode(data, type=_FrameTime).at
     return {"age_s": _age(at), "frame": orjson.Fragment(data)}
 
 
-class Seen(NamedTuple):
+class LiveReplica(NamedTuple):
     """One replica, as it was a moment ago."""
 
     live: ReplicaLive
@@ -83,13 +83,13 @@ class Seen(NamedTuple):
         return taken_out and self.everywhere and self.live.in_flight == 0
 
 
-def fresh_replicas(fleet_name: str) -> dict[str, Seen]:
+def fresh_replicas(fleet_name: str) -> dict[str, LiveReplica]:
     """Replica name → what was seen of it within the last FRESH_S seconds; empty when nothing was."""
     frame = _fresh_frame(fleet_name)
     if frame is None:
         return {}
     everywhere = frame.workers_current == frame.workers > 0
-    return {replica.name: Seen(replica, everywhere) for replica in frame.replicas}
+    return {replica.name: LiveReplica(replica, everywhere) for replica in frame.replicas}
 
 
 def fresh_summary(fleet_name: str) -> FleetSummary | None:
@@ -108,7 +108,7 @@ def fresh_accelerators() -> dict[str, AcceleratorLive]:
     try:
         data = redis.client().get(OVERVIEW_KEY)
         frame = msgspec.json.decode(data, type=_Devices) if data else None
-    except (RedisError, *UNREADABLE):
+    except (RedisError, *DECODE_ERRORS):
         return {}
     fresh = frame is not None and _age(frame.at) <= FRESH_S
     return {device.name: device for device in frame.accelerators} if frame is not None and fresh else {}
@@ -125,7 +125,7 @@ def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
         if (health := getattr(row, "health", None)) is not None and health.state == "checking"
     }
     try:
-        probes = last.read_of(redis.client(), list(since))
+        probes = last_results.read_of(redis.client(), list(since))
     except RedisError:
         return {}
     now = timezone.now()
@@ -141,7 +141,7 @@ def _fresh_frame(fleet_name: str) -> FleetFrame | None:
     try:
         data = redis.client().get(fleet_key(fleet_name))
         frame = msgspec.json.decode(data, type=FleetFrame) if data else None
-    except (RedisError, *UNREADABLE):
+    except (RedisError, *DECODE_ERRORS):
         return None
     return frame if frame is not None and _age(frame.at) <= FRESH_S else None
 

@@ -3,10 +3,10 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, represent, rule_schemas, serializers
+from controlplane.api import filters, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
-from controlplane.api.documented import SEARCH, changes, lists, reads
 from controlplane.api.fleets import WAIT_S
+from controlplane.api.openapi_operations import SEARCH, changes, lists, reads
 from controlplane.models import PolicyRevision
 from controlplane.services import policies
 from controlplane.services.changes import Change
@@ -15,21 +15,21 @@ from controlplane.services.lookup import fleet_named
 
 
 def _answer(change: Change) -> Response:
-    data = {**represent.policy(change.fleet), **represent.outcome(change, WAIT_S)}
+    data = {**presenters.policy(change.fleet), **presenters.outcome(change, WAIT_S)}
     return versioned(data, change.fleet.edit_version)
 
 
 class PolicyDetail(ApiView):
-    @reads("get_policy", "The policy in force", serializers.Policy)
+    @reads("get_policy", "The policy in force", serializers.PolicySerializer)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
-        return versioned(represent.policy(row), row.edit_version)
+        return versioned(presenters.policy(row), row.edit_version)
 
     @changes(
         "change_policy",
         "Change the policy of live traffic (JSON merge patch)",
-        rule_schemas.POLICY_CHANGES,
-        serializers.PolicyChanged,
+        request_schemas.POLICY_CHANGES,
+        serializers.PolicyChangedSerializer,
     )
     def patch(self, request: Request, fleet: str) -> Response:
         change = policies.change(
@@ -41,15 +41,24 @@ class PolicyDetail(ApiView):
 class RevisionList(ApiView):
     query_parameters = ("search", "page", "page_size")
 
-    @lists("list_revisions", "Revisions of policy and weights, newest first", serializers.Revision, SEARCH)
+    @lists(
+        "list_revisions",
+        "Revisions of policy and weights, newest first",
+        serializers.RevisionSerializer,
+        SEARCH,
+    )
     def get(self, request: Request, fleet: str) -> Response:
         rows = PolicyRevision.objects.filter(fleet=fleet_named(fleet)).order_by("-number")
         rows = rows.filter(filters.search(request, "summary", "actor"))
-        return self.paged(request, rows, represent.revisions)
+        return self.paged(request, rows, presenters.revisions)
 
 
 class RevisionDetail(ApiView):
-    @reads("get_revision", "One revision, and what going back to it would change", serializers.RevisionSeen)
+    @reads(
+        "get_revision",
+        "One revision, and what going back to it would change",
+        serializers.RevisionSeenSerializer,
+    )
     def get(self, request: Request, fleet: str, number: int) -> Response:
         row = fleet_named(fleet)
         revision = policies.revision_numbered(row, number)
@@ -59,12 +68,14 @@ class RevisionDetail(ApiView):
             changed = policies.would_change(row, revision)
         except Invalid as error:
             refused = error.detail
-        data = {**represent.revisions([revision])[0], "would_change": changed, "refused": refused}
+        data = {**presenters.revisions([revision])[0], "would_change": changed, "refused": refused}
         return versioned(data, row.edit_version)
 
 
 class RevisionRestore(ApiView):
-    @changes("restore_revision", "Go back to a revision, as a new one", None, serializers.PolicyChanged)
+    @changes(
+        "restore_revision", "Go back to a revision, as a new one", None, serializers.PolicyChangedSerializer
+    )
     def post(self, request: Request, fleet: str, number: int) -> Response:
         if request.data:
             raise Invalid([FieldError("", "This takes no body.")])

@@ -10,14 +10,14 @@ from rest_framework.response import Response
 
 from controlplane.api import live, serializers
 from controlplane.api.base import ApiView
-from controlplane.api.documented import reads
+from controlplane.api.openapi_operations import reads
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
-from routing.strategies import registry
+from routing.balancing.strategies import registry
 
 
 class StrategyList(ApiView):
-    @reads("list_strategies", "Strategies and their parameters", serializers.Strategy(many=True))
+    @reads("list_strategies", "Strategies and their parameters", serializers.StrategySerializer(many=True))
     def get(self, request: Request) -> Response:
         return Response([msgspec.to_builtins(registry.describe(name)) for name in registry.names()])
 
@@ -27,27 +27,27 @@ class RedisAway(exceptions.APIException):
     default_detail = "Redis is away: there are no live numbers at the moment."
 
 
-class OverviewLive(ApiView):
-    @reads("get_live", "The last overview frame", serializers.Live, live=True)
+class OverviewLiveView(ApiView):
+    @reads("get_live", "The last overview frame", serializers.LiveSerializer, live=True)
     def get(self, request: Request) -> Response:
         return _frame(live.overview)
 
 
-class ClientKeysLive(ApiView):
-    @reads("get_client_keys_live", "The last frame of the client keys", serializers.Live, live=True)
+class ClientKeysLiveView(ApiView):
+    @reads("get_client_keys_live", "The last frame of the client keys", serializers.LiveSerializer, live=True)
     def get(self, request: Request) -> Response:
         return _frame(live.client_keys)
 
 
-class ClientKeyLive(ApiView):
-    @reads("get_client_key_live", "What a client key does now", serializers.Live, live=True)
+class ClientKeyLiveView(ApiView):
+    @reads("get_client_key_live", "What a client key does now", serializers.LiveSerializer, live=True)
     def get(self, request: Request, key: int) -> Response:
         row = key_of(key)
         return _frame(live.client_key, row.pk, row.name)
 
 
-class FleetLive(ApiView):
-    @reads("get_fleet_live", "The last frame of a fleet", serializers.Live, live=True)
+class FleetLiveView(ApiView):
+    @reads("get_fleet_live", "The last frame of a fleet", serializers.LiveSerializer, live=True)
     def get(self, request: Request, fleet: str) -> Response:
         fleet_named(fleet)
         return _frame(live.fleet, fleet)

@@ -9,13 +9,13 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, live, represent, rule_schemas, serializers
+from controlplane.api import filters, live, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
-from controlplane.api.documented import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.fleets import WAIT_S
-from controlplane.api.trials import TRIAL, represented, trial_wanted
+from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet, Replica
-from controlplane.services import replicas, trials
+from controlplane.services import replicas, trial_probes
 from controlplane.services.errors import NotFound
 from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.replicas import ReplicaChange
@@ -39,12 +39,12 @@ def _fleet_to_join(request: Request, name: str, replica: Mapping[str, Any]) -> F
 
 
 def _answer(result: ReplicaChange, status: int = 200, more: Mapping[str, Any] | None = None) -> Response:
-    outcome = represent.outcome(result.change, WAIT_S)
+    outcome = presenters.outcome(result.change, WAIT_S)
     fleet = result.change.fleet
     # Read after the wait, so that what is left in flight is as new as can be.
     row = replica_named(fleet, result.replica.name)
     seen = live.fresh_replicas(fleet.name)
-    data = {**represent.replica(row, seen), **outcome, **(more or {})}
+    data = {**presenters.replica(row, seen), **outcome, **(more or {})}
     return versioned(data, row.edit_version, status)
 
 
@@ -52,20 +52,20 @@ class ReplicaList(ApiView):
     query_parameters = ("search", "page", "page_size")
     write_parameters = {"POST": ("trial",)}
 
-    @lists("list_replicas", "Replicas of a fleet", serializers.Replica, SEARCH)
+    @lists("list_replicas", "Replicas of a fleet", serializers.ReplicaSerializer, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
         rows = rows.prefetch_related("accelerators")
         rows = rows.filter(filters.search(request, "name", "url"))
         seen = live.fresh_replicas(fleet)
-        return self.paged(request, rows, lambda page: represent.replicas(page, seen))
+        return self.paged(request, rows, lambda page: presenters.replicas(page, seen))
 
     @creates(
         "register_replica",
         "Register a replica, and say what it answers",
-        rule_schemas.NEW_REPLICA,
-        serializers.ReplicaChanged,
+        request_schemas.NEW_REPLICA,
+        serializers.ReplicaChangedSerializer,
         TRIAL,
     )
     def post(self, request: Request, fleet: str) -> Response:
@@ -75,7 +75,7 @@ class ReplicaList(ApiView):
         found = None
         if trial_wanted(request):
             wanted = replicas.registrable(row, body)
-            found = trials.of_replica(row, wanted["url"], wanted.get("credential") or "")
+            found = trial_probes.of_replica(row, wanted["url"], wanted.get("credential") or "")
         result = replicas.register(fleet, body, request.user.get_username())
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
@@ -83,16 +83,16 @@ class ReplicaList(ApiView):
 class ReplicaDetail(ApiView):
     write_parameters = {"PATCH": ("trial",)}
 
-    @reads("get_replica", "One replica", serializers.Replica)
+    @reads("get_replica", "One replica", serializers.ReplicaSerializer)
     def get(self, request: Request, fleet: str, replica: str) -> Response:
         row = replica_named(fleet_named(fleet), replica)
-        return versioned(represent.replica(row, live.fresh_replicas(fleet)), row.edit_version)
+        return versioned(presenters.replica(row, live.fresh_replicas(fleet)), row.edit_version)
 
     @changes(
         "change_replica",
         "Change weight, admin state or address (null: not set); of a new address, say what it answers",
-        rule_schemas.REPLICA_CHANGES,
-        serializers.ReplicaChanged,
+        request_schemas.REPLICA_CHANGES,
+        serializers.ReplicaChangedSerializer,
         TRIAL,
     )
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
@@ -101,7 +101,7 @@ class ReplicaDetail(ApiView):
         if trial_wanted(request) and body.keys() & {"url", "credential"}:
             row = fleet_named(fleet)
             if moved := replicas.moved_to(row, replica, body, version):
-                found = trials.of_replica(row, *moved)
+                found = trial_probes.of_replica(row, *moved)
         actor = request.user.get_username()
         result = replicas.update(fleet, replica, body, actor, if_version=version)
         return _answer(result, more={"trial": represented(found) if found else None})

@@ -2,32 +2,32 @@
 
 from rest_framework import serializers
 
+from routing.balancing.strategies import registry
 from routing.contract.priority import PRIORITIES
-from routing.strategies import registry
 
 PROTOCOLS = ["openai", "open-inference", "generic"]
 ADMIN_STATES = ["active", "draining", "maintenance"]
-Row = serializers.Serializer[object]
+ReadOnlySerializer = serializers.Serializer[object]
 
 HEALTH = ["checking", "ready", "unready", "down"]
 
 
-class FieldProblem(Row):
+class FieldProblemSerializer(ReadOnlySerializer):
     pointer = serializers.CharField(help_text="JSON pointer into the body; empty: the whole of it.")
     detail = serializers.CharField()
 
 
-class Problem(Row):
+class ProblemSerializer(ReadOnlySerializer):
     """RFC 9457."""
 
     type = serializers.CharField()
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    errors = FieldProblem(many=True)  # type: ignore[assignment]  # hides a property for one class
+    errors = FieldProblemSerializer(many=True)  # type: ignore[assignment]  # hides a property for one class
 
 
-class Workers(Row):
+class WorkersSerializer(ReadOnlySerializer):
     """Proxy workers and the version that carries the change."""
 
     live = serializers.IntegerField(help_text="Workers heard within the last 5 seconds.")
@@ -36,7 +36,7 @@ class Workers(Row):
     waited_ms = serializers.FloatField()
 
 
-class Written(Row):
+class WrittenSerializer(ReadOnlySerializer):
     """What became of a write."""
 
     changed = serializers.ListField(
@@ -47,17 +47,17 @@ class Written(Row):
     )
 
 
-class Outcome(Written):
+class OutcomeSerializer(WrittenSerializer):
     revision = serializers.IntegerField(help_text="Policy revision in force.")
     table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
-    workers = Workers()
+    workers = WorkersSerializer()
 
 
-class StrategyParameters(serializers.DictField):
+class StrategyParametersField(serializers.DictField):
     child = serializers.JSONField()
 
 
-class Timeouts(Row):
+class TimeoutsSerializer(ReadOnlySerializer):
     head_s = serializers.FloatField()
     body_grace_s = serializers.FloatField()
     body_min_bytes_per_s = serializers.FloatField()
@@ -68,23 +68,23 @@ class Timeouts(Row):
     total_s = serializers.FloatField()
 
 
-class Limits(Row):
+class LimitsSerializer(ReadOnlySerializer):
     max_body_bytes = serializers.IntegerField()
 
 
-class Retries(Row):
+class RetriesSerializer(ReadOnlySerializer):
     budget_percent = serializers.FloatField()
     replay_safe = serializers.ChoiceField(choices=["auto", "always", "never"])
     statuses = serializers.ListField(child=serializers.IntegerField())
 
 
-class Ejection(Row):
+class EjectionSerializer(ReadOnlySerializer):
     consecutive_failures = serializers.IntegerField()
     base_s = serializers.FloatField()
     max_ejected_percent = serializers.FloatField()
 
 
-class Queue(Row):
+class QueueSerializer(ReadOnlySerializer):
     """Where requests wait while no replica has a place for them."""
 
     size = serializers.IntegerField()
@@ -94,41 +94,41 @@ class Queue(Row):
     at = serializers.ChoiceField(choices=["proxy", "replica"])
 
 
-class Locality(Row):
+class LocalitySerializer(ReadOnlySerializer):
     """Which site's replicas are asked, where proxies and replicas say where they are."""
 
     prefer = serializers.ChoiceField(choices=["site", "none"])
     spill_above = serializers.FloatField()
 
 
-class PolicyValues(Row):
+class PolicyValuesSerializer(ReadOnlySerializer):
     """Every value in force, defaults included."""
 
     strategy = serializers.ChoiceField(choices=registry.names())
-    parameters = StrategyParameters()
+    parameters = StrategyParametersField()
     max_concurrency = serializers.IntegerField(allow_null=True)
-    timeouts = Timeouts()
-    limits = Limits()
-    retries = Retries()
-    ejection = Ejection()
+    timeouts = TimeoutsSerializer()
+    limits = LimitsSerializer()
+    retries = RetriesSerializer()
+    ejection = EjectionSerializer()
     slow_start_s = serializers.FloatField()
     half_close = serializers.ChoiceField(choices=["abort", "allow"])
-    queue = Queue()
-    locality = Locality()
+    queue = QueueSerializer()
+    locality = LocalitySerializer()
 
 
-class Policy(Row):
+class PolicySerializer(ReadOnlySerializer):
     fleet = serializers.CharField()
     revision = serializers.IntegerField()
-    policy = PolicyValues()
+    policy = PolicyValuesSerializer()
     set = serializers.DictField(help_text="Only what differs from the defaults.")
 
 
-class PolicyChanged(Policy, Outcome):
+class PolicyChangedSerializer(PolicySerializer, OutcomeSerializer):
     pass
 
 
-class Probe(Row):
+class ProbeSerializer(ReadOnlySerializer):
     preset = serializers.CharField()
     period_s = serializers.FloatField()
     timeout_s = serializers.FloatField(allow_null=True)
@@ -146,16 +146,16 @@ class Probe(Row):
     load_header = serializers.BooleanField()
 
 
-class HealthCounts(serializers.DictField):
+class HealthCountsField(serializers.DictField):
     child = serializers.IntegerField()
 
 
-class Match(Row):
+class MatchSerializer(ReadOnlySerializer):
     host = serializers.CharField(allow_blank=True, help_text="Empty: any.")
     path_prefix = serializers.CharField(allow_blank=True, help_text="Empty: any.")
 
 
-class Tls(Row):
+class TlsSerializer(ReadOnlySerializer):
     """How replicas with an `https` URL are verified."""
 
     ca = serializers.CharField(
@@ -164,35 +164,35 @@ class Tls(Row):
     server_name = serializers.CharField(allow_blank=True, help_text="Empty: the host of each URL.")
 
 
-class Fleet(Row):
+class FleetSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     protocol = serializers.ChoiceField(choices=PROTOCOLS)
     aliases = serializers.ListField(child=serializers.CharField())
     adapters = serializers.ListField(
         child=serializers.CharField(), help_text="LoRA adapters that the replicas serve besides."
     )
-    match = Match(many=True, help_text="Hosts and paths whose requests are its own.")
+    match = MatchSerializer(many=True, help_text="Hosts and paths whose requests are its own.")
     served_model = serializers.CharField(allow_blank=True)
     credential = serializers.CharField(
         allow_blank=True, help_text="Where the bearer token of its replicas is, never the token."
     )
     default = serializers.BooleanField()
     strategy = serializers.CharField()
-    probe = Probe()
-    tls = Tls()
+    probe = ProbeSerializer()
+    tls = TlsSerializer()
     revision = serializers.IntegerField()
     table_version = serializers.CharField()
     replicas = serializers.IntegerField(help_text="How many it has.")
-    health = HealthCounts(help_text="How many replicas are of each health.")
+    health = HealthCountsField(help_text="How many replicas are of each health.")
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
 
-class FleetChanged(Fleet, Outcome):
+class FleetChangedSerializer(FleetSerializer, OutcomeSerializer):
     pass
 
 
-class Health(Row):
+class HealthSerializer(ReadOnlySerializer):
     state = serializers.ChoiceField(choices=HEALTH)
     reason = serializers.CharField(allow_blank=True)
     has_passed = serializers.BooleanField()
@@ -207,12 +207,12 @@ class Health(Row):
     )
 
 
-class DrainedAt(Row):
+class DrainedAtSerializer(ReadOnlySerializer):
     proxy = serializers.CharField()
     expires_in_s = serializers.IntegerField()
 
 
-class Replica(Row):
+class ReplicaSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     uid = serializers.CharField()
     url = serializers.CharField()
@@ -233,11 +233,11 @@ class Replica(Row):
         allow_blank=True, help_text="Where its bearer token is, never the token; empty: the fleet's."
     )
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
-    health = Health()
+    health = HealthSerializer()
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports at the moment.")
     eligible = serializers.BooleanField(help_text="Whether admin state, health and ejection all allow it.")
     why = serializers.CharField(help_text="Which of them does not, in plain words.")
-    drained_by_hand = DrainedAt(
+    drained_by_hand = DrainedAtSerializer(
         many=True, help_text="Proxies at which somebody took it out, over the proxy's admin listener."
     )
     in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports at the moment.")
@@ -249,12 +249,12 @@ class Replica(Row):
     updated_at = serializers.DateTimeField()
 
 
-class Fits(Row):
+class FitsSerializer(ReadOnlySerializer):
     probe = serializers.DictField(help_text="As a fleet's `probe` is written.")
     words = serializers.CharField()
 
 
-class Trial(Row):
+class TrialSerializer(ReadOnlySerializer):
     """What one address answered, asked as its probes will ask it."""
 
     outcome = serializers.ChoiceField(
@@ -267,31 +267,35 @@ class Trial(Row):
     preset = serializers.CharField()
     status = serializers.IntegerField(allow_null=True, help_text="Null: no answer in HTTP.")
     latency_ms = serializers.FloatField(allow_null=True, help_text="Null: no answer in HTTP.")
-    fits = Fits(allow_null=True, help_text="Another probe that suits what the server answers.")
+    fits = FitsSerializer(allow_null=True, help_text="Another probe that suits what the server answers.")
 
 
-class Trials(serializers.DictField):
-    child = Trial()
+class TrialsField(serializers.DictField):
+    child = TrialSerializer()
 
 
-class FleetCreated(FleetChanged):
-    trials = Trials(help_text="Of each replica by its name; empty: not tried (`?trial=no`, or more than 20).")
+class FleetCreatedSerializer(FleetChangedSerializer):
+    trials = TrialsField(
+        help_text="Of each replica by its name; empty: not tried (`?trial=no`, or more than 20)."
+    )
 
 
-class ReplicaChanged(Replica, Outcome):
-    trial = Trial(allow_null=True, help_text="Null: not tried: `?trial=no`, or its address is what it was.")
+class ReplicaChangedSerializer(ReplicaSerializer, OutcomeSerializer):
+    trial = TrialSerializer(
+        allow_null=True, help_text="Null: not tried: `?trial=no`, or its address is what it was."
+    )
 
 
-class Revision(Row):
+class RevisionSerializer(ReadOnlySerializer):
     number = serializers.IntegerField()
-    policy = PolicyValues()
+    policy = PolicyValuesSerializer()
     weights = serializers.DictField(child=serializers.FloatField(allow_null=True))
     actor = serializers.CharField()
     summary = serializers.CharField()
     created_at = serializers.DateTimeField()
 
 
-class RevisionSeen(Revision):
+class RevisionSeenSerializer(RevisionSerializer):
     would_change = serializers.ListField(
         child=serializers.CharField(),
         allow_null=True,
@@ -300,26 +304,28 @@ class RevisionSeen(Revision):
     refused = serializers.CharField(allow_blank=True, help_text="Why one cannot go back to it.")
 
 
-class HardwareClass(Row):
+class HardwareClassSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     weight = serializers.FloatField()
     replicas = serializers.IntegerField(help_text="How many are of this class.")
     created_at = serializers.DateTimeField()
 
 
-class FleetReached(Row):
+class FleetReachedSerializer(ReadOnlySerializer):
     """A fleet that a change of something else reaches."""
 
     name = serializers.CharField()
     table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
-    workers = Workers()
+    workers = WorkersSerializer()
 
 
-class HardwareClassChanged(HardwareClass, Written):
-    fleets = FleetReached(many=True, help_text="Fleets with replicas that take their weight from it.")
+class HardwareClassChangedSerializer(HardwareClassSerializer, WrittenSerializer):
+    fleets = FleetReachedSerializer(
+        many=True, help_text="Fleets with replicas that take their weight from it."
+    )
 
 
-class Placed(Row):
+class PlacedSerializer(ReadOnlySerializer):
     """A replica on an accelerator, and what it asks of it."""
 
     fleet = serializers.CharField()
@@ -329,7 +335,7 @@ class Placed(Row):
     request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
 
 
-class Accelerator(Row):
+class AcceleratorSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     memory_bytes = serializers.IntegerField()
     headroom_percent = serializers.FloatField(help_text="Of its memory, kept free.")
@@ -338,15 +344,15 @@ class Accelerator(Row):
     leased_bytes = serializers.IntegerField(
         allow_null=True, help_text="Reserved by requests in flight. Null: no proxy reports at the moment."
     )
-    replicas = Placed(many=True)
+    replicas = PlacedSerializer(many=True)
     created_at = serializers.DateTimeField()
 
 
-class AcceleratorChanged(Accelerator, Written):
-    workers = Workers()
+class AcceleratorChangedSerializer(AcceleratorSerializer, WrittenSerializer):
+    workers = WorkersSerializer()
 
 
-class StrategyParameter(Row):
+class StrategyParameterSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     type = serializers.ChoiceField(choices=["number", "integer", "boolean", "string"])
     default = serializers.JSONField()
@@ -355,13 +361,13 @@ class StrategyParameter(Row):
     words = serializers.CharField(allow_blank=True)
 
 
-class Strategy(Row):
+class StrategySerializer(ReadOnlySerializer):
     name = serializers.CharField()
     sentence = serializers.CharField()
-    parameters = StrategyParameter(many=True)
+    parameters = StrategyParameterSerializer(many=True)
 
 
-class Event(Row):
+class EventSerializer(ReadOnlySerializer):
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
     kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "limit", "system"])
@@ -378,13 +384,13 @@ class Event(Row):
     )
 
 
-class FieldChange(Row):
+class FieldChangeSerializer(ReadOnlySerializer):
     field = serializers.CharField(help_text="Dotted path, as in `timeouts.total_s`.")
     before = serializers.JSONField()
     after = serializers.JSONField()
 
 
-class AuditEntry(Row):
+class AuditEntrySerializer(ReadOnlySerializer):
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
     actor = serializers.CharField()
@@ -396,16 +402,16 @@ class AuditEntry(Row):
     target = serializers.CharField()
     before = serializers.JSONField()
     after = serializers.JSONField()
-    changes = FieldChange(many=True)
+    changes = FieldChangeSerializer(many=True)
     write = serializers.CharField(allow_null=True, help_text="The same for all that one transaction wrote.")
 
 
-class Live(Row):
+class LiveSerializer(ReadOnlySerializer):
     age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
     frame = serializers.JSONField(help_text="As pages get it once a second; null: there is none.")
 
 
-class ClientKey(Row):
+class ClientKeySerializer(ReadOnlySerializer):
     """A key that clients of the proxy present. The key itself is in no answer but the one that made it."""
 
     id = serializers.IntegerField()
@@ -432,25 +438,25 @@ class ClientKey(Row):
     revoked_at = serializers.DateTimeField(allow_null=True, help_text="Null: the key is in force.")
 
 
-class KeyOutcome(Row):
+class KeyOutcomeSerializer(ReadOnlySerializer):
     changed = serializers.ListField(
         child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
     )
     published = serializers.BooleanField(
         help_text="False: Redis is away; proxies get the change within seconds of its return."
     )
-    workers = Workers()
+    workers = WorkersSerializer()
 
 
-class ClientKeyChanged(ClientKey, KeyOutcome):
+class ClientKeyChangedSerializer(ClientKeySerializer, KeyOutcomeSerializer):
     pass
 
 
-class ClientKeyMade(ClientKeyChanged):
+class ClientKeyMadeSerializer(ClientKeyChangedSerializer):
     key = serializers.CharField(help_text="The key itself. It cannot be shown again.")
 
 
-class Token(Row):
+class TokenSerializer(ReadOnlySerializer):
     id = serializers.IntegerField()
     name = serializers.CharField()
     prefix = serializers.CharField(help_text="How the token begins.")
@@ -461,5 +467,5 @@ class Token(Row):
     )
 
 
-class TokenMade(Token):
+class TokenMadeSerializer(TokenSerializer):
     token = serializers.CharField(help_text="The token itself. It cannot be shown again.")

@@ -8,26 +8,26 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.base import ApiView
-from controlplane.api.documented import reads
-from controlplane.api.serializers import Row
+from controlplane.api.openapi_operations import reads
+from controlplane.api.serializers import ReadOnlySerializer
 from controlplane.observability.system.report import system
-from controlplane.observability.system.shape import LEVELS
+from controlplane.observability.system.status import LEVELS
 
 
-class Judged(Row):
+class JudgedSerializer(ReadOnlySerializer):
     level = serializers.ChoiceField(LEVELS, help_text="`calm`: nothing to do. `bad`: something fails.")
     state = serializers.CharField(help_text="One word or two, as the page shows it.")
     words = serializers.CharField(help_text="One sentence.")
     cure = serializers.CharField(help_text="What to do; empty: nothing.")
 
 
-class SystemPart(Judged):
+class SystemPartSerializer(JudgedSerializer):
     name = serializers.CharField()
     title = serializers.CharField()
     facts = serializers.DictField(child=serializers.CharField(), help_text="Name → value with its unit.")
 
 
-class ProxyWorker(Judged):
+class ProxyWorkerSerializer(JudgedSerializer):
     name = serializers.CharField()
     proxy = serializers.CharField(help_text="Workers of one proxy share it.")
     site = serializers.CharField(allow_blank=True, help_text="Where its proxy says that it is.")
@@ -45,7 +45,7 @@ class ProxyWorker(Judged):
     in_flight = serializers.IntegerField(help_text="Requests being answered.")
 
 
-class Process(Judged):
+class ProcessSerializer(JudgedSerializer):
     name = serializers.CharField(help_text="`host/pid`.")
     role = serializers.CharField(help_text="`web`, `worker`, `beat` or `conductor`.")
     software = serializers.CharField()
@@ -55,22 +55,22 @@ class Process(Judged):
     memory_bytes = serializers.IntegerField(allow_null=True, help_text="Most that was ever resident.")
 
 
-class System(Row):
-    verdict = Judged()
+class SystemSerializer(ReadOnlySerializer):
+    verdict = JudgedSerializer()
     table = serializers.CharField(
         allow_null=True, help_text="`epoch:version` of the newest list of fleets; null: the database is away."
     )
     software = serializers.CharField()
-    parts = SystemPart(many=True)
-    proxies = ProxyWorker(many=True)
-    processes = Process(many=True)
+    parts = SystemPartSerializer(many=True)
+    proxies = ProxyWorkerSerializer(many=True)
+    processes = ProcessSerializer(many=True)
     reports_known = serializers.BooleanField(
         help_text="False: Redis is away, so nothing is known of proxies and processes."
     )
 
 
-class SystemState(ApiView):
-    @reads("get_system", "Every part of Switchyard and how it is", System())
+class SystemView(ApiView):
+    @reads("get_system", "Every part of Switchyard and how it is", SystemSerializer())
     def get(self, request: Request) -> Response:
         answer: Any = msgspec.to_builtins(system())
         return Response(answer)

@@ -1,4 +1,4 @@
-"""At most so many requests in ten seconds, by user or by address. An absent Redis stops nobody."""
+"""Rate limit: at most so many requests in ten seconds, by user or address. An absent Redis stops nobody."""
 
 import time
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from redis.exceptions import RedisError
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from controlplane import redis
+from controlplane.datastores import redis
 
 if TYPE_CHECKING:  # REST framework imports this module while it imports its views
     from rest_framework.views import APIView

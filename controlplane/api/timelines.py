@@ -11,7 +11,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from controlplane.api import filters
-from controlplane.api.documented import SEARCH, SINCE, UNTIL
+from controlplane.api.openapi_operations import SEARCH, SINCE, UNTIL
 
 
 @dataclass(frozen=True, slots=True)

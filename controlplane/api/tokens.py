@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, rule_schemas, serializers
+from controlplane.api import filters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of
-from controlplane.api.documented import SEARCH, creates, lists, removes
+from controlplane.api.openapi_operations import SEARCH, creates, lists, removes
 from controlplane.models import ApiToken
 from controlplane.services import tokens
 
@@ -33,7 +33,12 @@ def represented(row: ApiToken) -> dict[str, Any]:
 class TokenList(ApiView):
     query_parameters = ("search", "page", "page_size")
 
-    @lists("list_tokens", "API tokens: everybody's for staff, else one's own", serializers.Token, SEARCH)
+    @lists(
+        "list_tokens",
+        "API tokens: everybody's for staff, else one's own",
+        serializers.TokenSerializer,
+        SEARCH,
+    )
     def get(self, request: Request) -> Response:
         rows = tokens.seen_by(asking(request)).filter(filters.search(request, "name"))
         return self.paged(request, rows, lambda page: [represented(row) for row in page])
@@ -41,8 +46,8 @@ class TokenList(ApiView):
     @creates(
         "create_token",
         "Make an API token of one's own, which is shown in this answer only",
-        rule_schemas.NEW_TOKEN,
-        serializers.TokenMade,
+        request_schemas.NEW_TOKEN,
+        serializers.TokenMadeSerializer,
     )
     def post(self, request: Request) -> Response:
         row, token = tokens.create_own(asking(request), body_of(request))

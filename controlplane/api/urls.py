@@ -10,11 +10,17 @@ from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
-from controlplane.api.reference import ClientKeyLive, ClientKeysLive, FleetLive, OverviewLive, StrategyList
+from controlplane.api.reference import (
+    ClientKeyLiveView,
+    ClientKeysLiveView,
+    FleetLiveView,
+    OverviewLiveView,
+    StrategyList,
+)
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
-from controlplane.api.system import SystemState
+from controlplane.api.system import SystemView
 from controlplane.api.tokens import TokenDetail, TokenList
-from controlplane.api.trials import TrialProbes
+from controlplane.api.trial_probes import TrialProbes
 
 urlpatterns = [
     path("fleets", FleetList.as_view(), name="api-fleets"),
@@ -25,23 +31,23 @@ urlpatterns = [
     path("fleets/<str:fleet>/revisions/<int:number>/restore", RevisionRestore.as_view(), name="api-restore"),
     path("fleets/<str:fleet>/replicas", ReplicaList.as_view(), name="api-replicas"),
     path("fleets/<str:fleet>/replicas/<str:replica>", ReplicaDetail.as_view(), name="api-replica"),
-    path("fleets/<str:fleet>/live", FleetLive.as_view(), name="api-fleet-live"),
-    path("live", OverviewLive.as_view(), name="api-live"),
+    path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
+    path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
     path("accelerators", AcceleratorList.as_view(), name="api-accelerators"),
     path("accelerators/<path:accelerator>", AcceleratorDetail.as_view(), name="api-accelerator"),
     path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
     path("client-keys", ClientKeyList.as_view(), name="api-client-keys"),
-    path("client-keys/live", ClientKeysLive.as_view(), name="api-client-keys-live"),
-    path("client-keys/<int:key>/live", ClientKeyLive.as_view(), name="api-client-key-live"),
+    path("client-keys/live", ClientKeysLiveView.as_view(), name="api-client-keys-live"),
+    path("client-keys/<int:key>/live", ClientKeyLiveView.as_view(), name="api-client-key-live"),
     path("client-keys/<int:key>", ClientKeyDetail.as_view(), name="api-client-key"),
     path("tokens", TokenList.as_view(), name="api-tokens"),
     path("tokens/<int:token>", TokenDetail.as_view(), name="api-token"),
     path("strategies", StrategyList.as_view(), name="api-strategies"),
     path("events", EventList.as_view(), name="api-events"),
     path("audit", AuditList.as_view(), name="api-audit"),
-    path("system", SystemState.as_view(), name="api-system"),
+    path("system", SystemView.as_view(), name="api-system"),
     path("schema", Schema.as_view(), name="schema"),
     path("docs", Docs.as_view(url_name="schema"), name="api-docs"),
 ]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 from controlplane.importing import litellm, nginx
-from controlplane.importing.draft import Draft, NotImportable
-from controlplane.importing.written import fleet_file_text, report
+from controlplane.importing.model import Draft, NotImportable
+from controlplane.importing.writer import fleet_file_text, report
 from routing.contract.table import Protocol
 
 _READERS: Mapping[str, Callable[[Namespace], Draft]] = {

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.importing import litellm_deployment as deployment
-from controlplane.importing.draft import Draft, FleetDraft, Names, NotImportable, Place, Said
 from controlplane.importing.litellm_deployment import Deployment
 from controlplane.importing.litellm_settings import Settings
-from routing.contract import fleet_file_yaml
-from routing.contract.fleet_file_yaml import Document
+from controlplane.importing.model import Draft, FleetDraft, Names, NotImportable, SourcedValue, SourceLocation
+from routing.contract.fleet_file import yaml_document
+from routing.contract.fleet_file.yaml_document import Document
 from routing.contract.names import alias_problem, is_slug
 
 _SECTIONS = ("model_list", "router_settings", "litellm_settings", "general_settings")
@@ -20,8 +20,8 @@ def read(path: Path) -> Draft:
     draft = Draft(str(path), "litellm")
     content, document = _parsed(path)
 
-    def place(pointer: str) -> Place:
-        return Place(str(path), document.place_of(pointer, at_key=True).line)
+    def place(pointer: str) -> SourceLocation:
+        return SourceLocation(str(path), document.position_of(pointer, at_key=True).line)
 
     settings = Settings(content, place, draft)
     groups: dict[str, list[Deployment]] = {}
@@ -52,7 +52,7 @@ def _parsed(path: Path) -> tuple[Mapping[str, Any], Document]:
         raise NotImportable(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise NotImportable(f"{path}: is not UTF-8 text") from None
-    document = fleet_file_yaml.read(text)
+    document = yaml_document.read(text)
     if document.flaws:
         flaw = document.flaws[0]
         place = f"{path} line {flaw.place.line}, column {flaw.place.column}"
@@ -68,9 +68,9 @@ def _fleet(name: str, model_name: str, members: list[Deployment], draft: Draft) 
     fleet = FleetDraft(name, f"model_name {model_name}, {first.place}")
     fleet.fields["protocol"] = "openai"
     if name != model_name:
-        fleet.fields["aliases"] = [Said(model_name, "model_name")]
+        fleet.fields["aliases"] = [SourcedValue(model_name, "model_name")]
     if first.served_model != name:
-        fleet.fields["served_model"] = Said(first.served_model, f"model, {first.place}")
+        fleet.fields["served_model"] = SourcedValue(first.served_model, f"model, {first.place}")
     if problem := alias_problem(model_name) or alias_problem(first.served_model):
         draft.lose(first.place, model_name, f"the name {problem}")
         return fleet

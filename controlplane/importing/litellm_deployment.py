@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.importing.draft import Draft, Fields, Place, Said
-from routing.contract.references import credential_reference
+from controlplane.importing.model import Draft, Fields, SourcedValue, SourceLocation
+from routing.contract.secret_references import credential_reference
 
-At = Callable[[str], Place]
+At = Callable[[str], SourceLocation]
 """Where a JSON pointer leads."""
 
 _SELF_HOSTED = {
@@ -62,19 +62,19 @@ class Deployment:
     model_name: str
     served_model: str
     url: str
-    place: Place
-    address: Place
+    place: SourceLocation
+    address: SourceLocation
     wanted_name: str
     name: str = ""
     """Given when it is in a fleet."""
     fields: Fields = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
     """``weight``, ``rpm`` and ``tpm`` where given: what LiteLLM's shuffle draws by."""
-    timeout: tuple[Place, Any] | None = None
-    stream_timeout: tuple[Place, Any] | None = None
+    timeout: tuple[SourceLocation, Any] | None = None
+    stream_timeout: tuple[SourceLocation, Any] | None = None
 
     def replica(self) -> Fields:
-        return {"name": self.name, "url": Said(self.url, f"api_base, {self.address}"), **self.fields}
+        return {"name": self.name, "url": SourcedValue(self.url, f"api_base, {self.address}"), **self.fields}
 
 
 def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
@@ -145,7 +145,7 @@ _TRITON = (
 )
 
 
-def _tell_path(base: str, place: Place, what: str, provider: str, draft: Draft) -> None:
+def _tell_path(base: str, place: SourceLocation, what: str, provider: str, draft: Draft) -> None:
     """LiteLLM asks ``api_base`` + ``/chat/completions``, Switchyard the URL + ``/v1/chat/completions``."""
     if base.rstrip("/").endswith("/v1"):
         return
@@ -161,7 +161,7 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
         if key in ("weight", "rpm", "tpm"):
             _share(one, key, value, place, draft)
         elif key == "max_parallel_requests" and _whole(value) and 1 <= value <= 1_000_000:
-            one.fields["max_concurrency"] = Said(value, f"max_parallel_requests, {place}")
+            one.fields["max_concurrency"] = SourcedValue(value, f"max_parallel_requests, {place}")
             why = "what is beyond max_concurrency waits in the fleet's queue"
             draft.change(place, f"{one.model_name}: {key} {value}", why)
         elif key == "timeout":
@@ -174,7 +174,7 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
             draft.lose(place, f"{one.model_name}: {key}", _REASONS.get(key, "there is no counterpart"))
 
 
-def _credential(one: Deployment, key: str, value: Any, place: Place, draft: Draft) -> None:
+def _credential(one: Deployment, key: str, value: Any, place: SourceLocation, draft: Draft) -> None:
     """Where it comes from may be said, what it is never."""
     name = value.removeprefix("os.environ/") if isinstance(value, str) else ""
     if not name or name == value:
@@ -185,15 +185,15 @@ def _credential(one: Deployment, key: str, value: Any, place: Place, draft: Draf
     except ValueError as error:
         draft.lose(place, f"{one.model_name}: {key} {value}", str(error))
         return
-    one.fields["credential"] = Said(reference, f"{key}, {place}")
+    one.fields["credential"] = SourcedValue(reference, f"{key}, {place}")
 
 
-def _share(one: Deployment, key: str, value: Any, place: Place, draft: Draft) -> None:
+def _share(one: Deployment, key: str, value: Any, place: SourceLocation, draft: Draft) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and value > 0:
         one.shares[key] = float(value)
     if key == "weight" and number and 0 <= value <= _MOST_WEIGHT:
-        one.fields["weight"] = Said(value, f"weight, {place}")
+        one.fields["weight"] = SourcedValue(value, f"weight, {place}")
     else:
         draft.lose(place, f"{one.model_name}: {key} {value}", _REASONS.get(key, "it must be from 0 to 1000"))
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from controlplane.importing.draft import Draft, FleetDraft, Place, Said
 from controlplane.importing.litellm_deployment import VERIFIED, At, Deployment
+from controlplane.importing.model import Draft, FleetDraft, SourcedValue, SourceLocation
 from routing.contract.names import alias_problem
 from routing.contract.policy_rules import EJECTION, TIMEOUTS
 
@@ -44,7 +44,7 @@ class _Value(NamedTuple):
 
     key: str
     value: Any
-    place: Place
+    place: SourceLocation
 
 
 class Settings:
@@ -71,7 +71,7 @@ class Settings:
         self._ejection(fleet)
         retries = self._kept.get("num_retries")
         if retries is not None and retries.value == 0:
-            fleet.policy()["retries"] = {"budget_percent": Said(0, f"num_retries 0, {retries.place}")}
+            fleet.policy()["retries"] = {"budget_percent": SourcedValue(0, f"num_retries 0, {retries.place}")}
         elif retries is not None:
             why = "retries are a share of all requests (policy.retries), not so many for each"
             self._draft.change(retries.place, f"num_retries {retries.value}", why)
@@ -100,13 +100,15 @@ class Settings:
                 self._draft.lose(given.place, f"alias {alias}", why)
                 continue
             taken.add(alias)
-            fleet.fields.setdefault("aliases", []).append(Said(alias, f"model_group_alias, {given.place}"))
+            fleet.fields.setdefault("aliases", []).append(
+                SourcedValue(alias, f"model_group_alias, {given.place}")
+            )
             fleet.fields.setdefault("served_model", model)
 
     def _strategy(self, fleet: FleetDraft, members: list[Deployment]) -> None:
         given = self._kept.get("routing_strategy")
         name = given.value if given is not None else "simple-shuffle"
-        place = given.place if given is not None else Place(self._draft.source, 0)
+        place = given.place if given is not None else SourceLocation(self._draft.source, 0)
         strategy = _STRATEGIES.get(name) if isinstance(name, str) else None
         if strategy is None:
             why = "there is no counterpart; fleets get the default, least_expected_work"
@@ -115,7 +117,7 @@ class Settings:
         where = (
             f"routing_strategy {name}, {place}" if given is not None else "simple-shuffle, LiteLLM's own way"
         )
-        fleet.policy()["strategy"] = Said(strategy, where)
+        fleet.policy()["strategy"] = SourcedValue(strategy, where)
         if strategy == "random":
             self._shares(fleet, members)
 
@@ -129,7 +131,7 @@ class Settings:
         for replica in fleet.replicas:
             one = by_name[replica["name"]]
             weight = min(1000.0, round(one.shares.get(by, 0.0) / least, 3))
-            replica["weight"] = Said(weight, f"share by {by}, as simple-shuffle draws, {one.place}")
+            replica["weight"] = SourcedValue(weight, f"share by {by}, as simple-shuffle draws, {one.place}")
 
     def _timeouts(self, fleet: FleetDraft, members: list[Deployment]) -> None:
         carried = [one for one in members if one.name]
@@ -138,7 +140,7 @@ class Settings:
         self._limit(fleet, "total_s", "timeout", [one for one in total if one])
         self._limit(fleet, "first_byte_s", "stream_timeout", [one for one in stream if one])
 
-    def _general(self, *keys: str) -> tuple[Place, Any] | None:
+    def _general(self, *keys: str) -> tuple[SourceLocation, Any] | None:
         """What holds where an entry says nothing: the first key that is set."""
         key = next((key for key in keys if key in self._kept), "")
         if not key:
@@ -146,7 +148,9 @@ class Settings:
         self._limiting.add(key)
         return self._kept[key].place, self._kept[key].value
 
-    def _limit(self, fleet: FleetDraft, field: str, what: str, given: list[tuple[Place, Any]]) -> None:
+    def _limit(
+        self, fleet: FleetDraft, field: str, what: str, given: list[tuple[SourceLocation, Any]]
+    ) -> None:
         rule: Any = TIMEOUTS.fields[field]
         valid = [(place, value) for place, value in given if _in_range(value, rule)]
         for place, value in given:
@@ -157,7 +161,7 @@ class Settings:
         if not valid:
             return
         place, value = max(valid, key=lambda one: one[1])
-        fleet.timeouts()[field] = Said(value, f"{what}, {place}")
+        fleet.timeouts()[field] = SourcedValue(value, f"{what}, {place}")
         for other, shorter in valid:
             if shorter != value:
                 self._draft.change(
@@ -178,7 +182,7 @@ class Settings:
                 self._draft.lose(given.place, f"{key} {given.value}", why)
                 continue
             ejection = fleet.policy().setdefault("ejection", {})
-            ejection[field] = Said(value, f"{key} {given.value}, {given.place}")
+            ejection[field] = SourcedValue(value, f"{key} {given.value}, {given.place}")
             why = "failures in a row are counted, each ejection doubles, and half the fleet stays in use"
             self._draft.change(given.place, f"{key} {given.value}", why)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.importing import nginx_file, nginx_upstream
-from controlplane.importing.draft import Draft, FleetDraft, Names, Place
+from controlplane.importing.model import Draft, FleetDraft, Names, SourceLocation
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_routes import Route, settle
-from controlplane.importing.nginx_words import NO_HTTP, is_boilerplate, reason, without_secrets
+from controlplane.importing.nginx_unsupported import NO_HTTP, is_boilerplate, reason, without_secrets
 from routing.contract.addresses import DEFAULT_PORTS
 
 _INHERITED = (
@@ -194,7 +194,9 @@ class _Reading:
             lines = sorted({one.place.line for one in found})
             names = ", ".join(dict.fromkeys(one.name for one in found))
             also = ", ".join(map(str, lines[1:]))
-            self._draft.lose(Place(file, lines[0]), names, why + (f" (also line {also})" if also else ""))
+            self._draft.lose(
+                SourceLocation(file, lines[0]), names, why + (f" (also line {also})" if also else "")
+            )
 
 
 def _http(tree: Sequence[Directive]) -> list[Directive]:

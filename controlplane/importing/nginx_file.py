@@ -8,7 +8,7 @@ import crossplane
 from crossplane.errors import NgxParserBaseException, NgxParserDirectiveArgumentsError
 from crossplane.lexer import lex
 
-from controlplane.importing.draft import Draft, NotImportable, Place
+from controlplane.importing.model import Draft, NotImportable, SourceLocation
 
 
 class Directive(NamedTuple):
@@ -16,7 +16,7 @@ class Directive(NamedTuple):
 
     name: str
     args: tuple[str, ...]
-    place: Place
+    place: SourceLocation
     block: tuple["Directive", ...] | None
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ def read(path: Path, draft: Draft) -> list[Directive]:
 
 def _note(found: dict[str, Any], path: Path, draft: Draft) -> None:
     """One error of the parser: a note, or the end."""
-    error, place = found["callback"], Place(found["file"], found["line"] or 0)
+    error, place = found["callback"], SourceLocation(found["file"], found["line"] or 0)
     if isinstance(error, OSError):
         draft.lose(place, f"include {error.filename}", f"the file cannot be read: {error.strerror}")
         return
@@ -63,17 +63,19 @@ def _check_ends(file: str, path: Path) -> None:
         for token, line, quoted in lex(file):
             if quoted or not token.startswith("#"):
                 if token == "}" and not quoted and not ended:
-                    raise _refused(Place(file, line), 'a ";" is missing before this "}"', path)
+                    raise _refused(SourceLocation(file, line), 'a ";" is missing before this "}"', path)
                 ended = not quoted and token in (";", "{", "}")
     except NgxParserBaseException as error:
-        raise _refused(Place(file, error.lineno or line), error.strerror, path) from None
+        raise _refused(SourceLocation(file, error.lineno or line), error.strerror, path) from None
     except OSError:
         return
     if not ended:
-        raise _refused(Place(file, line), 'it ends in the middle of a directive: is a ";" missing?', path)
+        raise _refused(
+            SourceLocation(file, line), 'it ends in the middle of a directive: is a ";" missing?', path
+        )
 
 
-def _refused(place: Place, words: str, path: Path) -> NotImportable:
+def _refused(place: SourceLocation, words: str, path: Path) -> NotImportable:
     return NotImportable(
         f"{place}: is not an nginx configuration: {words} (nginx -t -c {path.name} would say the same)"
     )
@@ -84,7 +86,7 @@ def _directives(
 ) -> Iterator[Directive]:
     """With includes put in where they stand. ``within``: the files around this one, against circles."""
     for statement in statements:
-        place = Place(files[within[-1]]["file"], statement["line"])
+        place = SourceLocation(files[within[-1]]["file"], statement["line"])
         if "includes" in statement:
             yield from _included(statement, files, within, place, draft)
             continue
@@ -97,7 +99,7 @@ def _included(
     statement: dict[str, Any],
     files: list[dict[str, Any]],
     within: tuple[int, ...],
-    place: Place,
+    place: SourceLocation,
     draft: Draft,
 ) -> Iterator[Directive]:
     pattern = statement["args"][0]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.importing.draft import Draft, FleetDraft, Place, Said
+from controlplane.importing.model import Draft, FleetDraft, SourcedValue, SourceLocation
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_tls import verification
 from controlplane.importing.nginx_upstream import seconds
@@ -26,7 +26,7 @@ class Route(NamedTuple):
     hosts: tuple[str, ...]
     prefix: str | None
     settings: Mapping[str, Directive]
-    place: Place
+    place: SourceLocation
 
 
 def settle(
@@ -41,7 +41,7 @@ def settle(
         fleet.fields = {"protocol": _protocol(routes[key], protocol, draft), **fleet.fields}
         if key == default:
             why = "location /, no server_name" if key in everything else "the only one"
-            fleet.fields["default"] = Said(True, f"{why}: takes requests that name no fleet")
+            fleet.fields["default"] = SourcedValue(True, f"{why}: takes requests that name no fleet")
         if key in usable:
             matches = list(_matches(fleet, routes[key], taken, draft))
             if matches:
@@ -61,21 +61,23 @@ def _is_everything(route: Route) -> bool:
 _BY_MODEL = "requests under /v2/models/NAME find their fleet by NAME: add the models' names to its aliases"
 
 
-def _protocol(routes: Sequence[Route], chosen: str, draft: Draft) -> Said:
+def _protocol(routes: Sequence[Route], chosen: str, draft: Draft) -> SourcedValue:
     if chosen:
-        return Said(chosen, "as --protocol says")
+        return SourcedValue(chosen, "as --protocol says")
     for beginning, protocol in (("/v1", "openai"), ("/v2", "open-inference")):
         for route in routes:
             if route.prefix and (route.prefix + "/").startswith(beginning + "/"):
                 if protocol == "open-inference":
                     draft.change(route.place, f"location {route.prefix}", _BY_MODEL)
-                return Said(protocol, f"a guess from location {route.prefix}, {route.place}")
-    return Said("generic", "nginx does not say what clients speak: openai, open-inference or something else")
+                return SourcedValue(protocol, f"a guess from location {route.prefix}, {route.place}")
+    return SourcedValue(
+        "generic", "nginx does not say what clients speak: openai, open-inference or something else"
+    )
 
 
 def _matches(
     fleet: FleetDraft, routes: Sequence[Route], taken: dict[Match, FleetDraft], draft: Draft
-) -> Iterator[Said]:
+) -> Iterator[SourcedValue]:
     """``match`` for every host and path that leads to the fleet. ``taken``: those given already."""
     for route in routes:
         for host in route.hosts or ("",):
@@ -93,7 +95,7 @@ def _matches(
             else:
                 taken[match] = fleet
                 fields = {name: value for name, value in msgspec.to_builtins(match).items() if value}
-                yield Said(fields, f"{said}, {route.place}")
+                yield SourcedValue(fields, f"{said}, {route.place}")
 
 
 def _timeouts(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
@@ -130,7 +132,7 @@ def _limit(fleet: FleetDraft, field: str, said: Directive, draft: Draft) -> None
     rule: Any = TIMEOUTS.fields[field]
     value = seconds(said.args[0]) or 0.0
     kept = min(max(value, rule.minimum), rule.maximum)
-    fleet.timeouts()[field] = Said(kept, f"{said.name} {said.args[0]}, {said.place}")
+    fleet.timeouts()[field] = SourcedValue(kept, f"{said.name} {said.args[0]}, {said.place}")
     if kept != value:
         draft.change(said.place, str(said), f"{field} is from {rule.minimum:g} to {rule.maximum:g} s")
 
@@ -141,7 +143,7 @@ def _retries(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
     }
     for one in sorted(said, key=lambda one: one.place):
         if one.args == ("off",) and len(said) == 1:
-            fleet.policy()["retries"] = {"budget_percent": Said(0, f"{one}, {one.place}")}
+            fleet.policy()["retries"] = {"budget_percent": SourcedValue(0, f"{one}, {one.place}")}
         else:
             why = "a request goes elsewhere when its connection failed before the first byte (policy.retries)"
             draft.change(one.place, str(one), why)

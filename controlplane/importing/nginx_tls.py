@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.importing.draft import Draft, FleetDraft, Place, Said
+from controlplane.importing.model import Draft, FleetDraft, SourcedValue, SourceLocation
 from controlplane.importing.nginx_file import Directive
 from routing.contract.addresses import certificate_name, parse_base_url
-from routing.contract.references import ca_reference
+from routing.contract.secret_references import ca_reference
 
-Way = tuple[str, Mapping[str, Directive], Place]
+Way = tuple[str, Mapping[str, Directive], SourceLocation]
 """Upstream, settings and place of one ``proxy_pass https://…``."""
 
 _ALWAYS = (
@@ -57,7 +57,7 @@ def _one(name: str, ways: Sequence[Way], draft: Draft) -> Directive | None:
 
 def _take(tls: dict[str, Any], field: str, check: Any, value: str, said: Directive, draft: Draft) -> None:
     try:
-        tls[field] = Said(check(value), f"{said.name}, {said.place}")
+        tls[field] = SourcedValue(check(value), f"{said.name}, {said.place}")
     except ValueError as error:
         draft.lose(said.place, str(said), str(error))
 
@@ -71,4 +71,4 @@ def _upstream_as_name(fleet: FleetDraft, way: Way) -> dict[str, Any]:
         return {}
     if all(parse_base_url(replica["url"].value).host == name for replica in fleet.replicas):
         return {}
-    return {"server_name": Said(name, f"proxy_pass https://{upstream}, {place}")}
+    return {"server_name": SourcedValue(name, f"proxy_pass https://{upstream}, {place}")}

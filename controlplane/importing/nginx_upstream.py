@@ -2,9 +2,9 @@
 
 import re
 
-from controlplane.importing.draft import Draft, Fields, FleetDraft, Names, Place, Said
+from controlplane.importing.model import Draft, Fields, FleetDraft, Names, SourcedValue, SourceLocation
 from controlplane.importing.nginx_file import Directive
-from controlplane.importing.nginx_words import AFFINITY, reason
+from controlplane.importing.nginx_unsupported import AFFINITY, reason
 
 _TIME = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?\Z")
 _UNITS_S = (604_800.0, 86_400.0, 3600.0, 60.0, 1.0, 0.001)
@@ -51,7 +51,7 @@ _METHODS = ("least_conn", "random", "least_time", *_AFFINITY)
 def _strategy(fleet: FleetDraft, methods: list[Directive], draft: Draft) -> None:
     """``sticky`` stands beside a method; of several methods nginx takes the last."""
     if not methods:
-        fleet.policy()["strategy"] = Said("round_robin", "nginx's own way")
+        fleet.policy()["strategy"] = SourcedValue("round_robin", "nginx's own way")
         return
     chosen = [one for one in methods if one.name != "sticky"][-1:]
     by_load = [one for one in chosen if one.name not in _AFFINITY]
@@ -72,16 +72,16 @@ def _by_load(fleet: FleetDraft, method: Directive, draft: Draft) -> None:
     said = str(method)
     where = f"{said}, {method.place}"
     if method.name == "least_conn":
-        fleet.policy()["strategy"] = Said("least_connections", where)
+        fleet.policy()["strategy"] = SourcedValue("least_connections", where)
     elif method.name == "least_time":
-        fleet.policy()["strategy"] = Said("least_response_time", where)
+        fleet.policy()["strategy"] = SourcedValue("least_response_time", where)
         draft.change(method.place, said, "answer times are whole answers, whatever was asked for")
     elif method.name == "random" and method.args[:1] == ("two",):
-        fleet.policy()["strategy"] = Said("power_of_two", where)
+        fleet.policy()["strategy"] = SourcedValue("power_of_two", where)
         if len(method.args) > 1 and method.args[1] != "least_conn":
             draft.change(method.place, said, "the two are compared by requests in flight")
     else:
-        fleet.policy()["strategy"] = Said("random", where)
+        fleet.policy()["strategy"] = SourcedValue("random", where)
 
 
 def _with_port(address: str) -> str:
@@ -99,7 +99,7 @@ def _replica(server: Directive, url_said: str, names: Names, draft: Draft) -> Fi
         return None
     replica: Fields = {
         "name": names.take(url.partition("://")[2].replace(":", "-"), f"r{server.place.line}"),
-        "url": Said(url, f"server {address}, {server.place}"),
+        "url": SourcedValue(url, f"server {address}, {server.place}"),
     }
     if url.startswith("http://") and url.partition("://")[2].partition("/")[0].endswith(":443"):
         why = "port 443 is asked in plain HTTP: write https:// if TLS is spoken there"
@@ -115,11 +115,13 @@ def _parameter(replica: Fields, key: str, value: str, server: Directive, draft: 
     if key in ("weight", "max_conns"):
         _number(replica, key, value, server, draft)
     elif key == "down":
-        replica["admin_state"] = Said("maintenance", "down")
+        replica["admin_state"] = SourcedValue("maintenance", "down")
     elif key == "drain":
-        replica["admin_state"] = Said("draining", "drain")
+        replica["admin_state"] = SourcedValue("draining", "drain")
     elif key == "backup":
-        replica["admin_state"] = Said("maintenance", "backup in nginx: activate it by hand when it is needed")
+        replica["admin_state"] = SourcedValue(
+            "maintenance", "backup in nginx: activate it by hand when it is needed"
+        )
         draft.lose(
             server.place,
             f"{server.args[0]} backup",
@@ -132,9 +134,9 @@ def _parameter(replica: Fields, key: str, value: str, server: Directive, draft: 
 def _number(replica: Fields, key: str, value: str, server: Directive, draft: Draft) -> None:
     number = int(value) if value.isdecimal() else 0
     if key == "weight" and 1 <= number <= _MOST_WEIGHT:
-        replica["weight"] = Said(number, f"weight={value}")
+        replica["weight"] = SourcedValue(number, f"weight={value}")
     elif key == "max_conns" and 1 <= number <= 1_000_000:
-        replica["max_concurrency"] = Said(number, f"max_conns={value}")
+        replica["max_concurrency"] = SourcedValue(number, f"max_conns={value}")
         draft.change(
             server.place,
             f"{server.args[0]} max_conns={value}",
@@ -163,13 +165,13 @@ def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None
     timeout = _of(telling[0], "fail_timeout")
     ejection = fleet.policy().setdefault("ejection", {})
     if not count:
-        ejection["max_ejected_percent"] = Said(0, f"{what}: nobody is taken out, {place}")
+        ejection["max_ejected_percent"] = SourcedValue(0, f"{what}: nobody is taken out, {place}")
         return
-    ejection["consecutive_failures"] = Said(min(count, 1000), f"{what}, {place}")
+    ejection["consecutive_failures"] = SourcedValue(min(count, 1000), f"{what}, {place}")
     if base_s is None or not 0.1 <= base_s <= 300:
         draft.lose(place, f"fail_timeout={timeout}", "an ejection lasts 0.1 to 300 s at first")
     else:
-        ejection["base_s"] = Said(base_s, "fail_timeout" if timeout else "nginx's own fail_timeout")
+        ejection["base_s"] = SourcedValue(base_s, "fail_timeout" if timeout else "nginx's own fail_timeout")
     draft.change(
         place, what, "failures in a row are counted, each ejection doubles, and half the fleet stays in use"
     )
@@ -203,7 +205,7 @@ def _slow_start(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> No
     if len(said) > 1 or value is None or value > 3600:
         draft.lose(server.place, f"slow_start={text}", "one time for a whole fleet, at most 3600 s")
     else:
-        fleet.policy()["slow_start_s"] = Said(value, f"slow_start={text}, {server.place}")
+        fleet.policy()["slow_start_s"] = SourcedValue(value, f"slow_start={text}, {server.place}")
 
 
 def _of(server: Directive, key: str) -> str:
@@ -212,7 +214,7 @@ def _of(server: Directive, key: str) -> str:
     return next((arg.removeprefix(prefix) for arg in server.args[1:] if arg.startswith(prefix)), "")
 
 
-def direct(target: str, place: Place) -> Directive:
+def direct(target: str, place: SourceLocation) -> Directive:
     """What a ``proxy_pass`` to an address would be as an upstream."""
     server = Directive("server", (target,), place, None)
     return Directive("proxy_pass to", (target,), place, (server,))

@@ -8,7 +8,7 @@ from routing.contract.table import AcceleratorSpec
 
 class Accelerator(models.Model):
     name = models.CharField(max_length=127, unique=True)
-    """``node1/gpu0``: as :data:`routing.contract.fleet_file_rules.ACCELERATOR` checks it. Never changes."""
+    """``node1/gpu0``: as :data:`routing.contract.fleet_file.rules.ACCELERATOR` checks it. Never changes."""
     memory_bytes = models.PositiveBigIntegerField(validators=[MinValueValidator(1)])
     headroom_percent = models.FloatField(
         default=5.0, validators=[MinValueValidator(0.0), MaxValueValidator(100.0)]

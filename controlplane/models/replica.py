@@ -37,7 +37,7 @@ class Replica(models.Model):
     site = models.CharField(max_length=63, blank=True, default="")
     """Where it is; empty: near to proxies of every site."""
     credential = models.CharField(max_length=500, blank=True, default="")
-    """Where the bearer token is that it wants, never the token (:mod:`routing.contract.references`)."""
+    """Where the bearer token is that it wants, never it (:mod:`routing.contract.secret_references`)."""
     admin_state = models.CharField(max_length=12, choices=AdminState.choices, default=AdminState.ACTIVE)
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write of an operator only: the ETag. Probing never changes it."""

@@ -130,7 +130,7 @@ OF_ROLE: dict[Role, list[MetricWrapperBase]] = {
 }
 
 
-class OwnState(Collector):
+class ProcessStateCollector(Collector):
     """What every process says of itself."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -142,7 +142,7 @@ class OwnState(Collector):
         yield GaugeMetricFamily(
             "switchyard_loop_age_seconds",
             "Since the loop that does this process's work last turned.",
-            this_process.pulse.age_s,
+            this_process.loop_heartbeat.age_s,
         )
         yield GaugeMetricFamily(
             "switchyard_uptime_seconds", "Since the process started.", this_process.uptime_s
@@ -153,7 +153,7 @@ def registry(role: Role, *collectors: Collector) -> CollectorRegistry:
     """All that a process of this role exposes."""
     found = CollectorRegistry()
     ProcessCollector(registry=found)
-    for each in (OwnState(), *OF_ROLE[role], *collectors):
+    for each in (ProcessStateCollector(), *OF_ROLE[role], *collectors):
         found.register(each)
     return found
 

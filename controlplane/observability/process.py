@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from routing.contract.log_line import JsonLines, TextLines
+from routing.contract.log_format import JsonLineFormatter, TextLineFormatter
 
 Role = Literal["web", "worker", "beat", "conductor", "manage"]
 
 
-class Pulse:
+class LoopHeartbeat:
     """When something that goes round last did. Safe in threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,7 +34,7 @@ class ThisProcess:
     def __init__(self) -> None:
         self.role: Role = "manage"
         self.started = time.monotonic()
-        self.pulse = Pulse()
+        self.loop_heartbeat = LoopHeartbeat()
         """Of the loop that does this process's work."""
         self.ready = threading.Event()
         """Set once the process takes work."""
@@ -53,7 +53,7 @@ class ThisProcess:
         self.role = role
         logging.captureWarnings(True)
         for handler in all_handlers():
-            if isinstance(handler.formatter, JsonLines | TextLines):
+            if isinstance(handler.formatter, JsonLineFormatter | TextLineFormatter):
                 handler.formatter.process = role
 
 

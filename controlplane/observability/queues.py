@@ -10,9 +10,9 @@ from django.conf import settings
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from controlplane.datastores.redis import TIMEOUT_S
+from controlplane.datastores.redis import client as redis_client
 from controlplane.probes import keys
-from controlplane.redis import TIMEOUT_S
-from controlplane.redis import client as redis_client
 
 QUEUE = "celery"
 
@@ -51,7 +51,7 @@ def _broker(url: str) -> "redis.Redis":
     return redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
 
 
-class Waiting(Collector):
+class QueueCollector(Collector):
     """Left out while Redis is away: a number that cannot be read is not 0."""
 
     def describe(self) -> Iterator[GaugeMetricFamily]:

@@ -13,7 +13,7 @@ COUNTERS = "sy:probe:counters"
 """Hash: replica uid → JSON ``[rises, falls]`` towards the next change of health."""
 
 LAST = "sy:probe:last"
-"""Hash: replica uid → JSON of the last result (:mod:`controlplane.probes.last`)."""
+"""Hash: replica uid → JSON of the last result (:mod:`controlplane.probes.last_results`)."""
 
 _NOW = """
 local time = redis.call('TIME')

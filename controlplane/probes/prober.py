@@ -1,4 +1,4 @@
-"""Probes many replicas at once and yields each result as it comes.
+"""Prober: probes many replicas at once and yields each result as it comes.
 
 A probe is a request of its own on a fresh connection, with a time limit of its own; redirects are not
 followed and at most MAX_BODY_BYTES of an answer are read.
@@ -26,15 +26,15 @@ from msgspec.structs import replace
 from yarl import URL
 
 from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_url
-from routing.contract.load_pages import LOAD_PAGE_S, MAX_PAGE_BYTES
-from routing.contract.presets import Checks, Kind, ProbeRequest, conclude
-from routing.contract.reported import ReportedLoad
+from routing.contract.load_report import ReportedLoad
+from routing.contract.metrics_pages import LOAD_PAGE_S, MAX_PAGE_BYTES
+from routing.contract.probe_presets import Checks, ProbeKind, ProbeRequest, conclude
+from routing.contract.probe_result import MAX_BODY_BYTES, ProbeResult, down, result_of_error
 from routing.contract.table import Tls
-from routing.contract.verdict import MAX_BODY_BYTES, Verdict, down, verdict_of_error
-from routing.tls import words
-from routing.tls.contexts import Contexts, Untrusted
-from routing.tls.credentials import Credentials, NoCredential, without_token
-from routing.tls.names import names_at
+from routing.tls.certificate_names import fetch_certificate_names
+from routing.tls.context_cache import CaBundleError, TlsContextCache
+from routing.tls.credentials import CredentialError, Credentials, redact_token
+from routing.tls.errors import describe_tls_error, is_name_mismatch
 
 MOST_AT_ONCE = 50
 
@@ -45,7 +45,7 @@ _NOTHING_SET = Tls()
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReplicaProbe:
     """One round of probes of one replica."""
 
     uid: str
@@ -60,11 +60,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReplicaProbeResult:
     """What a round found. ``took_s``: of the request that decided it, connecting included."""
 
     uid: str
-    verdict: Verdict
+    verdict: ProbeResult
     took_s: float
     load: ReportedLoad | None = None
     """What its page of its load said; ``None``: it was not asked."""
@@ -81,9 +81,9 @@ class _Crashed:
         self.error = error
 
 
-def probe(questions: Sequence[Question]) -> Iterator[Finding]:
+def probe(questions: Sequence[ReplicaProbe]) -> Iterator[ReplicaProbeResult]:
     """Ask all of them, at most MOST_AT_ONCE at a time; exactly one finding each, in order of arrival."""
-    results: SimpleQueue[Finding | _Crashed] = SimpleQueue()
+    results: SimpleQueue[ReplicaProbeResult | _Crashed] = SimpleQueue()
     # A thread left in a name lookup that never ends must not keep the process from exiting.
     Thread(target=_run, args=(questions, results), name="probes", daemon=True).start()
     for _ in questions:
@@ -93,7 +93,7 @@ def probe(questions: Sequence[Question]) -> Iterator[Finding]:
         yield result
 
 
-def _run(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
+def _run(questions: Sequence[ReplicaProbe], results: "SimpleQueue[ReplicaProbeResult | _Crashed]") -> None:
     try:
         asyncio.run(_probe_all(questions, results))
     except BaseException as error:
@@ -113,17 +113,19 @@ def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSes
     )
 
 
-_CONTEXTS = Contexts()
+_CONTEXTS = TlsContextCache()
 """Of this process: loops that probe at the same time share them."""
 _CREDENTIALS = Credentials()
 """As well."""
 
 
-async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Finding | _Crashed]") -> None:
+async def _probe_all(
+    questions: Sequence[ReplicaProbe], results: "SimpleQueue[ReplicaProbeResult | _Crashed]"
+) -> None:
     slots = asyncio.Semaphore(MOST_AT_ONCE)
     async with new_session() as session:
 
-        async def ask(question: Question) -> None:
+        async def ask(question: ReplicaProbe) -> None:
             await asyncio.sleep(question.wait_s)
             async with slots:
                 results.put(await _round(session, question))
@@ -133,7 +135,7 @@ async def _probe_all(questions: Sequence[Question], results: "SimpleQueue[Findin
                 tasks.create_task(ask(question))
 
 
-async def _round(session: aiohttp.ClientSession, question: Question) -> Finding:
+async def _round(session: aiohttp.ClientSession, question: ReplicaProbe) -> ReplicaProbeResult:
     if question.checks.load is None:
         return await _health(session, question)
     # At the same time: a page that is slow to come, or does not, costs the verdict LOAD_PAGE_S at most.
@@ -141,7 +143,7 @@ async def _round(session: aiohttp.ClientSession, question: Question) -> Finding:
     return dataclasses.replace(finding, load=load, load_at=at)
 
 
-async def _load(session: aiohttp.ClientSession, question: Question) -> tuple[ReportedLoad, float]:
+async def _load(session: aiohttp.ClientSession, question: ReplicaProbe) -> tuple[ReportedLoad, float]:
     """What the replica says of its load, or why it does not, and when it was heard."""
     checks = question.checks
     page = checks.load
@@ -163,17 +165,17 @@ async def _load(session: aiohttp.ClientSession, question: Question) -> tuple[Rep
     return load, time.monotonic()
 
 
-async def _health(session: aiohttp.ClientSession, question: Question) -> Finding:
+async def _health(session: aiohttp.ClientSession, question: ReplicaProbe) -> ReplicaProbeResult:
     checks = question.checks
     kind = checks.first(question.has_passed)
     finding = await _ask(session, question, kind)
     if checks.needs_liveness(kind, finding.verdict):
         alive = await _ask(session, question, "liveness")
-        return Finding(question.uid, conclude(finding.verdict, alive.verdict), finding.took_s)
+        return ReplicaProbeResult(question.uid, conclude(finding.verdict, alive.verdict), finding.took_s)
     return finding
 
 
-async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -> Finding:
+async def _ask(session: aiohttp.ClientSession, question: ReplicaProbe, kind: ProbeKind) -> ReplicaProbeResult:
     checks = question.checks
     began = time.perf_counter()
     try:
@@ -184,7 +186,7 @@ async def _ask(session: aiohttp.ClientSession, question: Question, kind: Kind) -
         verdict = checks.judge(kind, status, body)
     except (OSError, TimeoutError, aiohttp.ClientError) as error:
         verdict = verdict_of(error, checks.timeout_s)
-    return Finding(question.uid, verdict, time.perf_counter() - began)
+    return ReplicaProbeResult(question.uid, verdict, time.perf_counter() - began)
 
 
 async def exchange(
@@ -199,7 +201,7 @@ async def exchange(
     """Sends one request; the answer's status and so much of its body, an error's without the token that it
     may quote.
 
-    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (NotSent
+    ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (ProbeNotSent
     among them) or aiohttp.ClientError.
     """
     target = parse_base_url(base_url)
@@ -214,7 +216,7 @@ async def exchange(
         raise aiohttp.ClientResponseError(error.request_info, (), message=_UNQUOTED) from None
     except aiohttp.ClientPayloadError:
         raise aiohttp.ClientPayloadError(_UNQUOTED) from None
-    return status, without_token(body, bearer) if status >= 400 else body
+    return status, redact_token(body, bearer) if status >= 400 else body
 
 
 _UNQUOTED = "what came is not HTTP, or ended too early"
@@ -235,37 +237,37 @@ async def _verified(
     name = tls.server_name or target.host.removesuffix(".")
     try:
         return await _exchange(session, target, request, trace, _CONTEXTS.get(tls.ca), name, most_bytes)
-    except Untrusted as error:
-        raise NotVerified(str(error)) from None
+    except CaBundleError as error:
+        raise ProbeCertificateError(str(error)) from None
     except aiohttp.ClientConnectorError as error:
         cause = error.os_error
         if not isinstance(cause, ssl.SSLError | ConnectionResetError):
             raise
-        names = await _names(target, tls.ca, name) if words.name_is_wrong(cause) else []
-        raise NotVerified(words.words_of(cause, name, names)) from None
+        names = await _names(target, tls.ca, name) if is_name_mismatch(cause) else []
+        raise ProbeCertificateError(describe_tls_error(cause, name, names)) from None
 
 
 def _bearer(credential: str) -> bytes:
-    """Raises NotSent."""
+    """Raises ProbeNotSent."""
     try:
         return _CREDENTIALS.bearer(credential)
-    except NoCredential as error:
-        raise NotSent(str(error)) from None
+    except CredentialError as error:
+        raise ProbeNotSent(str(error)) from None
 
 
-class NotSent(OSError):
+class ProbeNotSent(OSError):
     """Nothing was sent; the text says why."""
 
 
-class NotVerified(NotSent):
+class ProbeCertificateError(ProbeNotSent):
     """There is no verified TLS connection."""
 
 
-def verdict_of(error: BaseException, limit_s: float) -> Verdict:
+def verdict_of(error: BaseException, limit_s: float) -> ProbeResult:
     """What an error of :func:`exchange`, or ``limit_s`` without an answer, means."""
-    if isinstance(error, NotSent):
+    if isinstance(error, ProbeNotSent):
         return down(str(error))
-    return verdict_of_error(
+    return result_of_error(
         EOFError() if isinstance(error, aiohttp.ServerDisconnectedError) else error, limit_s
     )
 
@@ -275,7 +277,7 @@ async def _names(target: BaseUrl, ca: str, name: str) -> list[str]:
         address = ipaddress.ip_address(target.host).compressed
     except ValueError:
         address = (await _Resolver().resolve(target.host, target.port, socket.AF_UNSPEC))[0]["host"]
-    return await names_at(address, target.port, ca, name)
+    return await fetch_certificate_names(address, target.port, ca, name)
 
 
 async def _exchange(

@@ -1,4 +1,4 @@
-"""Who is probed when: due times in Redis, rebuilt from the database whenever they are missing.
+"""Probe schedule: due times in Redis, rebuilt from the database whenever they are missing.
 
 All times here are seconds or milliseconds from now; the clock is Redis's own, so it does not matter on
 which host a tick or a batch runs. Every function raises redis.RedisError when Redis is away.
@@ -13,8 +13,8 @@ import redis
 from msgspec.structs import replace
 
 from controlplane.probes import keys
+from routing.contract.load_report import ReportedLoad, encode_report
 from routing.contract.redis_keys import LOADS
-from routing.contract.reported import ReportedLoad, encode_report
 
 JITTER = 0.2
 TICK_S = 1.0

@@ -1,4 +1,4 @@
-"""What to ask of which replica, read from the database."""
+"""Probe targets: what to ask of which replica, read from the database."""
 
 import logging
 import time
@@ -10,18 +10,18 @@ import msgspec
 
 from controlplane.models import Fleet, Replica
 from controlplane.probes.schedule import Timing
+from routing.contract.decode_errors import DECODE_ERRORS
 from routing.contract.defaults import with_defaults
-from routing.contract.load_pages import LOAD_PAGE_S
-from routing.contract.presets import Checks, checks_of
+from routing.contract.metrics_pages import LOAD_PAGE_S
 from routing.contract.probe import Probe
+from routing.contract.probe_presets import Checks, checks_of
 from routing.contract.table import Health, Protocol, Tls
-from routing.contract.unreadable import UNREADABLE
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DueReplica:
     """One replica to be probed, with the health it has so far."""
 
     uid: str
@@ -58,7 +58,7 @@ def timings() -> dict[str, Timing]:
     return found
 
 
-def load(uids: Sequence[str]) -> dict[str, Target]:
+def load(uids: Sequence[str]) -> dict[str, DueReplica]:
     """The replicas that still exist, by uid. Raises django.db.Error."""
     now = time.time()
     rows = Replica.objects.filter(uid__in=uids).select_related("fleet", "health")
@@ -69,7 +69,7 @@ def load(uids: Sequence[str]) -> dict[str, Target]:
     return found
 
 
-def _target(replica: Replica, now: float) -> Target:
+def _target(replica: Replica, now: float) -> DueReplica:
     health = getattr(replica, "health", None)  # RelatedObjectDoesNotExist is an AttributeError
     state: Health = msgspec.convert(health.state, Health) if health else "checking"
     has_passed = health.has_passed if health else False
@@ -77,7 +77,7 @@ def _target(replica: Replica, now: float) -> Target:
     for_s = now - since.timestamp()
     checks = _checks(replica.fleet, replica.url)
     probe = checks.probe
-    return Target(
+    return DueReplica(
         uid=str(replica.uid),
         replica_id=replica.pk,
         name=f"{replica.fleet.name}/{replica.name}",
@@ -99,7 +99,7 @@ def _unusable_settings_logged(fleet: Fleet) -> Iterator[None]:
     """One fleet's row that no service verb wrote must not keep all others from being probed."""
     try:
         yield
-    except (ValueError, *UNREADABLE) as error:
+    except (ValueError, *DECODE_ERRORS) as error:
         logger.error("fleet %s cannot be probed: %s", fleet.name, error)
 
 

@@ -14,9 +14,9 @@ from celery import shared_task
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
+from controlplane.datastores.redis import client as redis_client
 from controlplane.observability.metrics import LOAD_PAGES, PROBE_LATENESS
-from controlplane.probes import prober, schedule, settlement, targets
-from controlplane.redis import client as redis_client
+from controlplane.probes import prober, result_handler, schedule, targets
 from controlplane.telemetry.outages import Outages
 
 BATCH = 50
@@ -39,7 +39,7 @@ rng = Random()
 )
 def tick() -> None:
     """Hand replicas that are due before the next tick to workers, in batches."""
-    with outages_told():
+    with log_outages():
         client = redis_client()
         schedule.reconcile(client, targets.timings(), rng)
         claims = schedule.claim(client)
@@ -59,7 +59,7 @@ def tick() -> None:
 )
 def probe_batch(claims: list[tuple[str, int, int]]) -> None:
     """Probe the replicas of these claims (uid, lease, ms until due) and settle each as it answers."""
-    with outages_told():
+    with log_outages():
         _probe([schedule.Claim(*claim) for claim in claims])
 
 
@@ -70,9 +70,9 @@ def _probe(claims: list[schedule.Claim]) -> None:
     holds = schedule.begin(client, claims, longest_s)
     for hold in holds.values():
         PROBE_LATENESS.observe(hold.late_s)
-    counters = settlement.read_counters(client, list(holds))
+    counters = result_handler.read_counters(client, list(holds))
     questions = [
-        prober.Question(
+        prober.ReplicaProbe(
             uid,
             found[uid].url,
             found[uid].checks,
@@ -88,15 +88,15 @@ def _probe(claims: list[schedule.Claim]) -> None:
         if finding.load is not None:
             LOAD_PAGES.labels("nothing" if finding.load.problem else "figures").inc()
         try:
-            with outages_told():
-                settlement.settle(client, found[uid], holds[uid].lease, counters[uid], finding, rng)
+            with log_outages():
+                result_handler.handle(client, found[uid], holds[uid].lease, counters[uid], finding, rng)
         except Exception:
             # One replica's trouble must not cost the others of its batch their results.
             logger.exception("the probe of %s could not be settled", found[uid].name)
 
 
 @contextmanager
-def outages_told() -> Iterator[None]:
+def log_outages() -> Iterator[None]:
     """What is away ends the work quietly: claims run out, and a later tick does it again."""
     try:
         yield

@@ -7,12 +7,12 @@ from typing import Any
 from django.db.models import F
 
 from controlplane.models import Accelerator, Event
-from controlplane.services import device_memory, settings_values
-from controlplane.services.checking import accepted, immutable
+from controlplane.services import device_memory, effective_settings
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import accelerator_named
-from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
-from routing.contract.fleet_file_rules import check_accelerator
+from controlplane.services.unit_of_work import UnitOfWork, beaten, check_version, table_state, unit_of_work
+from controlplane.services.validation import accepted, immutable
+from routing.contract.fleet_file.rules import check_accelerator
 from routing.contract.table import Version
 
 _NAME_STAYS = (
@@ -28,22 +28,22 @@ class AcceleratorChange:
     """What changed, one line each; empty: everything already was as asked for."""
     version: Version
     """Of the manifest that shows the change to proxies."""
-    writing: Writing
+    unit_of_work: UnitOfWork
 
     @property
     def published(self) -> bool:
         """Whether Redis holds the change. False: Redis is away; it follows within seconds of its return."""
-        return self.writing.published is not False if self.lines else True
+        return self.unit_of_work.published is not False if self.lines else True
 
 
 def create(settings: Mapping[str, Any], actor: str) -> AcceleratorChange:
     """Raises Invalid, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         accelerator = insert(write, accepted(check_accelerator(settings)))
         return _change(write, accelerator, ["created"])
 
 
-def insert(write: Writing, kept: Mapping[str, Any]) -> Accelerator:
+def insert(write: UnitOfWork, kept: Mapping[str, Any]) -> Accelerator:
     if Accelerator.objects.filter(name=kept["name"]).exists():
         words = (
             f"There is an accelerator {kept['name']} already: choose another name, or change that one "
@@ -60,7 +60,7 @@ def update(
     name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None
 ) -> AcceleratorChange:
     """Raises NotFound, Invalid, Stale, and Conflict where replicas hold more than would be left."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         accelerator = accelerator_named(name, lock=True)
         check_version(f"Accelerator {name}", accelerator.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
@@ -69,11 +69,11 @@ def update(
         return _change(write, accelerator, put(write, accelerator, kept))
 
 
-def put(write: Writing, accelerator: Accelerator, kept: Mapping[str, Any]) -> list[str]:
+def put(write: UnitOfWork, accelerator: Accelerator, kept: Mapping[str, Any]) -> list[str]:
     """Saves checked settings. Returns what changed; nothing: nothing is written."""
     before = described(accelerator)
     after = {**before, **kept}
-    lines = settings_values.differences(*device_memory.in_words(before, after), f"{accelerator.name}.")
+    lines = effective_settings.differences(*device_memory.in_words(before, after), f"{accelerator.name}.")
     if not lines:
         return []
     same = Accelerator.objects.filter(pk=accelerator.pk, edit_version=accelerator.edit_version)
@@ -90,7 +90,7 @@ def put(write: Writing, accelerator: Accelerator, kept: Mapping[str, Any]) -> li
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> None:
     """Raises NotFound, Stale, and Conflict while replicas run on it."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         accelerator = accelerator_named(name, lock=True)
         check_version(f"Accelerator {name}", accelerator.edit_version, if_version)
         users = accelerator.replicas.select_related("fleet").order_by("fleet__name", "name")
@@ -112,6 +112,6 @@ def described(accelerator: Accelerator) -> dict[str, Any]:
     return {"memory_bytes": accelerator.memory_bytes, "headroom_percent": accelerator.headroom_percent}
 
 
-def _change(write: Writing, accelerator: Accelerator, lines: Sequence[str]) -> AcceleratorChange:
+def _change(write: UnitOfWork, accelerator: Accelerator, lines: Sequence[str]) -> AcceleratorChange:
     state = table_state()
     return AcceleratorChange(accelerator, lines, Version(state.epoch, state.manifest_version), write)

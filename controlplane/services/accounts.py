@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 
 from controlplane.models import ForcedPasswordChange
 from controlplane.services.errors import Conflict, FieldError, Invalid
-from controlplane.services.writing import writing
+from controlplane.services.unit_of_work import unit_of_work
 
 ALPHABET = "abcdefghjkmnpqrstuvwxyzABCDEFGHJKMNPQRSTUVWXYZ23456789"
 """Without characters that are mistaken for one another."""
@@ -20,7 +20,7 @@ def ensure_administrator(name: str, actor: str) -> str | None:
 
     The password must be replaced at the first login, because a terminal's log has seen it.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         users = get_user_model().objects
         if users.filter(is_superuser=True).exists():
             return None
@@ -36,7 +36,7 @@ def create(name: str, actor: str, *, may_change: bool = False) -> str:
 
     Raises Invalid, Conflict.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         password = _one_time_password()
         user = User(username=User.normalize_username(name), is_staff=may_change)
         user.set_password(password)
@@ -58,6 +58,6 @@ def _one_time_password() -> str:
 
 def own_password_chosen(user: User) -> None:
     """The user has replaced the password: nobody else has seen this one."""
-    with writing(user.get_username()) as write:
+    with unit_of_work(user.get_username()) as write:
         ForcedPasswordChange.objects.filter(user=user).delete()
         write.audit("accounts.change_password", user.get_username())

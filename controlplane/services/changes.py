@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.models import Fleet
-from controlplane.services.writing import Writing, table_state
+from controlplane.services.unit_of_work import UnitOfWork, table_state
 from routing.contract.table import Version
 
 
@@ -15,19 +15,19 @@ class Change:
     """What changed, one line each; empty: everything already was as asked for."""
     version: Version
     """Of the fleet's snapshot that shows the change to proxies."""
-    writing: Writing
+    unit_of_work: UnitOfWork
 
     @property
     def published(self) -> bool:
         """Whether Redis holds the change. False: Redis is away; it follows within seconds of its return."""
-        return self.writing.published is not False if self.lines else True
+        return self.unit_of_work.published is not False if self.lines else True
 
     @property
     def revision(self) -> int:
         return self.fleet.revision
 
 
-def change_of(fleet: Fleet, lines: Sequence[str], writing: Writing) -> Change:
+def change_of(fleet: Fleet, lines: Sequence[str], unit_of_work: UnitOfWork) -> Change:
     """Called inside the write, with the fleet's row as it now is."""
     fleet.refresh_from_db()
-    return Change(fleet, lines, Version(table_state().epoch, fleet.table_version), writing)
+    return Change(fleet, lines, Version(table_state().epoch, fleet.table_version), unit_of_work)

@@ -8,10 +8,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from controlplane.models import ClientKey, Event, Fleet, TableState
-from controlplane.services import settings_values
-from controlplane.services.checking import accepted, refuse, unknown_name
+from controlplane.services import effective_settings
 from controlplane.services.errors import Conflict, FieldError, NotFound
-from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
+from controlplane.services.unit_of_work import UnitOfWork, beaten, check_version, table_state, unit_of_work
+from controlplane.services.validation import accepted, refuse, unknown_name
 from routing.contract.client_keys import SHOWN_CHARACTERS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.field_rules import FieldProblem, ListOf, Problems, Section, Text
 from routing.contract.key_limit_rules import KEY_LIMITS
@@ -53,19 +53,19 @@ class KeyChange:
     """What changed, one line each; empty: everything already was as asked for."""
     version: Version
     """Of the manifest that shows the change to proxies."""
-    writing: Writing
+    unit_of_work: UnitOfWork
     key: str = ""
     """The key in clear, of a new one only. It cannot be read again."""
 
     @property
     def published(self) -> bool:
         """Whether Redis holds the change. False: Redis is away; it follows within seconds of its return."""
-        return self.writing.published is not False if self.lines else True
+        return self.unit_of_work.published is not False if self.lines else True
 
 
 def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
     """Raises Invalid, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         kept = _checked(settings, partial=False)
         fleets = _fleets(kept)
         _check_name(kept["name"], None)
@@ -91,7 +91,7 @@ def update(pk: int, changes: Mapping[str, Any], actor: str, *, if_version: int |
 
     Raises NotFound, Invalid, Stale, Conflict.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         row = key_of(pk, lock=True)
         check_version(f"Client key {row}", row.edit_version, if_version)
         kept = _checked(changes, partial=True)
@@ -103,7 +103,7 @@ def update(pk: int, changes: Mapping[str, Any], actor: str, *, if_version: int |
         before = described(row)
         _put(row, kept, fleets)
         after = described(row)
-        lines = settings_values.differences(_shown(before), _shown(after))
+        lines = effective_settings.differences(_shown(before), _shown(after))
         if lines:
             write.audit("client_keys.update", row.name, before, after)
             write.event(Event.Kind.ADMIN, f"{actor} changed client key {row}: {'; '.join(lines)}")
@@ -115,7 +115,7 @@ def revoke(pk: int, actor: str, *, if_version: int | None = None) -> KeyChange:
 
     Raises NotFound, Stale.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         row = key_of(pk, lock=True)
         check_version(f"Client key {row}", row.edit_version, if_version)
         if row.revoked_at is not None:
@@ -229,7 +229,7 @@ def _in_force() -> int:
     return ClientKey.objects.filter(revoked_at=None).count()
 
 
-def _change(write: Writing, row: ClientKey, lines: Sequence[str], key: str = "") -> KeyChange:
+def _change(write: UnitOfWork, row: ClientKey, lines: Sequence[str], key: str = "") -> KeyChange:
     if lines:
         write.manifest_changed()
     state = table_state()

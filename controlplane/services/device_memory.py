@@ -2,18 +2,19 @@
 
 The sum of a device is over rows of many fleets. It is checked at the end of a write, when all of it stands
 as it is to be: two replicas of one fleet file may change places. Writes come one after the other
-(:func:`controlplane.services.writing.one_at_a_time`), so that two that fit alone cannot slip in together.
+(:func:`controlplane.services.unit_of_work.one_at_a_time`), so that two that fit alone
+cannot slip in together.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from controlplane.models import Accelerator, Replica
-from controlplane.services.checking import unknown_name
 from controlplane.services.errors import Conflict, FieldError
-from routing.contract.accelerators import Held, Misfit, misfit, shown_bytes
+from controlplane.services.validation import unknown_name
+from routing.contract.accelerators import MemoryClaim, Overcommit, find_overcommit, shown_bytes
 from routing.contract.field_rules import FieldProblem
-from routing.contract.fleet_file_devices import without_a_device
+from routing.contract.fleet_file.devices import without_a_device
 
 _AMOUNTS = frozenset({"memory_bytes", "request_bytes", "request_bytes_per_work"})
 
@@ -26,14 +27,17 @@ def names_of(replica: Replica) -> list[str]:
     return sorted(device.name for device in replica.accelerators.all())
 
 
-def held(devices: Collection[str] | None = None) -> list[Held]:
+def held(devices: Collection[str] | None = None) -> list[MemoryClaim]:
     """What replicas ask of these devices, or of all (None), in a fixed order. One query."""
     links = Replica.accelerators.through.objects.order_by("accelerator__name", "replica__fleet__name")
     if devices is not None:
         links = links.filter(accelerator__name__in=devices)
     columns = ("accelerator__name", "replica__fleet__name", "replica__name", "replica__memory_bytes")
     rows = links.order_by(*columns[:3]).values_list(*columns, "replica__request_bytes")
-    return [Held(device, fleet, name, memory or 0, request) for device, fleet, name, memory, request in rows]
+    return [
+        MemoryClaim(device, fleet, name, memory or 0, request)
+        for device, fleet, name, memory, request in rows
+    ]
 
 
 def in_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -46,7 +50,7 @@ def in_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[
     return old, new
 
 
-def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[Held] = ()) -> None:
+def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[MemoryClaim] = ()) -> None:
     """Raises Conflict where what is held on these devices, and ``more`` of it, does not fit.
 
     ``devices``: name → JSON pointer to what was sent of the device itself, for when it is that which made it
@@ -57,7 +61,7 @@ def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[He
     everything.sort(key=lambda one: (one.fleet, one.replica) in places)
     errors = []
     for device in Accelerator.objects.filter(name__in=devices).order_by("name"):
-        if found := misfit(device.spec, everything):
+        if found := find_overcommit(device.spec, everything):
             new = (
                 places.get((one.fleet, one.replica)) for one in everything if one.accelerator == device.name
             )
@@ -67,7 +71,7 @@ def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[He
         raise Conflict("\n".join(error.words for error in errors), errors)
 
 
-def _place(found: Misfit, newcomers: list[str], places: Places) -> str:
+def _place(found: Overcommit, newcomers: list[str], places: Places) -> str:
     """Where to say it: at what is too large, else at what takes its room; empty: neither was sent."""
     at = places.get((found.held.fleet, found.held.replica))
     if at is not None:
@@ -78,7 +82,7 @@ def _place(found: Misfit, newcomers: list[str], places: Places) -> str:
 def refuse_new(fleet: str, replicas: Mapping[str, Mapping[str, Any]]) -> None:
     """As :func:`refuse_misfits`, of checked settings that are not written yet (pointer → settings)."""
     wanted = [
-        Held(device, fleet, kept["name"], kept.get("memory_bytes") or 0, kept.get("request_bytes", 0))
+        MemoryClaim(device, fleet, kept["name"], kept.get("memory_bytes") or 0, kept.get("request_bytes", 0))
         for kept in replicas.values()
         for device in kept.get("accelerators", [])
     ]

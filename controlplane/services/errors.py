@@ -49,7 +49,7 @@ class Conflict(ServiceError):
     status = 409
 
 
-class Stale(ServiceError):
+class PreconditionFailed(ServiceError):
     """The caller's version is not the current one: somebody else wrote first."""
 
     status = 412

@@ -1,7 +1,7 @@
 """Lines of the timeline that no other verb writes: ejections, system notices."""
 
 from controlplane.models import Event, Fleet, Replica
-from controlplane.services.writing import writing
+from controlplane.services.unit_of_work import unit_of_work
 
 
 def record(
@@ -14,5 +14,5 @@ def record(
     actor: str = "",
 ) -> Event:
     """``kind`` is one of :class:`Event.Kind`; at most 400 characters of ``text`` are kept."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         return write.event(Event.Kind(kind), text, fleet=fleet, replica=replica, state=state)

@@ -13,18 +13,18 @@ from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
 from controlplane.services import (
     accelerators,
     device_memory,
+    effective_settings,
     fleets,
     hardware,
     policies,
     replicas,
     revisions,
-    settings_values,
 )
-from controlplane.services.checking import refuse
-from controlplane.services.writing import Writing, writing
+from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
+from controlplane.services.validation import refuse
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
-from routing.contract.fleet_file import Elsewhere, FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
+from routing.contract.fleet_file import ExistingState, FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
 from routing.contract.table import AcceleratorSpec, Match
 
 _KEYS_ELSEWHERE = (
@@ -33,13 +33,13 @@ _KEYS_ELSEWHERE = (
 )
 
 
-def elsewhere(*, prune: bool = False) -> Elsewhere:
+def elsewhere(*, prune: bool = False) -> ExistingState:
     """What a file must not collide with. With ``prune`` no fleet stays that it does not name."""
     fleets = [] if prune else list(Fleet.objects.values_list("name", "aliases", "adapters", "match"))
     matches: dict[Match, str] = {}
     for name, *_, match in fleets:
         matches |= dict.fromkeys(msgspec.convert(match, list[Match]), name)
-    return Elsewhere(
+    return ExistingState(
         hardware=set(HardwareClass.objects.values_list("name", flat=True)),
         aliases={name: aliases for name, aliases, *_ in fleets},
         adapters={name: adapters for name, _, adapters, _ in fleets},
@@ -57,7 +57,7 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = F
     it is done and taken back, so that what would change is told as exactly; nothing is sent to proxies.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         lines = [line for entry in file.hardware for line in _hardware(write, entry)]
         lines += [line for spec in file.accelerators for line in _accelerator(write, spec)]
         if prune:
@@ -90,7 +90,7 @@ def read() -> FleetFile:
     )
 
 
-def _hardware(write: Writing, entry: HardwareEntry) -> list[str]:
+def _hardware(write: UnitOfWork, entry: HardwareEntry) -> list[str]:
     row = HardwareClass.objects.filter(name=entry.name).first()
     if row is None:
         hardware.insert(write, {"name": entry.name, "weight": entry.weight})
@@ -99,7 +99,7 @@ def _hardware(write: Writing, entry: HardwareEntry) -> list[str]:
     return [f"hardware {line}" for line in changed]
 
 
-def _accelerator(write: Writing, spec: AcceleratorSpec) -> list[str]:
+def _accelerator(write: UnitOfWork, spec: AcceleratorSpec) -> list[str]:
     settings = msgspec.structs.asdict(spec)
     row = Accelerator.objects.filter(name=settings.pop("name")).first()
     if row is None:
@@ -109,7 +109,7 @@ def _accelerator(write: Writing, spec: AcceleratorSpec) -> list[str]:
     return [f"accelerator {line}" for line in changed]
 
 
-def _fleet(write: Writing, entry: FleetEntry) -> list[str]:
+def _fleet(write: UnitOfWork, entry: FleetEntry) -> list[str]:
     fleet = Fleet.objects.select_for_update().filter(name=entry.name).first()
     if fleet is None:
         change = fleets.create(_creation(entry), write.actor)
@@ -135,7 +135,7 @@ def _creation(entry: FleetEntry) -> dict[str, Any]:
     return {"protocol": entry.protocol, **without_defaults(entry)}
 
 
-def _policy_and_replicas(write: Writing, fleet: Fleet, entry: FleetEntry) -> list[str]:
+def _policy_and_replicas(write: UnitOfWork, fleet: Fleet, entry: FleetEntry) -> list[str]:
     weights = revisions.weights_of(fleet)
     lines, membership_changed = _replicas(write, fleet, entry.replicas)
     after = revisions.weights_of(fleet)
@@ -150,7 +150,7 @@ def _policy_and_replicas(write: Writing, fleet: Fleet, entry: FleetEntry) -> lis
     return lines + changed
 
 
-def _replicas(write: Writing, fleet: Fleet, entries: list[ReplicaEntry]) -> tuple[list[str], bool]:
+def _replicas(write: UnitOfWork, fleet: Fleet, entries: list[ReplicaEntry]) -> tuple[list[str], bool]:
     """What changed, and whether replicas came or went."""
     rows = {row.name: row for row in Replica.objects.select_related("hardware").filter(fleet=fleet)}
     lines: list[str] = []
@@ -181,7 +181,7 @@ def _settable(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _free_names(write: Writing, file: FleetFile) -> list[str]:
+def _free_names(write: UnitOfWork, file: FleetFile) -> list[str]:
     """What moves from one fleet to another leaves the first before the second takes it."""
     wanted = {entry.name: entry for entry in file.fleets}
     lines = []
@@ -197,7 +197,7 @@ def _free_names(write: Writing, file: FleetFile) -> list[str]:
     return lines
 
 
-def _prune_fleets(write: Writing, file: FleetFile) -> list[str]:
+def _prune_fleets(write: UnitOfWork, file: FleetFile) -> list[str]:
     names = [entry.name for entry in file.fleets]
     gone = list(Fleet.objects.exclude(name__in=names).values_list("name", flat=True))
     for name in gone:
@@ -205,7 +205,7 @@ def _prune_fleets(write: Writing, file: FleetFile) -> list[str]:
     return [f"fleet {name}: deleted" for name in gone]
 
 
-def _prune_hardware(write: Writing, file: FleetFile) -> list[str]:
+def _prune_hardware(write: UnitOfWork, file: FleetFile) -> list[str]:
     names = [entry.name for entry in file.hardware]
     unused = HardwareClass.objects.exclude(name__in=names).filter(replicas__isnull=True)
     gone = list(unused.values_list("name", flat=True))
@@ -214,7 +214,7 @@ def _prune_hardware(write: Writing, file: FleetFile) -> list[str]:
     return [f"hardware {name}: deleted" for name in gone]
 
 
-def _prune_accelerators(write: Writing, file: FleetFile) -> list[str]:
+def _prune_accelerators(write: UnitOfWork, file: FleetFile) -> list[str]:
     names = [spec.name for spec in file.accelerators]
     unused = Accelerator.objects.exclude(name__in=names).filter(replicas__isnull=True)
     gone = list(unused.values_list("name", flat=True))
@@ -233,9 +233,9 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
         served_model=fleet.served_model,
         credential=fleet.credential,
         default=fleet.is_default,
-        policy=settings_values.policy_of(fleet.policy),
-        probe=settings_values.probe_of(fleet.probe),
-        tls=settings_values.tls_of(fleet.tls),
+        policy=effective_settings.policy_of(fleet.policy),
+        probe=effective_settings.probe_of(fleet.probe),
+        tls=effective_settings.tls_of(fleet.tls),
         replicas=entries,
     )
 

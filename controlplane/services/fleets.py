@@ -7,16 +7,16 @@ import msgspec
 from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, TableState
-from controlplane.services import device_memory, replicas, revisions, settings_values
+from controlplane.services import device_memory, effective_settings, replicas, revisions
 from controlplane.services.changes import Change, change_of
-from controlplane.services.checking import accepted, immutable, policy_problems, refuse
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import fleet_named
-from controlplane.services.writing import Writing, check_version, table_state, writing
+from controlplane.services.unit_of_work import UnitOfWork, check_version, table_state, unit_of_work
+from controlplane.services.validation import accepted, immutable, policy_problems, refuse
 from routing.contract.defaults import without_defaults
 from routing.contract.field_rules import FieldProblem
-from routing.contract.fleet_file_rules import check_fleet
-from routing.contract.fleet_file_whole import OTHER_NAMES, taken_match
+from routing.contract.fleet_file.cross_checks import OTHER_NAMES, taken_match
+from routing.contract.fleet_file.rules import check_fleet
 from routing.contract.probe_rules import check_probe
 from routing.contract.table import Match
 
@@ -41,7 +41,7 @@ _UNSET: Mapping[str, Any] = {
 
 def create(settings: Mapping[str, Any], actor: str) -> Change:
     """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         kept = _checked_new(settings)
         taken = _take_default(write, kept["name"]) if kept.get("default") else []
         fleet = _insert(write, kept)
@@ -93,7 +93,7 @@ def _replica_problems(settings: Mapping[str, Any]) -> Iterator[FieldProblem]:
         yield from replicas.problems_beside(replica, f"/replicas/{index}")
 
 
-def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
+def _insert(write: UnitOfWork, kept: Mapping[str, Any]) -> Fleet:
     fleet = Fleet.objects.create(
         name=kept["name"],
         protocol=kept["protocol"],
@@ -103,9 +103,9 @@ def _insert(write: Writing, kept: Mapping[str, Any]) -> Fleet:
         served_model=kept.get("served_model", ""),
         credential=kept.get("credential", ""),
         is_default=kept.get("default", False),
-        policy=without_defaults(settings_values.policy_of(kept.get("policy", {}))),
-        probe=without_defaults(settings_values.probe_of(kept.get("probe", {}))),
-        tls=without_defaults(settings_values.tls_of(kept.get("tls", {}))),
+        policy=without_defaults(effective_settings.policy_of(kept.get("policy", {}))),
+        probe=without_defaults(effective_settings.probe_of(kept.get("probe", {}))),
+        tls=without_defaults(effective_settings.tls_of(kept.get("tls", {}))),
         table_version=table_state().version_floor,
     )
     write.fleet_added(fleet)
@@ -118,7 +118,7 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
 
     Raises NotFound, Invalid, Stale, Conflict.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
         given = {
@@ -136,19 +136,19 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
             given["probe"] = _probe_merged(fleet.probe, probe_changes)
         tls_changes = given.get("tls")
         if isinstance(tls_changes, Mapping) and changes["tls"] is not None:
-            given["tls"] = settings_values.merged(fleet.tls, tls_changes)
+            given["tls"] = effective_settings.merged(fleet.tls, tls_changes)
         kept = accepted(check_fleet(given, partial=True), elsewhere)
         lines = put(write, fleet, kept)
         return change_of(fleet, lines, write)
 
 
-def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
+def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     """Saves checked settings (``probe``, ``tls`` whole). Returns what changed; if nothing, writes nothing."""
     given = {_COLUMNS.get(name, name): value for name, value in kept.items()}
     if "probe" in given:
-        given["probe"] = without_defaults(settings_values.probe_of(given["probe"]))
+        given["probe"] = without_defaults(effective_settings.probe_of(given["probe"]))
     if "tls" in given:
-        given["tls"] = without_defaults(settings_values.tls_of(given["tls"]))
+        given["tls"] = without_defaults(effective_settings.tls_of(given["tls"]))
     if "match" in given:
         given["match"] = _stored_match(given["match"])
     fields = {name: value for name, value in given.items() if value != getattr(fleet, name)}
@@ -157,7 +157,7 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     said = {name: value for name, value in kept.items() if _COLUMNS.get(name, name) in fields}
     before = {name: getattr(fleet, _COLUMNS.get(name, name)) for name in said}
     after = {name: fields[_COLUMNS.get(name, name)] for name in said}
-    lines = settings_values.differences(before, after)
+    lines = effective_settings.differences(before, after)
     _check_names(kept, fleet)
     if fields.get("is_default"):
         lines += _take_default(write, fleet.name)
@@ -172,7 +172,7 @@ def put(write: Writing, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
     """Removes the fleet with its replicas and revisions; its events stay. Raises NotFound, Stale."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
         change = change_of(fleet, ["deleted"], write)
@@ -204,7 +204,7 @@ def described(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def _take_default(write: Writing, name: str) -> list[str]:
+def _take_default(write: UnitOfWork, name: str) -> list[str]:
     """At most one fleet is the default: the one that was, no longer is, and what it lost is said there too.
 
     Returns what changed.
@@ -236,7 +236,7 @@ def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
     if "preset" in changes and changes["preset"] != stored.get("preset", "http"):
         kept, _ = check_probe({**stored, "preset": "http"})
         stored = {name: value for name, value in kept.items() if name in _OF_EVERY_PRESET}
-    return settings_values.merged(stored, changes)
+    return effective_settings.merged(stored, changes)
 
 
 def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:

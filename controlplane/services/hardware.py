@@ -7,12 +7,12 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, HardwareClass
-from controlplane.services import settings_values
-from controlplane.services.checking import accepted, immutable
+from controlplane.services import effective_settings
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import hardware_named
-from controlplane.services.writing import Writing, beaten, check_version, table_state, writing
-from routing.contract.fleet_file_rules import check_hardware
+from controlplane.services.unit_of_work import UnitOfWork, beaten, check_version, table_state, unit_of_work
+from controlplane.services.validation import accepted, immutable
+from routing.contract.fleet_file.rules import check_hardware
 from routing.contract.table import Version
 
 _NAME_STAYS = (
@@ -28,21 +28,21 @@ class HardwareChange:
     """What changed, one line each; empty: everything already was as asked for."""
     versions: Mapping[str, Version]
     """Fleets whose replicas take their weight from the class → version of the snapshot that shows it."""
-    writing: Writing
+    unit_of_work: UnitOfWork
 
     @property
     def published(self) -> bool:
         """Whether Redis holds the change; without fleets there is nothing to send."""
-        return self.writing.published is not False
+        return self.unit_of_work.published is not False
 
 
 def create(settings: Mapping[str, Any], actor: str) -> HardwareClass:
     """Raises Invalid, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         return insert(write, accepted(check_hardware(settings)))
 
 
-def insert(write: Writing, kept: Mapping[str, Any]) -> HardwareClass:
+def insert(write: UnitOfWork, kept: Mapping[str, Any]) -> HardwareClass:
     if HardwareClass.objects.filter(name=kept["name"]).exists():
         words = (
             f"There is a hardware class {kept['name']} already: choose another name, or change that one "
@@ -59,7 +59,7 @@ def update(
 ) -> HardwareChange:
     """A new weight reaches every replica of the class that has none of its own. It is the class's, so that
     no fleet's policy gets a revision by it. Raises NotFound, Invalid, Stale, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         hardware = hardware_named(name, lock=True)
         check_version(f"Hardware class {name}", hardware.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
@@ -72,11 +72,11 @@ def update(
         return HardwareChange(hardware, lines, versions, write)
 
 
-def put(write: Writing, hardware: HardwareClass, kept: Mapping[str, Any]) -> list[str]:
+def put(write: UnitOfWork, hardware: HardwareClass, kept: Mapping[str, Any]) -> list[str]:
     """Saves checked settings. Returns what changed; nothing: nothing is written."""
     before = {"weight": hardware.weight}
     after = {"weight": kept.get("weight", hardware.weight)}
-    lines = settings_values.differences(before, after, f"{hardware.name}.")
+    lines = effective_settings.differences(before, after, f"{hardware.name}.")
     if not lines:
         return []
     changed = HardwareClass.objects.filter(pk=hardware.pk, edit_version=hardware.edit_version).update(
@@ -90,7 +90,7 @@ def put(write: Writing, hardware: HardwareClass, kept: Mapping[str, Any]) -> lis
     return lines
 
 
-def _tell_fleets(write: Writing, hardware: HardwareClass, lines: list[str]) -> None:
+def _tell_fleets(write: UnitOfWork, hardware: HardwareClass, lines: list[str]) -> None:
     affected = _affected(hardware)
     for fleet in affected:
         text = f"{write.actor} changed hardware class {'; '.join(lines)}"
@@ -105,7 +105,7 @@ def _affected(hardware: HardwareClass) -> QuerySet[Fleet]:
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> None:
     """Raises NotFound, Stale, and Conflict while replicas are of this class."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         hardware = hardware_named(name, lock=True)
         check_version(f"Hardware class {name}", hardware.edit_version, if_version)
         users = [str(replica) for replica in hardware.replicas.select_related("fleet")[:6]]

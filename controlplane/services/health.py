@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.utils import timezone
 
 from controlplane.models import Event, Replica, ReplicaHealth
-from controlplane.services.writing import Writing, writing
+from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
 
 PROBES = "probes"
 
@@ -43,7 +43,7 @@ def record_transition(
 def record_transitions(transitions: Iterable[Transition]) -> list[bool]:
     """A batch in one transaction, published once. True for each that was written."""
     transitions = list(transitions)
-    with writing(PROBES) as write:
+    with unit_of_work(PROBES) as write:
         written = [_compare_and_set(transition) for transition in transitions]
         _tell(write, [one for one, was_written in zip(transitions, written, strict=True) if was_written])
     return written
@@ -64,7 +64,7 @@ def _compare_and_set(transition: Transition) -> bool:
     )
 
 
-def _tell(write: Writing, transitions: list[Transition]) -> None:
+def _tell(write: UnitOfWork, transitions: list[Transition]) -> None:
     replicas = Replica.objects.select_related("fleet").in_bulk([one.replica_id for one in transitions])
     for one in transitions:
         replica = replicas[one.replica_id]

@@ -1,8 +1,8 @@
 """Rows by their names. Within a write the row is locked, where the database can."""
 
 from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
-from controlplane.services.checking import unknown_name
 from controlplane.services.errors import NotFound
+from controlplane.services.validation import unknown_name
 
 
 def fleet_named(name: str, *, lock: bool = False) -> Fleet:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.models import Event, Fleet, PolicyRevision, Replica
-from controlplane.services import revisions, settings_values
+from controlplane.services import effective_settings, revisions
 from controlplane.services.changes import Change, change_of
-from controlplane.services.checking import accepted_policy
 from controlplane.services.errors import FieldError, Invalid, NotFound
 from controlplane.services.lookup import fleet_named
-from controlplane.services.writing import Writing, check_version, writing
+from controlplane.services.unit_of_work import UnitOfWork, check_version, unit_of_work
+from controlplane.services.validation import accepted_policy
 from routing.contract.defaults import without_defaults
 
 
@@ -20,7 +20,7 @@ def change(
 
     Raises NotFound, Invalid, Stale, Conflict.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
         check_version(f"The policy of {fleet.name}", fleet.edit_version, if_version)
         _refuse_odd_nulls(changes)
@@ -30,14 +30,14 @@ def change(
 
 def checked_for_storage(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A whole policy's settings as the row keeps them. Raises Invalid."""
-    return without_defaults(settings_values.policy_of(accepted_policy(settings)))
+    return without_defaults(effective_settings.policy_of(accepted_policy(settings)))
 
 
-def put(write: Writing, fleet: Fleet, policy: Mapping[str, Any]) -> list[str]:
+def put(write: UnitOfWork, fleet: Fleet, policy: Mapping[str, Any]) -> list[str]:
     """Makes ``policy`` (checked, sparse) the fleet's. Returns what changed; nothing: no revision either."""
-    before = settings_values.effective(settings_values.policy_of(fleet.policy))
-    after = settings_values.effective(settings_values.policy_of(policy))
-    lines = settings_values.differences(before, after)
+    before = effective_settings.effective(effective_settings.policy_of(fleet.policy))
+    after = effective_settings.effective(effective_settings.policy_of(policy))
+    lines = effective_settings.differences(before, after)
     if not lines:
         return []
     summary = "; ".join(lines)
@@ -55,7 +55,7 @@ def restore(fleet_name: str, number: int, actor: str, *, if_version: int | None 
     Replicas that revision did not know keep their weight. Raises NotFound, Invalid (its strategy is
     gone), Stale, Conflict.
     """
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
         check_version(f"The policy of {fleet.name}", fleet.edit_version, if_version)
         revision = revision_numbered(fleet, number)
@@ -86,18 +86,18 @@ def would_change(fleet: Fleet, revision: PolicyRevision) -> list[str]:
 def _restore_lines(
     fleet: Fleet, policy: Mapping[str, Any], weights: Iterable[tuple[Replica, float | None]]
 ) -> list[str]:
-    before = settings_values.effective(settings_values.policy_of(fleet.policy))
-    after = settings_values.effective(settings_values.policy_of(policy))
-    lines = settings_values.differences(before, after)
+    before = effective_settings.effective(effective_settings.policy_of(fleet.policy))
+    after = effective_settings.effective(effective_settings.policy_of(policy))
+    lines = effective_settings.differences(before, after)
     for replica, weight in weights:
-        lines += settings_values.differences(
+        lines += effective_settings.differences(
             {"weight": replica.weight}, {"weight": weight}, f"{replica.name}."
         )
     return lines
 
 
 def _record_restore(
-    write: Writing, fleet: Fleet, number: int, policy: Mapping[str, Any], lines: list[str]
+    write: UnitOfWork, fleet: Fleet, number: int, policy: Mapping[str, Any], lines: list[str]
 ) -> None:
     old = fleet.policy
     summary = f"restored revision {number}: {'; '.join(lines)}"
@@ -120,12 +120,12 @@ def _merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     strategy = changes.get("strategy", stored.get("strategy"))
     forget = strategy != stored.get("strategy") and "strategy" in changes
     kept = {name: value for name, value in stored.items() if not (forget and name == "parameters")}
-    return settings_values.merged(kept, changes)
+    return effective_settings.merged(kept, changes)
 
 
 def _refuse_odd_nulls(changes: Mapping[str, Any]) -> None:
     """``null`` goes back to the default of a field; a field that does not exist has none."""
-    known = settings_values.effective(settings_values.policy_of({}))
+    known = effective_settings.effective(effective_settings.policy_of({}))
     odd = [name for name, value in changes.items() if value is None and name not in known]
     if odd:
         raise Invalid([FieldError(f"/{name}", f'unknown field "{name}"') for name in odd])

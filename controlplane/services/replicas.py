@@ -7,15 +7,15 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.models import Accelerator, Event, Fleet, HardwareClass, Replica, ReplicaHealth
-from controlplane.services import device_memory, revisions, settings_values
+from controlplane.services import device_memory, effective_settings, revisions
 from controlplane.services.changes import Change, change_of
-from controlplane.services.checking import accepted, immutable, refuse, unknown_name
 from controlplane.services.errors import Conflict, FieldError, Invalid
 from controlplane.services.lookup import fleet_named, replica_named
-from controlplane.services.writing import Writing, check_version, writing
+from controlplane.services.unit_of_work import UnitOfWork, check_version, unit_of_work
+from controlplane.services.validation import accepted, immutable, refuse, unknown_name
 from routing.contract.field_rules import FieldProblem
-from routing.contract.fleet_file_devices import without_a_device
-from routing.contract.fleet_file_rules import check_replica
+from routing.contract.fleet_file.devices import without_a_device
+from routing.contract.fleet_file.rules import check_replica
 from routing.contract.names import is_slug
 
 _NAME_STAYS = (
@@ -32,7 +32,7 @@ class ReplicaChange:
 
 def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> ReplicaChange:
     """A new replica, ``checking`` until a probe passes. Raises NotFound, Invalid, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
         kept = accepted(check_replica(settings), problems_beside(settings))
         replica = insert(write, fleet, kept)
@@ -64,7 +64,7 @@ def _refuse_taken(fleet: Fleet, name: str, at: str) -> None:
         raise Conflict(words, [FieldError(f"{at}/name", words)])
 
 
-def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") -> Replica:
+def insert(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any], at: str = "") -> Replica:
     """Adds checked settings as a row; the caller bumps the fleet's versions."""
     _refuse_taken(fleet, kept["name"], at)
     replica = Replica.objects.create(
@@ -83,7 +83,7 @@ def insert(write: Writing, fleet: Fleet, kept: Mapping[str, Any], at: str = "") 
     )
     ReplicaHealth.objects.create(replica=replica)
     _put_on(write, replica, kept.get("accelerators", []), at)
-    write.probe_soon(replica)
+    write.probe_immediately(replica)
     write.audit("replicas.register", str(replica), after=described(replica))
     return replica
 
@@ -98,7 +98,7 @@ def update(
 ) -> ReplicaChange:
     """Changes what is given; ``null`` unsets. A new weight makes a revision. Raises NotFound, Invalid,
     Stale, Conflict."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
@@ -136,13 +136,13 @@ def _checked_changes(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def put(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:
+def put(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:
     """Saves checked settings. Returns what changed; nothing: nothing is written."""
     weight_before = replica.weight
     lines = put_row(write, fleet, replica, kept)
     if replica.weight != weight_before:
         summary = "; ".join(
-            settings_values.differences({"weight": weight_before}, {"weight": replica.weight})
+            effective_settings.differences({"weight": weight_before}, {"weight": replica.weight})
         )
         number = revisions.record(write, fleet, f"{replica.name}.{summary}")
         text = f"{write.actor} changed the weight of {replica.name}: {summary} (revision {number})"
@@ -150,7 +150,7 @@ def put(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any])
     return lines
 
 
-def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:
+def put_row(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str, Any]) -> list[str]:
     """As :func:`put`, leaving the revision of a new weight to the caller."""
     fields = dict(kept)
     if "hardware" in fields:
@@ -160,7 +160,7 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
     for name in {"site", "credential"} & fields.keys():
         fields[name] = fields[name] or ""
     before = {name: _value(replica, name) for name in fields}
-    lines = settings_values.differences(*device_memory.in_words(before, fields), f"{replica.name}.")
+    lines = effective_settings.differences(*device_memory.in_words(before, fields), f"{replica.name}.")
     if not lines:
         return []
     old = described(replica)
@@ -172,7 +172,7 @@ def put_row(write: Writing, fleet: Fleet, replica: Replica, kept: Mapping[str, A
     if "url" in fields and fields["url"] != before["url"]:
         _begin_checking(replica)
     if any(fields.get(name, before.get(name)) != before.get(name) for name in ("url", "credential")):
-        write.probe_soon(replica)
+        write.probe_immediately(replica)
     _tell(write, fleet, replica, before, fields)
     return lines
 
@@ -186,7 +186,7 @@ def set_admin_state(
 
 def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = None) -> Change:
     """Takes a replica out for good; its requests in flight finish. Raises NotFound, Stale."""
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
@@ -195,7 +195,7 @@ def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = N
         return change_of(fleet, [f"{name}: removed"], write)
 
 
-def remove(write: Writing, fleet: Fleet, replica: Replica) -> None:
+def remove(write: UnitOfWork, fleet: Fleet, replica: Replica) -> None:
     """Deletes the row; the caller bumps the fleet's versions."""
     write.audit("replicas.delete", str(replica), described(replica))
     replica.delete()
@@ -224,7 +224,7 @@ _STATE_VERBS = {"active": "activated", "draining": "began draining", "maintenanc
 
 
 def _tell(
-    write: Writing, fleet: Fleet, replica: Replica, before: Mapping[str, Any], after: Mapping[str, Any]
+    write: UnitOfWork, fleet: Fleet, replica: Replica, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:
     """One event for the admin state, one for the rest. A weight is told with its revision."""
     others = {name for name in after if after[name] != before[name]} - {"weight"}
@@ -234,7 +234,7 @@ def _tell(
         write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica, state=state)
         others.remove("admin_state")
     if others:
-        lines = settings_values.differences(
+        lines = effective_settings.differences(
             *device_memory.in_words(
                 {name: before[name] for name in others}, {name: after[name] for name in others}
             )
@@ -263,7 +263,7 @@ def _value(replica: Replica, name: str) -> Any:
     return device_memory.names_of(replica) if name == "accelerators" else getattr(replica, name)
 
 
-def _put_on(write: Writing, replica: Replica, names: Iterable[str], at: str) -> None:
+def _put_on(write: UnitOfWork, replica: Replica, names: Iterable[str], at: str) -> None:
     """The devices that it runs on from now on. That all of it fits is checked at the end of the write."""
     wanted = list(names)
     devices = list(Accelerator.objects.filter(name__in=wanted))

@@ -17,10 +17,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.models import ApiToken
-from controlplane.services.checking import accepted
 from controlplane.services.client_keys import label
 from controlplane.services.errors import NotFound
-from controlplane.services.writing import writing
+from controlplane.services.unit_of_work import unit_of_work
+from controlplane.services.validation import accepted
 from routing.contract.field_rules import Problems, Section, Text
 
 PREFIX = "sy_"
@@ -50,7 +50,7 @@ def create_own(user: User, given: Mapping[str, Any]) -> tuple[ApiToken, str]:
 def create(user: User, name: str, actor: str) -> tuple[ApiToken, str]:
     """Returns the row and the token in clear, which cannot be read again."""
     token = PREFIX + secrets.token_urlsafe(32)
-    with writing(actor) as write:
+    with unit_of_work(actor) as write:
         row = ApiToken.objects.create(
             user=user, name=name, prefix=token[:SHOWN_CHARACTERS], key_hash=key_hash(token)
         )
@@ -66,7 +66,7 @@ def seen_by(user: User) -> QuerySet[ApiToken]:
 
 def revoke(pk: int, user: User) -> None:
     """The token is deleted. Raises NotFound, also where ``user`` does not see it."""
-    with writing(user.get_username()) as write:
+    with unit_of_work(user.get_username()) as write:
         row = seen_by(user).filter(pk=pk).first()
         if row is None:
             raise NotFound(f"There is no API token with the id {pk}: GET /api/v1/tokens lists all.")

@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 import msgspec
 from redis.exceptions import RedisError
 
-from controlplane import publisher
 from controlplane.models import Fleet, HardwareClass, Replica, ReplicaHealth
+from controlplane.publishing import publisher
 from controlplane.services import fleet_files, health
 from controlplane.supervision.environment import PROJECT
 from controlplane.supervision.options import UpOptions
 from controlplane.supervision.programs import DIGITS, TINY_LLM
 from routing.contract import fleet_file
-from routing.contract.fleet_file_structs import FleetEntry, FleetFile
+from routing.contract.fleet_file.structs import FleetEntry, FleetFile
 
 FILE = PROJECT / "examples" / "fleets.yaml"
 ACTOR = "up"

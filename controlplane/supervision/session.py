@@ -12,11 +12,11 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
-from controlplane.supervision import ports, processes, programs, readiness, supervisord
+from controlplane.supervision import ports, processes, programs, startup_checks, supervisord
 from controlplane.supervision.environment import OWN_REDIS
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
-from controlplane.supervision.restart_news import RestartNews
+from controlplane.supervision.restart_events import RestartEvents
 
 RUNNING_LOCK = "up.lock"
 STOP_S = 8.0
@@ -37,7 +37,7 @@ class Session:
         self.say = say
         self.logs = data / "logs"
         self.supervisor: subprocess.Popen[bytes] | None = None
-        self.news = RestartNews(self.logs / "supervisor.log")
+        self.restarts = RestartEvents(self.logs / "supervisor.log")
 
     def check(self) -> None:
         """Raise :class:`UpError` for whatever would make the start fail half-way."""
@@ -52,7 +52,7 @@ class Session:
         """Start the supervisor with all programs; returns at once."""
         processes.adopt_orphans()
         self.make_folders()
-        self.news.skip_to_end()
+        self.restarts.skip_to_end()
         running = programs.programs(self.options, self.data, self.redis_url)
         configuration = self.data / "supervisord.conf"
         supervisord.write_configuration(configuration, running, self.logs)
@@ -74,12 +74,12 @@ class Session:
     def wait_for_redis(self) -> None:
         """Before anything is written: what is written is published at once."""
         if socket := self.own_redis_socket:
-            readiness.wait_for([readiness.redis(str(socket))], self.check_alive, self.say)
-        elif problem := readiness.named_redis_problem(self.redis_url):
+            startup_checks.wait_for([startup_checks.redis(str(socket))], self.check_alive, self.say)
+        elif problem := startup_checks.named_redis_problem(self.redis_url):
             self.say(problem)
 
     def wait_until_ready(self) -> None:
-        readiness.wait_for(readiness.steps(self.options), self.check_alive, self.say)
+        startup_checks.wait_for(startup_checks.steps(self.options), self.check_alive, self.say)
 
     def check_alive(self) -> None:
         if self.supervisor is None or self.supervisor.poll() is not None:
@@ -94,7 +94,7 @@ class Session:
             self.check_alive()
             assert self.supervisor is not None
             processes.reap(keep=self.supervisor.pid)
-            for line in self.news.read():
+            for line in self.restarts.read():
                 self.say(line)
             for chore in chores:
                 chore()

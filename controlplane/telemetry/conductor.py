@@ -14,36 +14,37 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from controlplane import publisher
-from controlplane.observability import metrics
+from controlplane.observability import conductor_heartbeats, metrics
 from controlplane.observability.process import this_process
-from controlplane.probes import last, loads
+from controlplane.probes import last_results, load_reports
+from controlplane.publishing import publisher
 from controlplane.telemetry import (
-    answering,
-    by_hand,
-    ejections,
-    events,
+    db_snapshot,
     frame_builder,
-    heartbeat,
-    inbox,
-    key_limits,
+    frame_publisher,
     key_traffic,
-    outbox,
-    overloads,
-    rows,
-    shortages,
+    recent_traffic,
+    report_reader,
 )
-from controlplane.telemetry.by_hand import ByHandState
-from controlplane.telemetry.ejections import EjectionState
-from controlplane.telemetry.inbox import Inbox
-from controlplane.telemetry.key_limits import LimitState
-from controlplane.telemetry.leader import LEASE_MS, Leadership
+from controlplane.telemetry.db_snapshot import DbSnapshot
+from controlplane.telemetry.frame_publisher import FramePublisherState
+from controlplane.telemetry.leader_election import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
+from controlplane.telemetry.notices import (
+    ejections,
+    event_log,
+    key_limits,
+    manual_drains,
+    overloads,
+    worker_shortages,
+)
+from controlplane.telemetry.notices.ejections import NotifiedEjections
+from controlplane.telemetry.notices.key_limits import NotifiedKeyLimits
+from controlplane.telemetry.notices.manual_drains import NotifiedDrains
+from controlplane.telemetry.notices.overloads import NotifiedOverloads
+from controlplane.telemetry.notices.worker_shortages import NotifiedShortages
 from controlplane.telemetry.outages import Outages
-from controlplane.telemetry.outbox import OutboxState
-from controlplane.telemetry.overloads import OverloadState
-from controlplane.telemetry.rows import Rows
-from controlplane.telemetry.shortages import ShortageState
+from controlplane.telemetry.report_reader import ReceivedReports
 
 Messages = list[tuple[str, str]]
 """(channel group, frame as JSON)."""
@@ -72,13 +73,13 @@ class Conductor:
         self._started = clock()
         self._merging = MergeState()
         self._sequence = 0
-        self._rows: Rows | None = None
-        self._outbox = OutboxState()
-        self._ejections: EjectionState | None = None
-        self._shortages = ShortageState()
-        self._overloads: OverloadState | None = None
-        self._limits: LimitState | None = None
-        self._by_hand: ByHandState | None = None
+        self._rows: DbSnapshot | None = None
+        self._outbox = FramePublisherState()
+        self._ejections: NotifiedEjections | None = None
+        self._shortages = NotifiedShortages()
+        self._overloads: NotifiedOverloads | None = None
+        self._limits: NotifiedKeyLimits | None = None
+        self._drains: NotifiedDrains | None = None
         self._answered_ms: dict[str, int] = {}
 
     def beat(self) -> Messages:
@@ -88,7 +89,7 @@ class Conductor:
         metrics.CONDUCTOR_TICKS.inc()
         metrics.LEADER.set(self.leads)
         metrics.FRAMES.inc(len(messages))
-        this_process.pulse.beat()
+        this_process.loop_heartbeat.beat()
         this_process.ready.set()
         return messages
 
@@ -96,13 +97,13 @@ class Conductor:
         began = self._clock()
         close_old_connections()
         messages: Messages = []
-        with self._told("Redis", redis.RedisError):
+        with self._outages_logged("Redis", redis.RedisError):
             self._elect()
-            received = inbox.read(self._client)
+            received = report_reader.read(self._client)
             with metrics.MERGE_DURATION.time():
                 merged = merge(self._merging, received.heard, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))
-            self._note_answers(received, merged)
+            self._note_recent_traffic(received, merged)
             if self.leads:
                 messages = self._lead(received, merged, began)
             self._send_heartbeat(began)
@@ -112,8 +113,8 @@ class Conductor:
 
     def end(self) -> None:
         """Leave, so that another conductor leads at once."""
-        with self._told("Redis", redis.RedisError):
-            heartbeat.remove(self._client, self.name)
+        with self._outages_logged("Redis", redis.RedisError):
+            conductor_heartbeats.remove(self._client, self.name)
             self._leadership.release()
 
     def _elect(self) -> None:
@@ -121,23 +122,23 @@ class Conductor:
         if leads and not self.leads:
             logger.info("this conductor leads")
             self._ejections = None
-            self._shortages = ShortageState()
+            self._shortages = NotifiedShortages()
             self._overloads = None
             self._limits = None
-            self._by_hand = None
-            self._outbox = OutboxState()
-            self._sequence = outbox.last_sequence(self._client)
+            self._drains = None
+            self._outbox = FramePublisherState()
+            self._sequence = frame_publisher.last_sequence(self._client)
         elif self.leads and not leads:
             logger.info("another conductor leads")
         self.leads = leads
 
-    def _lead(self, received: Inbox, merged: Merged, began: float) -> Messages:
-        with self._told("the database", DatabaseError):
+    def _lead(self, received: ReceivedReports, merged: Merged, began: float) -> Messages:
+        with self._outages_logged("the database", DatabaseError):
             self._reconcile()
-            self._rows = rows.read()
-            self._follow_limits(self._rows, merged)
+            self._rows = db_snapshot.read()
+            self._track_key_limits(self._rows, merged)
         messages = self._send_frames(received, merged)
-        self._tell_events(received, merged, began)
+        self._send_notices(received, merged, began)
         return messages
 
     def _reconcile(self) -> None:
@@ -146,71 +147,71 @@ class Conductor:
             metrics.REPAIRS.inc(stored)
             logger.info("%d table messages were missing from Redis and are stored again", stored)
 
-    def _tell_events(self, received: Inbox, merged: Merged, began: float) -> None:
-        with self._told("the event log", DatabaseError):
+    def _send_notices(self, received: ReceivedReports, merged: Merged, began: float) -> None:
+        with self._outages_logged("the event log", DatabaseError):
             if self._ejections is None:
-                self._ejections = events.told_so_far()
-            news = ejections.news(self._ejections, merged, self._clock())
-            if news and self._clock() - began > LEASE_MS / 2000 and not self._leadership.hold():
+                self._ejections = event_log.notified_ejections()
+            notices = ejections.notices(self._ejections, merged, self._clock())
+            if notices and self._clock() - began > LEASE_MS / 2000 and not self._leadership.hold():
                 return  # so slow that another one may lead by now, and tell it
-            for item in news:
-                events.record(item)
+            for item in notices:
+                event_log.record_ejection(item)
                 ejections.confirm(self._ejections, item, self._clock())
-            for shortage in shortages.news(self._shortages, merged, self._clock()):
-                events.record_shortage(shortage.text)
-                shortages.confirm(self._shortages, shortage, self._clock())
+            for shortage in worker_shortages.notices(self._shortages, merged, self._clock()):
+                event_log.record_shortage(shortage.text)
+                worker_shortages.confirm(self._shortages, shortage, self._clock())
             if self._overloads is None:
-                self._overloads = overloads.resumed(events.overloads_told(), self._clock())
-            for overload in overloads.news(self._overloads, merged, self._clock()):
-                events.record_overload(overload)
+                self._overloads = overloads.resumed(event_log.notified_overloads(), self._clock())
+            for overload in overloads.notices(self._overloads, merged, self._clock()):
+                event_log.record_overload(overload)
                 overloads.confirm(self._overloads, overload, self._clock())
-            self._tell_drained_by_hand(received, merged)
-            self._tell_limits(received, merged)
+            self._notify_manual_drains(received, merged)
+            self._notify_key_limits(received, merged)
 
-    def _tell_drained_by_hand(self, received: Inbox, merged: Merged) -> None:
+    def _notify_manual_drains(self, received: ReceivedReports, merged: Merged) -> None:
         now = self._clock()
-        if self._by_hand is None:
-            self._by_hand = by_hand.load(self._client, now, received.now_ms)
-        known = bool(self._by_hand.told)
-        for item in by_hand.news(self._by_hand, merged, now):
-            events.record_by_hand(item)
-            by_hand.confirm(self._by_hand, item, now)
-        if known or self._by_hand.told:
-            by_hand.store(self._client, self._by_hand, now, received.now_ms)
+        if self._drains is None:
+            self._drains = manual_drains.load(self._client, now, received.now_ms)
+        known = bool(self._drains.notified)
+        for item in manual_drains.notices(self._drains, merged, now):
+            event_log.record_manual_drain(item)
+            manual_drains.confirm(self._drains, item, now)
+        if known or self._drains.notified:
+            manual_drains.store(self._client, self._drains, now, received.now_ms)
 
-    def _follow_limits(self, present: Rows, merged: Merged) -> None:
+    def _track_key_limits(self, present: DbSnapshot, merged: Merged) -> None:
         limits = {str(key.id): key.limits for key in present.keys}
         changed = key_traffic.follow(self._merging.keys, merged.keys, limits, self._clock())
         if self._limits is not None:
             key_limits.forget(self._limits, changed)
 
-    def _tell_limits(self, received: Inbox, merged: Merged) -> None:
+    def _notify_key_limits(self, received: ReceivedReports, merged: Merged) -> None:
         now = self._clock()
         if self._limits is None:
             self._limits = key_limits.load(self._client, now, received.now_ms)
         keys = self._rows.keys if self._rows is not None else []
-        for item in key_limits.news(self._limits, keys, merged.keys, now):
-            events.record_limit(item.text)
+        for item in key_limits.notices(self._limits, keys, merged.keys, now):
+            event_log.record_key_limit(item.text)
             key_limits.confirm(self._limits, item, now)
         if self._limits.refused_at:
             key_limits.store(self._client, self._limits, now, received.now_ms)
 
-    def _send_frames(self, received: Inbox, merged: Merged) -> Messages:
+    def _send_frames(self, received: ReceivedReports, merged: Merged) -> Messages:
         pipeline = self._client.pipeline(transaction=True)
-        answering.store(pipeline, self._answered_ms)
+        recent_traffic.store(pipeline, self._answered_ms)
         messages: Messages = []
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            probes, told = last.read(self._client), loads.read(self._client)
-            frames = frame_builder.build(self._rows, merged, probes, told, sequence=self._sequence, at=at)
-            messages = outbox.store(pipeline, self._outbox, frames)
-            inbox.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
+            probes, reported = last_results.read(self._client), load_reports.read(self._client)
+            frames = frame_builder.build(self._rows, merged, probes, reported, sequence=self._sequence, at=at)
+            messages = frame_publisher.store(pipeline, self._outbox, frames)
+            report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
         pipeline.execute()
         return messages
 
-    def _note_answers(self, received: Inbox, merged: Merged) -> None:
-        oldest = received.now_ms - answering.ANSWERING_S * 1000
+    def _note_recent_traffic(self, received: ReceivedReports, merged: Merged) -> None:
+        oldest = received.now_ms - recent_traffic.RECENT_TRAFFIC_S * 1000
         self._answered_ms = {uid: at for uid, at in self._answered_ms.items() if at >= oldest}
         for fleet in merged.fleets.values():
             for uid, numbers in fleet.replicas.items():
@@ -219,9 +220,9 @@ class Conductor:
 
     def _send_heartbeat(self, began: float) -> None:
         now = self._clock()
-        heartbeat.send(
+        conductor_heartbeats.send(
             self._client,
-            heartbeat.Beat(
+            conductor_heartbeats.ConductorHeartbeat(
                 name=self.name,
                 leads=self.leads,
                 beat_ms=round((now - began) * 1000, 1),
@@ -230,10 +231,10 @@ class Conductor:
             ),
         )
         if self.leads:
-            heartbeat.forget_old(self._client)
+            conductor_heartbeats.forget_old(self._client)
 
     @contextmanager
-    def _told(self, what: str, *errors: type[Exception]) -> Iterator[None]:
+    def _outages_logged(self, what: str, *errors: type[Exception]) -> Iterator[None]:
         """An error of these kinds ends the block; the log says it once, and once when it is over."""
         try:
             yield

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controlplane.probes.last import LastProbe
-from controlplane.telemetry import key_traffic, memory_short, reported_load, sites, wording
+from controlplane.probes.last_results import LastProbe
+from controlplane.telemetry import key_traffic, locality, memory_shortage, reported_load, state_text
+from controlplane.telemetry.db_snapshot import AcceleratorRow, DbSnapshot, FleetRow, KeyRow, ReplicaRow
 from controlplane.telemetry.frames import (
     WINDOW_S,
     AcceleratorLive,
@@ -25,10 +26,9 @@ from controlplane.telemetry.frames import (
 from controlplane.telemetry.key_traffic import KeyNumbers
 from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.queues import missing_replicas
-from controlplane.telemetry.rows import AcceleratorRow, FleetRow, KeyRow, ReplicaRow, Rows
+from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.policy import Queue
-from routing.contract.reported import ReportedLoad, younger
-from routing.contract.startup import expected
+from routing.contract.startup import expected_duration
 from routing.contract.table import Version
 
 
@@ -42,7 +42,7 @@ class Frames:
 
 
 def build(
-    rows: Rows,
+    rows: DbSnapshot,
     merged: Merged,
     probes: Mapping[str, LastProbe],
     loads: Mapping[str, ReportedLoad],
@@ -130,7 +130,7 @@ def _fleet_frame(
             probes.get(replica.uid),
             loads.get(replica.uid),
             devices,
-            startup_s=expected(replica.startup_s, startups),
+            startup_s=expected_duration(replica.startup_s, startups),
         )
         for replica in row.replicas
     ]
@@ -158,14 +158,14 @@ def _replica(
 ) -> ReplicaLive:
     starts = row.health != "ready" and row.starting
     numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
-    short = memory_short.words(row, devices)
-    when = sites.when_asked(row, of, fleet)
+    short = memory_shortage.words(row, devices)
+    when = locality.when_asked(row, of, fleet)
     picks = sum(replica.window_requests for replica in fleet.replicas.values())
     return ReplicaLive(
         name=row.name,
-        eligible=wording.eligible(row, numbers),
-        state=wording.state(row, numbers),
-        why=wording.why(row, numbers, probe, short, when, startup_s=startup_s if starts else None),
+        eligible=state_text.eligible(row, numbers),
+        state=state_text.state(row, numbers),
+        why=state_text.why(row, numbers, probe, short, when, startup_s=startup_s if starts else None),
         admin_state=row.admin_state,
         health=row.health,
         ejected=numbers.ejected_by > 0,
@@ -180,8 +180,8 @@ def _replica(
         seconds_per_work=numbers.seconds_per_work,
         drained_by_hand=_drained_at(numbers),
         drained_everywhere=numbers.drained_everywhere,
-        no_credential=wording.no_credential(numbers),
-        locked_out=wording.locked_out(numbers),
+        no_credential=state_text.no_credential(numbers),
+        locked_out=state_text.locked_out(numbers),
         memory_short=short,
         reported=reported_load.live(younger(load, numbers.reported)),
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
@@ -215,7 +215,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
             spilled_per_s=numbers.spilled_per_s,
             new_per_s=numbers.new_per_s,
         ),
-        sites=sites.live(numbers),
+        sites=locality.live(numbers),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),
@@ -259,7 +259,7 @@ def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold
         size=size,
         oldest_wait_s=numbers.oldest_wait_s,
         timeout_s=timeout_s,
-        state=wording.queue_state(numbers, timeout_s),
+        state=state_text.queue_state(numbers, timeout_s),
         holds=policy.cold == "hold",
         queued_per_s=numbers.queued_per_s,
         full_per_s=numbers.full_per_s,
@@ -272,7 +272,7 @@ def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold
     )
 
 
-def _workers(rows: Rows, merged: Merged, newest: Mapping[str, str]) -> list[WorkerLive]:
+def _workers(rows: DbSnapshot, merged: Merged, newest: Mapping[str, str]) -> list[WorkerLive]:
     found = []
     for name, worker in sorted(merged.workers.items()):
         report = worker.report

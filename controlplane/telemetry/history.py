@@ -1,11 +1,11 @@
-"""The charts' past: lists of points in Redis, one a second for 15 min and one each 10 s for 24 h."""
+"""History (time series): lists of points in Redis, one a second for 15 min and one each 10 s for 24 h."""
 
 import msgspec
 import redis
 import redis.asyncio
 
 from controlplane.telemetry.frames import WINDOW_S, Point, coarse_history_key, history_key
-from routing.contract.unreadable import UNREADABLE
+from routing.contract.decode_errors import DECODE_ERRORS
 
 ALL = "*"
 """History of all fleets together."""
@@ -69,6 +69,6 @@ def _decode(stored: list[bytes] | list[bytes | str]) -> list[Point]:
     for text in stored:
         try:
             points.append(msgspec.json.decode(text, type=Point))
-        except UNREADABLE:  # another version wrote it
+        except DECODE_ERRORS:  # another version wrote it
             continue
     return points

@@ -1,4 +1,4 @@
-"""What each client key does now, over all live workers. Pure: explicit state, ``now`` an argument.
+"""Usage of each client key now, over all live workers. Pure: explicit state, ``now`` an argument.
 
 A minute is always the last MINUTE_S seconds, of which a conductor that has just started has seen less.
 Proxies hold the limits themselves, exactly; what stands here is told to people.

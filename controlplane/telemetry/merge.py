@@ -1,4 +1,4 @@
-"""All workers' reports → what each fleet and replica does now. Pure: explicit state, ``now`` an argument.
+"""Aggregation of all workers' reports: what each fleet and replica does now. Pure: ``now`` is an argument.
 
 Rates are each worker's own: what it counted between its last two reports, over the seconds between them
 by its own clock, so that reports and merges may beat at different phases without the sum flickering.
@@ -16,8 +16,8 @@ from controlplane.telemetry.key_traffic import KeyNumbers, KeyState
 from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
 from routing.contract import sketch
+from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.reported import ReportedLoad, younger
 from routing.contract.sketch import Sketch
 from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
 
@@ -26,7 +26,7 @@ REMEMBERED_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedReport:
     """A worker's last report and its age in seconds by the clock of Redis, which stored it."""
 
     report: WorkerReport
@@ -123,7 +123,7 @@ class AcceleratorNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerNumbers:
+class ReportingWorker:
     report: WorkerReport
     age_s: float
     cpu_percent: float
@@ -139,13 +139,13 @@ class Merged:
     """Requests that reached no fleet, over the last WINDOW_S: no client key, an unknown name, malformed."""
     keys: dict[str, KeyNumbers] = field(default_factory=dict)
     """Client keys by their ids: those that live workers report, and those used within the last minute."""
-    workers: dict[str, WorkerNumbers] = field(default_factory=dict)
+    workers: dict[str, ReportingWorker] = field(default_factory=dict)
     accelerators: dict[str, AcceleratorNumbers] = field(default_factory=dict)
     """By name; those that some live worker reports."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownWorker:
     report: WorkerReport
     delta: WorkerDelta | None
     """Between its last two reports; ``None`` while only one is known."""
@@ -158,7 +158,7 @@ class MergeState:
     """What must be remembered from one merge to the next."""
 
     merged_at: float | None = None
-    known: dict[str, _Known] = field(default_factory=dict)
+    known: dict[str, _KnownWorker] = field(default_factory=dict)
     fleets: dict[str, Window] = field(default_factory=dict)
     replicas: dict[str, Window] = field(default_factory=dict)
     queues: dict[str, QueueWindow] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class MergeState:
     """By accelerator."""
 
 
-def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
+def merge(state: MergeState, heard: Iterable[ReceivedReport], now: float) -> Merged:
     """Take in all workers' last reports; answer what goes on now. ``now``: monotonic seconds.
 
     The same report may be given again (it counts once) and reports may be missing (the next one
@@ -190,7 +190,7 @@ def merge(state: MergeState, heard: Iterable[Heard], now: float) -> Merged:
             key_traffic.count(state.keys, merged.keys, delta, now)
         held = state.known[report.worker].delta
         cpu = 100 * held.cpu_s / held.elapsed_s if held else 0.0
-        merged.workers[report.worker] = WorkerNumbers(report, each.age_s, cpu)
+        merged.workers[report.worker] = ReportingWorker(report, each.age_s, cpu)
         for counters in report.fleets:
             fleet = merged.fleets.setdefault(counters.name, FleetNumbers(counters.name))
             _add_fleet(fleet, report, counters, held)
@@ -231,10 +231,10 @@ def _take_in(state: MergeState, report: WorkerReport, now: float) -> WorkerDelta
         return None
     if known is None and not _began_since(state, report, now):
         # Its counters hold hours that nobody watched: a baseline, not a burst.
-        state.known[report.worker] = _Known(report, None, now)
+        state.known[report.worker] = _KnownWorker(report, None, now)
         return None
     delta = between(known.report if known else None, report)
-    state.known[report.worker] = _Known(report, delta, now)
+    state.known[report.worker] = _KnownWorker(report, delta, now)
     return delta
 
 

@@ -1,4 +1,4 @@
-"""Says once that something is away and once that it is back, however often it is tried in between."""
+"""Outages of dependencies, logged once: that something is away, and that it is back."""
 
 import logging
 import threading

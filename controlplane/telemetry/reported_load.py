@@ -1,9 +1,9 @@
-"""What a replica says of its own load, for pages: in figures and in words. Pure."""
+"""Load report (ORCA): what a replica says of its own load, for pages: in figures and in words. Pure."""
 
 from msgspec.structs import replace
 
 from controlplane.telemetry.frames import ReportedLive
-from routing.contract.reported import ReportedLoad
+from routing.contract.load_report import ReportedLoad
 
 SHOWN_S = 60.0
 """An older report says nothing about now."""

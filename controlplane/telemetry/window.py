@@ -1,4 +1,4 @@
-"""Counts and latencies of the last seconds, kept as a running sum. Pure: ``now`` is an argument.
+"""Sliding window: counts and latencies of the last seconds, as a running sum. Pure: ``now`` is an argument.
 
 Percentiles of the last WINDOW_S seconds are read from the sum of all sketches that arrived in that
 time; they are never averages of percentiles.

@@ -3,7 +3,7 @@
 import http.client
 from concurrent.futures import ThreadPoolExecutor
 
-from routing.balancer import Balancer
+from routing.balancing.balancer import Balancer
 
 
 def embed(balancer: Balancer, text: str) -> bytes:

@@ -15,10 +15,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from routing.affinity import Affinity
-from routing.replica import Replica
-from routing.strategies.base import AnswerMemory
-from routing.strategies.sampling import sample
+from routing.balancing.affinity import Affinity
+from routing.balancing.replica.state import Replica
+from routing.balancing.strategies.base import AnswerMemory
+from routing.balancing.strategies.sampling import sample
 
 
 class LeastOutstandingWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

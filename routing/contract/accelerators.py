@@ -1,4 +1,4 @@
-"""Memory of accelerators: what replicas hold there all the time, and what is left for requests to lease.
+"""Accelerator memory: what replicas hold all the time, what is left to lease, and what overcommits a device.
 
 Both planes and the fleet file ask here, so that all of them come to the same sum and say it in the same
 words. Theory: a device's memory less its headroom is what can be used at all. Replicas hold a part of that
@@ -16,7 +16,7 @@ _SHOWN = 8
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-class Held(NamedTuple):
+class MemoryClaim(NamedTuple):
     """What one replica asks of one device."""
 
     accelerator: str
@@ -28,7 +28,7 @@ class Held(NamedTuple):
     """For each request, whatever its work."""
 
 
-class OnAccelerators(Protocol):
+class UsesAccelerators(Protocol):
     """What a file's entry and a table's spec of a replica have in common."""
 
     @property
@@ -41,10 +41,10 @@ class OnAccelerators(Protocol):
     def request_bytes(self) -> int: ...
 
 
-def held_by(fleet: str, replica: OnAccelerators) -> list[Held]:
+def memory_claims(fleet: str, replica: UsesAccelerators) -> list[MemoryClaim]:
     """What a replica asks of each of its devices; nothing when it is on none."""
     memory, request = replica.memory_bytes or 0, replica.request_bytes
-    return [Held(device, fleet, replica.name, memory, request) for device in replica.accelerators]
+    return [MemoryClaim(device, fleet, replica.name, memory, request) for device in replica.accelerators]
 
 
 def usable_bytes(device: AcceleratorSpec) -> int:
@@ -52,23 +52,23 @@ def usable_bytes(device: AcceleratorSpec) -> int:
     return floor(device.memory_bytes * (1 - device.headroom_percent / 100))
 
 
-def leasable_bytes(device: AcceleratorSpec, held: Iterable[Held]) -> int:
+def leasable_bytes(device: AcceleratorSpec, held: Iterable[MemoryClaim]) -> int:
     """What requests can lease there at one time; less than nothing where what is held does not fit."""
     return usable_bytes(device) - sum(one.memory_bytes for one in held if one.accelerator == device.name)
 
 
-class Misfit(NamedTuple):
+class Overcommit(NamedTuple):
     """Why replicas cannot be on one device together."""
 
     message: str
     """With the arithmetic."""
     field: str
     """Of the replica, that is too large: ``memory_bytes`` or ``request_bytes``."""
-    held: Held
+    held: MemoryClaim
     """The first that is too much."""
 
 
-def misfit(device: AcceleratorSpec, held: Iterable[Held]) -> Misfit | None:
+def find_overcommit(device: AcceleratorSpec, held: Iterable[MemoryClaim]) -> Overcommit | None:
     """Whether these replicas can be on this device together; ``None``: they can.
 
     ``held`` may speak of other devices as well; those are passed over.
@@ -83,7 +83,7 @@ def misfit(device: AcceleratorSpec, held: Iterable[Held]) -> Misfit | None:
             f"does not fit on accelerator {device.name}: {_usable_words(device)}, and its replicas hold "
             f"{_sum_words(here, total)}, {shown_bytes(total - usable)} too much"
         )
-        return Misfit(message, "memory_bytes", first)
+        return Overcommit(message, "memory_bytes", first)
     left = usable - total
     greedy = next((one for one in here if one.request_bytes > left), None)
     if greedy is not None:
@@ -93,7 +93,7 @@ def misfit(device: AcceleratorSpec, held: Iterable[Held]) -> Misfit | None:
             f"leaves {shown_bytes(left)} for requests, and one at {greedy.fleet}/{greedy.replica} takes "
             f"{shown_bytes(greedy.request_bytes)}"
         )
-        return Misfit(message, "request_bytes", greedy)
+        return Overcommit(message, "request_bytes", greedy)
     return None
 
 
@@ -114,7 +114,7 @@ def _usable_words(device: AcceleratorSpec) -> str:
     return f"{whole} less {device.headroom_percent:g} % headroom are {usable}"
 
 
-def _sum_words(held: Sequence[Held], total: int) -> str:
+def _sum_words(held: Sequence[MemoryClaim], total: int) -> str:
     """``llm/a 40 GiB + llm/b 40 GiB = 80 GiB``; of a single one only that."""
     parts = [f"{one.fleet}/{one.replica} {shown_bytes(one.memory_bytes)}" for one in held if one.memory_bytes]
     if len(parts) > _SHOWN:

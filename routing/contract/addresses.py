@@ -1,4 +1,4 @@
-"""Base URLs of replicas: read strictly, written one way, and kept off addresses no replica lives at.
+"""Address policy: replicas' base URLs, read strictly and kept off forbidden addresses.
 
 Pure: no name is looked up here. Whoever connects checks the address a name resolved to with
 :func:`forbidden_address`, because a name may point anywhere, and elsewhere tomorrow.

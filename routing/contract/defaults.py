@@ -1,4 +1,4 @@
-"""What was set in a struct, apart from what it says by default. Defaults stay written down once."""
+"""Defaults of msgspec structs: what was set apart from them. They stay written down once."""
 
 from typing import Any, TypeVar
 

@@ -1,6 +1,6 @@
-"""Rules for values that people write: types, ranges and names, with messages that say the cure.
+"""Validation rules for values that people write: types, ranges and names, with messages that say the cure.
 
-One table of rules (:mod:`routing.contract.fleet_file_rules`) serves the fleet file, the REST API and
+One table of rules (:mod:`routing.contract.fleet_file.rules`) serves the fleet file, the REST API and
 the reference page, so that all three say the same. Values are what JSON can hold: None, bool, int,
 float, str, list and dict with text keys.
 """
@@ -247,11 +247,11 @@ class Scalars(Rule):
         return "group of simple values"
 
 
-Afterthought = Callable[[Mapping[str, Any], str, Problems], None]
+CrossCheck = Callable[[Mapping[str, Any], str, Problems], None]
 """A check of several fields together: (the fields as written, pointer, problems to add to)."""
 
 
-def _nothing_more(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+def _no_cross_check(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
     return
 
 
@@ -264,7 +264,7 @@ class Section(Rule):
     fields: Mapping[str, Rule] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()
     """Agreed names without an implementation: setting one is an error, never silently ignored."""
-    afterwards: Afterthought = _nothing_more
+    cross_check: CrossCheck = _no_cross_check
 
     def _read(self, value: object, at: str, problems: Problems) -> object:
         if not isinstance(value, Mapping):
@@ -289,7 +289,7 @@ class Section(Rule):
             if rule.required and key not in value and not partial:
                 example = f"{key}: {rule.required}"
                 problems.append(FieldProblem(at, f'{self.what} needs "{key}": add it, for example {example}'))
-        self.afterwards(value, at, problems)
+        self.cross_check(value, at, problems)
         return kept
 
     def _unknown(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""How probes move a replica between ``checking``, ``ready``, ``unready`` and ``down``.
+"""Health checks: how probe results move replicas between ``checking``, ``ready``, ``unready`` and ``down``.
 
 Rules:
 
@@ -13,16 +13,16 @@ Rules:
   result changes neither state nor counters.
 
 Both probers, the control plane's and the standalone proxy's, decide here and nowhere else. A result
-that :data:`TABLE` does not list raises and changes nothing.
+that :data:`TRANSITIONS` does not list raises and changes nothing.
 """
 
 from typing import Literal, NamedTuple
 
 from routing.contract.probe import Probe
+from routing.contract.probe_result import ProbeResult
 from routing.contract.table import Health
-from routing.contract.verdict import Verdict
 
-Sighting = Literal["passed", "unready", "down", "overdue", "excused"]
+ResultKind = Literal["passed", "unready", "down", "overdue", "excused"]
 """``overdue``: any failure of a replica that has used up its startup budget without a pass.
 ``excused``: a timeout while live traffic is being answered."""
 
@@ -34,7 +34,7 @@ class Counters(NamedTuple):
     falls: int = 0
 
 
-class Step(NamedTuple):
+class HealthDecision(NamedTuple):
     """What one result led to."""
 
     state: Health
@@ -55,7 +55,7 @@ class _Move(NamedTuple):
     at_once: bool = False
 
 
-TABLE: dict[tuple[Health, Sighting], _Move] = {
+TRANSITIONS: dict[tuple[Health, ResultKind], _Move] = {
     ("checking", "passed"): _Move("ready", "rises", at_once=True),
     ("checking", "unready"): _Move("checking", "resets"),
     ("checking", "down"): _Move("checking", "resets"),
@@ -77,46 +77,48 @@ TABLE: dict[tuple[Health, Sighting], _Move] = {
 }
 
 
-def step(
+def next_health(
     state: Health,
     counters: Counters,
-    verdict: Verdict,
+    result: ProbeResult,
     probe: Probe,
     *,
     has_passed: bool,
     in_startup_budget: bool,
     answering: bool,
-) -> Step:
+) -> HealthDecision:
     """Where one probe result leads.
 
     ``in_startup_budget``: less than ``probe.startup_budget_s`` has gone by since the replica began to
     be probed. ``answering``: it has answered live traffic lately. Raises :class:`UnlistedTransition`.
     """
-    seen = sighting(verdict, has_passed=has_passed, in_startup_budget=in_startup_budget, answering=answering)
+    seen = classify(result, has_passed=has_passed, in_startup_budget=in_startup_budget, answering=answering)
     try:
-        move = TABLE[state, seen]
+        move = TRANSITIONS[state, seen]
     except KeyError:
         raise UnlistedTransition(f"a replica that is {state} cannot be seen {seen}") from None
-    at_once = move.at_once or (verdict.passed and not has_passed)
+    at_once = move.at_once or (result.passed and not has_passed)
     new_state, new_counters = _move(state, counters, move, _threshold(move, probe, at_once))
-    return Step(
+    return HealthDecision(
         new_state,
         new_counters,
-        has_passed or verdict.passed,
+        has_passed or result.passed,
         new_state != state,
-        _reason(seen, verdict, probe),
+        _reason(seen, result, probe),
     )
 
 
-def sighting(verdict: Verdict, *, has_passed: bool, in_startup_budget: bool, answering: bool) -> Sighting:
+def classify(
+    result: ProbeResult, *, has_passed: bool, in_startup_budget: bool, answering: bool
+) -> ResultKind:
     """What kind of result this is in the replica's situation."""
-    if verdict.passed:
+    if result.passed:
         return "passed"
-    if verdict.timed_out and answering:
+    if result.timed_out and answering:
         return "excused"
     if not has_passed and not in_startup_budget:
         return "overdue"
-    return "unready" if verdict.hint == "unready" else "down"
+    return "unready" if result.hint == "unready" else "down"
 
 
 def _threshold(move: _Move, probe: Probe, at_once: bool) -> int:
@@ -137,9 +139,9 @@ def _move(state: Health, counters: Counters, move: _Move, threshold: int) -> tup
     return state, Counters(rises, falls)
 
 
-def _reason(seen: Sighting, verdict: Verdict, probe: Probe) -> str:
+def _reason(seen: ResultKind, result: ProbeResult, probe: Probe) -> str:
     if seen == "overdue":
-        return f"has not passed a probe within {probe.startup_budget_s:g} s: {verdict.words}"
+        return f"has not passed a probe within {probe.startup_budget_s:g} s: {result.words}"
     if seen == "excused":
-        return f"{verdict.words}, but it answers live traffic"
-    return verdict.words
+        return f"{result.words}, but it answers live traffic"
+    return result.words

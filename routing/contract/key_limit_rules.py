@@ -1,4 +1,4 @@
-"""What one client key may use, as people write it: the same in a fleet file and over the API."""
+"""Validation rules of a client key's limits: the same in a fleet file and over the API."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Naming a fleet by a request's host and path: what a match may say, and which fleet a request matches.
+"""Route matching by host and path: what a match may say, and which fleet a request matches.
 
 The most exact host wins, then the longest path: a name before ``*.suffix``, a longer suffix before a
 shorter one, any host last. Pure.
@@ -57,7 +57,7 @@ def normalised(match: Match) -> Match:
     return Match(host=normalise_host(match.host), path_prefix=normalise_path(match.path_prefix))
 
 
-def words_of(match: Match) -> str:
+def describe_match(match: Match) -> str:
     """``host llm.corp.example, path /v1``."""
     host = f"host {match.host}" if match.host else ""
     path = f"path {match.path_prefix}" if match.path_prefix else ""

@@ -1,4 +1,4 @@
-"""What fleets, replicas, hardware classes and devices may be called, and what a client may say instead."""
+"""Names and slugs of fleets, replicas, hardware classes and devices, and the aliases of fleets."""
 
 import re
 

@@ -80,7 +80,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Locality(msgspec.Struct, frozen=True, kw_only=True):
-    """Preference for replicas of the proxy's own site (:mod:`routing.policies.locality`)."""
+    """Preference for replicas of the proxy's own site (:mod:`routing.balancing.locality.spillover`)."""
 
     prefer: Prefer = "site"
     """``none``: all sites alike. Without effect for a proxy that has no site."""

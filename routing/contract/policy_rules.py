@@ -1,4 +1,4 @@
-"""What each field of a routing policy may be. Defaults are in :mod:`routing.contract.policy`."""
+"""Validation rules of a routing policy. Defaults are in :mod:`routing.contract.policy`."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Classes of requests: who is served first where requests wait."""
+"""Priority classes of requests: who is served first where requests wait."""
 
 from typing import Final, Literal, get_args
 

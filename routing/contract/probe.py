@@ -1,4 +1,4 @@
-"""How a fleet's replicas are probed: a preset and what the fleet changes of it."""
+"""Probe settings of a fleet (health checks): a preset and what the fleet changes of it."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """Probe settings of a fleet. ``None`` means: as the preset says (:mod:`routing.contract.presets`)."""
+    """Probe settings of a fleet. ``None``: as the preset says (:mod:`routing.contract.probe_presets`)."""
 
     preset: str = "http"
     period_s: float = 2.0

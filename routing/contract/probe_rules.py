@@ -1,4 +1,4 @@
-"""What each field of a fleet's probe may be. Defaults are in :mod:`routing.contract.probe`."""
+"""Validation rules of a fleet's probe. Defaults are in :mod:`routing.contract.probe`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,8 +16,8 @@ from routing.contract.field_rules import (
     count,
     seconds,
 )
-from routing.contract.load_pages import PAGES
-from routing.contract.presets import PRESETS
+from routing.contract.metrics_pages import PAGES
+from routing.contract.probe_presets import PRESETS
 
 DAY_S = 86_400.0
 
@@ -133,7 +133,7 @@ PROBE = Section(
             "answer, which vLLM and Triton give."
         ),
     },
-    afterwards=_probe_fields_together,
+    cross_check=_probe_fields_together,
 )
 
 

@@ -1,4 +1,4 @@
-"""Names of everything both planes keep in Redis, and the scripts that make a write atomic.
+"""Redis keys of everything both planes keep there, and the Lua scripts that make a write atomic.
 
 Redis can be flushed at any moment: nothing in it is the only copy. Times are Redis's own
 (``TIME``), because clocks of two hosts differ.
@@ -40,7 +40,7 @@ def fleet_acks_key(name: str) -> str:
     return f"sy:acks:{name}"
 
 
-def kept_key(name: str) -> str:
+def sticky_key(name: str) -> str:
     """String with an expiry: JSON of fleet, replica's uid and replica's name that keep the response or
     conversation of this id."""
     return f"sy:kept:{name}"

@@ -1,4 +1,4 @@
-"""A latency sketch: counts in logarithmic buckets, mergeable, 2 % relative error at every quantile.
+"""Latency sketch (DDSketch): counts in logarithmic buckets, mergeable, 2 % relative error.
 
 Theory, after DDSketch (Masson, Rim, Lee: "DDSketch: a fast and fully-mergeable quantile sketch with
 relative-error guarantees", VLDB 2019). With a relative error a, let g = (1 + a) / (1 - a). Bucket i

@@ -1,4 +1,4 @@
-"""What every proxy worker reports once a second: cumulative counters and sparse sketches.
+"""Telemetry report that every proxy worker sends once a second: cumulative counters and sparse sketches.
 
 Counters only grow while a worker's ``incarnation`` stays the same, so a lost report costs nothing:
 the next one carries the sum. Ages are seconds on the reporter's own monotonic clock, never
@@ -7,7 +7,7 @@ timestamps, because clocks of two hosts differ.
 
 import msgspec
 
-from routing.contract.reported import ReportedLoad
+from routing.contract.load_report import ReportedLoad
 
 SparseSketch = dict[int, int]
 """Bucket index → cumulative count (:mod:`routing.contract.sketch`)."""
@@ -138,7 +138,7 @@ class AcceleratorCounters(msgspec.Struct, kw_only=True):
     """Requests that have had to wait, or went elsewhere, because memory was short there."""
 
 
-class DrainedByHand(msgspec.Struct, frozen=True, kw_only=True):
+class ManualDrain(msgspec.Struct, frozen=True, kw_only=True):
     """A replica that an operator took out at this proxy alone."""
 
     fleet: str
@@ -186,7 +186,7 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     keys: list[KeyCounters] = []
     """Keys that have been used since the worker started."""
     accelerators: list[AcceleratorCounters] = []
-    drained_by_hand: list[DrainedByHand] = []
+    drained_by_hand: list[ManualDrain] = []
     """Overrides in force at this proxy, the same in all its workers."""
 
 

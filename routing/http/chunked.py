@@ -1,4 +1,4 @@
-"""Chunked bodies (RFC 9112 §7.1), read strictly; extensions and trailers are checked and dropped.
+"""Chunked transfer coding (RFC 9112 §7.1), read strictly; extensions and trailers are checked and dropped.
 
 Rules: a size is 1 to 16 hexadecimal digits; every line ends in CRLF; extensions are tokens and quoted
 strings; no line is longer than ``MAX_LINE``; trailers together are no longer than ``MAX_TRAILERS``, long size
@@ -42,12 +42,12 @@ _FRAMING = 4
 _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
 
 
-def frame(piece: bytes) -> bytes:
+def encode_chunk(piece: bytes) -> bytes:
     """One chunk that holds ``piece``, which must not be empty."""
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
-def are_whole(data: bytes) -> bool:
+def are_whole_chunks(data: bytes) -> bool:
     """Whether this is nothing but whole chunks, more than one, whose sizes' lines are known."""
     end = len(data)
     stop = 0
@@ -61,7 +61,7 @@ def are_whole(data: bytes) -> bool:
     return stop == end
 
 
-def unframed(chunks: bytes) -> bytes:
+def decode_chunks(chunks: bytes) -> bytes:
     """The data of whole chunks."""
     return ChunkedDecoder().feed(chunks)
 

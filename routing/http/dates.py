@@ -1,4 +1,4 @@
-"""The field Date (RFC 9110 §6.6.1): of what this proxy answers, and of answers that come without one.
+"""The header field Date (RFC 9110 §6.6.1): of local responses, and of replicas' answers that have none.
 
 Of its own errors from 500 on it says none, as the RFC allows.
 """

@@ -1,4 +1,4 @@
-"""What can be wrong with the bytes of either side."""
+"""Protocol errors: what can be wrong with the bytes of either side."""
 
 
 class RequestRefused(Exception):

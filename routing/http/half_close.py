@@ -1,4 +1,4 @@
-"""A client that has ended its own direction and still waits for its answer: half-close.
+"""Half-close: a client that has ended its own direction and still waits for its answer.
 
 Theory. TCP ends each direction apart (RFC 9293 §3.6), and a client may end its own once its request is sent.
 What the proxy sees then is what it sees of a client that has closed altogether: the end of the stream. Only
@@ -10,7 +10,7 @@ Over TLS a client ends its direction by a ``close_notify`` (RFC 8446 §6.1), wit
 """
 
 
-class NothingMore:
+class EmptyBody:
     """Stands where a :class:`routing.http.request_body.RequestBody` stood: nothing comes behind the request
     that is being served, and the connection ends with its answer."""
 

@@ -1,4 +1,4 @@
-"""Sizes and times that bound one client connection, and the body of a request on it."""
+"""Connection limits: sizes and times that bound one client connection, and the body of a request on it."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class BodyLimits(NamedTuple):
     min_bytes_per_s: float
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The same for all connections. Sizes in bytes, times in seconds."""
 
     max_target: int = 16_384

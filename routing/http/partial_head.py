@@ -1,9 +1,9 @@
-"""A request head that arrives in pieces, and what can already be refused of it."""
+"""Partial head: a request head that arrives in pieces, and what can already be refused of it."""
 
 import re
 
 from routing.http.errors import RequestRefused
-from routing.http.limits import Limits
+from routing.http.limits import ConnectionLimits
 from routing.http.request_parser import head_too_large
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END, LINE_END, TOKEN
 
@@ -16,7 +16,7 @@ class PartialHead:
 
     __slots__ = ("_bytes", "_limits")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._bytes = bytearray()
 

@@ -1,4 +1,4 @@
-"""A request body that did not arrive with its head: framing, size limit, minimum rate."""
+"""Request body that did not arrive with its head: framing, size limit, minimum rate (slow clients)."""
 
 from routing.http.chunked import ChunkedDecoder
 from routing.http.errors import BadChunk, RequestRefused

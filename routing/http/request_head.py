@@ -1,4 +1,4 @@
-"""What a request's head says, as every later part of the proxy reads it."""
+"""Request head: what method, target and header fields say, as later parts of the proxy read it."""
 
 
 class RequestHead:
@@ -18,9 +18,9 @@ class RequestHead:
         "max_forwards",
         "method",
         "minor",
-        "note",
         "plain",
         "request_id",
+        "route",
         "target",
         "time_limit_s",
         "trace",
@@ -61,8 +61,8 @@ class RequestHead:
         self.plain = minor == 1
         """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards. It
         came in HTTP/1.1, the version that our Via names."""
-        self.note: object | None = None
-        """A free place for what whoever routes has concluded from this head."""
+        self.route: object | None = None
+        """What whoever routes has concluded from this head."""
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.method.decode()} {self.target.decode()}>"

@@ -1,16 +1,16 @@
-"""A request's head, checked strictly before anything is dialled or forwarded.
+"""Request parser: a head is checked strictly before anything is dialled or forwarded.
 
 Two ways lead to the same :class:`RequestHead`. What well-behaved clients send (origin-form, HTTP/1.1,
 no ``_`` in names) is recognised by one pattern over the whole head. All else goes line by line, where
 each rule has its own error. Either way the fields that concern only this hop are cut out
-(:mod:`routing.http.hop_fields`); the rest is forwarded byte for byte.
+(:mod:`routing.http.hop_by_hop_headers`); the rest is forwarded byte for byte.
 """
 
 import re
 
 from routing.http.errors import RequestRefused
-from routing.http.hop_fields import read_hop_fields
-from routing.http.limits import Limits
+from routing.http.hop_by_hop_headers import read_hop_by_hop_headers
+from routing.http.limits import ConnectionLimits
 from routing.http.request_head import RequestHead
 from routing.http.syntax import FIELD_LINE, HOST, PLAIN_TOKEN, TEXT, TOKEN
 
@@ -27,7 +27,7 @@ _LONGEST_METHOD = 64
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
 
 
-def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> RequestHead:
+def parse_request_head(data: bytes, start: int, end: int, limits: ConnectionLimits) -> RequestHead:
     """Read the head ``data[start:end + 4]``, whose empty line begins at ``end + 2``.
 
     Raises :class:`RequestRefused`.
@@ -50,11 +50,11 @@ def parse_request_head(data: bytes, start: int, end: int, limits: Limits) -> Req
     head = RequestHead(method, target, 1)
     if host is not None:
         head.host = host
-    read_hop_fields(head, fields, host is not None)
+    read_hop_by_hop_headers(head, fields, host is not None)
     return head
 
 
-def _parse_line_by_line(block: bytes, limits: Limits) -> RequestHead:
+def _parse_line_by_line(block: bytes, limits: ConnectionLimits) -> RequestHead:
     lines = block.split(b"\r\n")
     head = _request_line(lines[0], limits)
     if len(lines) - 1 > limits.max_fields:
@@ -66,11 +66,11 @@ def _parse_line_by_line(block: bytes, limits: Limits) -> RequestHead:
             raise _bad_field(line)
         if b"_" not in field[1]:
             kept.append(b"\r\n" + line)
-    read_hop_fields(head, b"".join(kept), False)
+    read_hop_by_hop_headers(head, b"".join(kept), False)
     return head
 
 
-def _request_line(line: bytes, limits: Limits) -> RequestHead:
+def _request_line(line: bytes, limits: ConnectionLimits) -> RequestHead:
     matched = _REQUEST_LINE.match(line)
     if matched is None:
         raise RequestRefused(
@@ -116,7 +116,7 @@ def _other_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
     return (path if path.startswith(b"/") else b"/" + path), authority
 
 
-def head_too_large(data: bytes | bytearray, start: int, limits: Limits) -> RequestRefused:
+def head_too_large(data: bytes | bytearray, start: int, limits: ConnectionLimits) -> RequestRefused:
     """The error for a head that begins at ``start`` and is too long, complete or not."""
     if data.find(b"\r\n", start, start + limits.max_target + _LINE_BESIDES_TARGET) < 0:
         return _target_too_long(limits)
@@ -133,11 +133,11 @@ def _method_refused(method: bytes) -> RequestRefused:
     return RequestRefused(405, "method_refused", f"{method.decode()} is not forwarded")
 
 
-def _target_too_long(limits: Limits) -> RequestRefused:
+def _target_too_long(limits: ConnectionLimits) -> RequestRefused:
     return RequestRefused(
         414, "target_too_long", f"the request target is longer than {limits.max_target} bytes"
     )
 
 
-def _too_many_fields(limits: Limits) -> RequestRefused:
+def _too_many_fields(limits: ConnectionLimits) -> RequestRefused:
     return RequestRefused(431, "too_many_fields", f"the request has more than {limits.max_fields} fields")

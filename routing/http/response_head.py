@@ -1,4 +1,4 @@
-"""A replica's response head: checked strictly, hop-by-hop fields cut out, framing understood.
+"""Response parser: a replica's head checked strictly, hop-by-hop headers removed, framing understood.
 
 RFC 9112 §6.3 decides where the body ends; what contradicts it is a :class:`BadResponse`, which the
 client sees as a 502.
@@ -21,7 +21,7 @@ _HEAD = re.compile(
     + TEXT
     + rb"*+)*)\r\n\r\n"
 )
-_OURS = re.compile(
+_HANDLED = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authenticate)|retry-after|endpoint-load-metrics"
     rb"|x-(?:request-id|switchyard-(?:replica|retries|retry-reason))):[ \t]*+([^\r]*+)"
@@ -90,7 +90,7 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     status = int(code)
     head = ResponseHead(status, minor == b"1")
     lowered = fields.lower()
-    found = _OURS.findall(lowered)
+    found = _HANDLED.findall(lowered)
     if (
         len(found) == 1
         and found[0][0] == b"content-length"
@@ -141,7 +141,7 @@ def _cut(head: ResponseHead, fields: bytes, lowered: bytes) -> bytes:
     nominated: list[bytes] = []
     transfer_encodings = []
     http_1_0 = not head.keep_alive
-    for match in _OURS.finditer(lowered):
+    for match in _HANDLED.finditer(lowered):
         name, value = match[1], match[2].rstrip(b" \t")
         if name == b"content-length":
             if head.content_length >= 0:

@@ -1,4 +1,4 @@
-"""TLS between a client's socket and its connection: below a protocol of the loop, above a transport.
+"""TLS termination: the layer between a client's socket and its connection, with TLS on the socket's side.
 
 Theory. The layer owes the connection above all that the loop's own transport would give it, in the same
 terms, so that nothing above knows of TLS:
@@ -35,12 +35,12 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
 
-from routing.http.cutting import cut
+from routing.http.abort import abort_transport
 from routing.http.errors import RequestRefused
-from routing.http.limits import Limits
-from routing.http.lingering import Lingering
-from routing.http.roles import Connection
-from routing.http.sweep import Sweeper
+from routing.http.interfaces import Connection
+from routing.http.limits import ConnectionLimits
+from routing.http.lingering_close import LingeringClose
+from routing.http.timeout_sweeper import TimeoutSweeper
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ _PLAIN_HTTP = re.compile(rb"[A-Z]{3,16} [/*h]")
 class TlsHost(Protocol):
     """What the layer needs of whoever accepts connections."""
 
-    limits: Limits
-    sweeper: Sweeper
+    limits: ConnectionLimits
+    sweeper: TimeoutSweeper
     handshakes: set[object]
     """Those under way whose client has said something."""
 
@@ -107,7 +107,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._encrypt: Callable[[bytes | bytearray | memoryview], int] | None = None
         self._connected = False
         """Whether the connection above knows of this one."""
-        self._lingering: Lingering | None = None
+        self._lingering: LingeringClose | None = None
         self.deadline = self._since = 0.0
 
     # A protocol, called by the event loop.
@@ -162,7 +162,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         else:
             over = self._lingering.is_over(now)
         if over:
-            cut(self._socket)
+            abort_transport(self._socket)
 
     # Called by the host, until the handshake is done.
 
@@ -177,7 +177,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         number: int = self._socket.get_extra_info("socket").fileno()
         return number
 
-    def turn_away(self, answer: bytes) -> bool:
+    def reject(self, answer: bytes) -> bool:
         """Whoever is answered by TLS must have shaken hands: the connection above is turned away then."""
         return False
 
@@ -266,7 +266,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._socket.write(self._host.refusal(RequestRefused(400, "https_only", words), False))
         else:
             self._flush()
-        self._lingering = Lingering(self._socket, self._host.limits, monotonic(), answered=True)
+        self._lingering = LingeringClose(self._socket, self._host.limits, monotonic(), answered=True)
         self._socket.write_eof()
 
     # Records.

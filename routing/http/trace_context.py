@@ -1,4 +1,4 @@
-"""The field ``traceparent`` (W3C Trace Context): passed on where a client sends one, else begun here.
+"""Trace context (W3C ``traceparent``): passed on where a client sends one, else begun here.
 
 A trace that is passed on is not changed: this proxy records no span of its own, so the caller's stays the
 parent of the replica's. One that cannot be read is dropped, ``tracestate`` with it, and another begun, as

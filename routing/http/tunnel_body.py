@@ -1,4 +1,4 @@
-"""What a client sends once its connection has become a tunnel: bytes without an end of their own."""
+"""Tunnel: what a client sends after an upgrade (WebSocket), bytes without an end of their own."""
 
 
 class TunnelBody:

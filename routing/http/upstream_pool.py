@@ -1,4 +1,4 @@
-"""Connections to one replica: those that lie idle, and opening new ones.
+"""Upstream connection pool of one replica: keep-alive connections that lie idle, and opening new ones.
 
 The connection used last is used first, so that under light load the others grow old and are closed.
 They are closed before a replica would do it (servers commonly keep idle connections for 5 s or more),
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routing.contract.addresses import forbidden_address
-from routing.http.last_use import LastUse
-from routing.http.sweep import Sweeper
-from routing.http.upstream import UpstreamConnection
-from routing.http.verified import NotVerified, Verification, open_verified
+from routing.http.closing_handle import ClosingHandle
+from routing.http.timeout_sweeper import TimeoutSweeper
+from routing.http.tls_connect import TlsConnectError, Verification, open_tls_connection
+from routing.http.upstream_connection import UpstreamConnection
 from routing.http.write_batch import WriteBatch
-from routing.processes.descriptors import is_lack
+from routing.ipc.descriptors import is_out_of_descriptors
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ CLOSED_AFTER_S = 0.002
 """By then the loop has closed the connections that were given back."""
 
 
-class Connecting(Protocol):
+class ConnectListener(Protocol):
     """Whoever asked for a new connection."""
 
     def connected(self, upstream: UpstreamConnection) -> None: ...
     def connect_failed(self, reason: str, code: str) -> None:
         """``code``: UNREACHABLE or NOT_VERIFIED."""
 
-    def connect_prevented(self) -> None:
+    def descriptors_exhausted(self) -> None:
         """This process has no descriptor left: that says nothing about the replica."""
 
 
@@ -43,7 +43,7 @@ class UpstreamPool:
     """Idle connections of one worker to one replica."""
 
     __slots__ = (
-        "_give_back",
+        "_evict_idle",
         "_loop",
         "_max_idle",
         "_max_idle_s",
@@ -53,7 +53,7 @@ class UpstreamPool:
         "deadline",
         "host",
         "idle",
-        "load_told",
+        "on_load_report",
         "open",
         "port",
         "verification",
@@ -63,7 +63,7 @@ class UpstreamPool:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        sweeper: Sweeper,
+        sweeper: TimeoutSweeper,
         writes: WriteBatch,
         host: str,
         port: int,
@@ -71,14 +71,14 @@ class UpstreamPool:
         *,
         max_idle: int,
         max_idle_s: float,
-        give_back: Callable[[], bool],
+        evict_idle: Callable[[], bool],
         verification: Verification | None = None,
-        load_told: Callable[[bytes], None] | None = None,
+        on_load_report: Callable[[bytes], None] | None = None,
     ) -> None:
-        """``verification``: of a replica that is spoken to over TLS. ``give_back``: for want of descriptors
+        """``verification``: of a replica that is spoken to over TLS. ``evict_idle``: for want of descriptors
         closes idle connections to any replica; whether there were any."""
         self._loop = loop
-        self._give_back = give_back
+        self._evict_idle = evict_idle
         self._sweeper = sweeper
         self.writes = writes
         self._max_idle = max_idle
@@ -87,7 +87,7 @@ class UpstreamPool:
         self.port = port
         self.authority = authority
         self.verification = verification
-        self.load_told = load_told
+        self.on_load_report = on_load_report
         self._said = ""
         """Why the last connection was not verified, as the log has it."""
         self.idle: list[UpstreamConnection] = []
@@ -115,19 +115,19 @@ class UpstreamPool:
         if len(self.idle) > self._max_idle:
             self.idle.pop(0).discard()
 
-    def connect(self, asker: Connecting) -> Callable[[], bool]:
+    def connect(self, asker: ConnectListener) -> Callable[[], bool]:
         """Open a connection; the asker hears of it later, once. Returns what cancels the attempt."""
         task = self._loop.create_task(self._connect(asker))
         return task.cancel
 
-    async def _connect(self, asker: Connecting) -> None:
+    async def _connect(self, asker: ConnectListener) -> None:
         upstream = UpstreamConnection(self)
         verification = self.verification
         try:
             try:
                 await self._open(upstream, verification)
             except OSError as error:
-                if not is_lack(error) or not self._give_back():
+                if not is_out_of_descriptors(error) or not self._evict_idle():
                     raise
                 await asyncio.sleep(CLOSED_AFTER_S)
                 await self._open(upstream, verification)
@@ -135,20 +135,20 @@ class UpstreamPool:
             # The connection may have come about in this very moment.
             upstream.abandon()
             raise
-        except NotVerified as error:
+        except TlsConnectError as error:
             self._say(str(error))
             asker.connect_failed(str(error), NOT_VERIFIED)
             return
         except OSError as error:
-            if is_lack(error):
-                asker.connect_prevented()
+            if is_out_of_descriptors(error):
+                asker.descriptors_exhausted()
             else:
                 asker.connect_failed(error.strerror or str(error), UNREACHABLE)
             return
         if verification is not None:
             self._say("")
             if verification is not self.verification:
-                upstream.pool = LastUse(self)
+                upstream.pool = ClosingHandle(self)
             asker.connected(upstream)
             return
         address = upstream.transport.get_extra_info("peername")[0]
@@ -160,13 +160,13 @@ class UpstreamPool:
             asker.connected(upstream)
 
     async def _open(self, upstream: UpstreamConnection, verification: Verification | None) -> None:
-        """Raises NotVerified, or OSError when the replica cannot be reached."""
+        """Raises TlsConnectError, or OSError when the replica cannot be reached."""
         if verification is None:
             await self._loop.create_connection(lambda: upstream, self.host, self.port)
         else:
-            await open_verified(self._loop, upstream, self.host, self.port, verification)
+            await open_tls_connection(self._loop, upstream, self.host, self.port, verification)
 
-    def give_back(self) -> None:
+    def evict_idle(self) -> None:
         """Close the connection that has been idle longest."""
         self.idle.pop(0).discard()
 
@@ -174,9 +174,9 @@ class UpstreamPool:
         """Verify differently from now on. No connection that was made under the old rules is used for one
         request more: idle ones are closed, busy ones after their answer."""
         self.verification = verification
-        last_use = LastUse(self)
+        closing = ClosingHandle(self)
         for upstream in self.open:
-            upstream.pool = last_use
+            upstream.pool = closing
         idle, self.idle = self.idle, []
         for upstream in idle:
             upstream.discard()

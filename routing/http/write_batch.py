@@ -1,4 +1,4 @@
-"""Writes of one turn of the event loop, made together at its end.
+"""Write batching: writes of one turn of the event loop, made together at its end.
 
 Theory. A turn of a busy loop reads from dozens of sockets. Written at once, each answer wakes a peer
 that sleeps again before the next one is ready, and waking is the dearest part of a small write: measured with

@@ -20,7 +20,7 @@ _TYPES = {
 _UNKNOWN_DATE = "1970-01-01T00:00:00Z"
 
 
-class _Model(msgspec.Struct):
+class _AnthropicModel(msgspec.Struct):
     id: str
     display_name: str
     type: str = "model"
@@ -33,7 +33,7 @@ def is_path(target: bytes) -> bool:
     return path == _MESSAGES or path.startswith(_MESSAGES + b"/")
 
 
-def is_spoken(fields: bytes) -> bool:
+def has_version_header(fields: bytes) -> bool:
     """Whether the caller says that it speaks this API, in the fields of its head (each preceded by CRLF)."""
     return b"\r\nanthropic-version:" in fields.lower()
 
@@ -46,11 +46,11 @@ def error_body(status: int, code: str, message: str, request_id: str) -> bytes:
 
 def model_list(names: list[str]) -> bytes:
     """Answer to ``GET /v1/models``: all of them on one page."""
-    models = [_Model(name, name) for name in names]
+    models = [_AnthropicModel(name, name) for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)
     return msgspec.json.encode({"data": models, "has_more": False, "first_id": first, "last_id": last})
 
 
 def model_object(name: str) -> bytes:
     """Answer to ``GET /v1/models/{model}``."""
-    return msgspec.json.encode(_Model(name, name))
+    return msgspec.json.encode(_AnthropicModel(name, name))

@@ -1,4 +1,4 @@
-"""Errors in the shape that the caller's protocol has for them."""
+"""Error bodies in the shape that the caller's protocol has for them."""
 
 from routing.protocols import anthropic, generic, open_inference, openai
 
@@ -12,7 +12,7 @@ BARE_PATHS = frozenset(
 hold ``model`` too."""
 
 
-def error_answer(
+def error_content(
     protocol: str, status: int, code: str, message: str, request_id: str = "", kind: str = ""
 ) -> tuple[str, bytes]:
     """Content type and body. ``kind``: OpenAI's word for it."""

@@ -16,10 +16,10 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
-from routing.contract.unreadable import UNREADABLE
+from routing.contract.decode_errors import DECODE_ERRORS
 from routing.contract.version import VERSION
-from routing.protocols.ask import Ask
 from routing.protocols.openai import BYTES_PER_TOKEN, MOST_TOKENS
+from routing.protocols.request_info import RequestInfo
 
 PREFIX = b"/v2/models/"
 BYTES_PER_ELEMENT = 8.0
@@ -34,7 +34,7 @@ _JSON_LENGTH = re.compile(rb"\r\ninference-header-content-length:[ \t]*+([0-9]{1
 _GENERATES = (b"/generate", b"/generate_stream")
 
 
-class Question(Enum):
+class HealthQuery(Enum):
     """What can be asked about health, or the server."""
 
     NONE = 0
@@ -44,30 +44,34 @@ class Question(Enum):
     MODEL = 4
 
 
-_QUESTIONS = {b"/v2/health/live": Question.LIVE, b"/v2/health/ready": Question.READY, b"/v2": Question.SERVER}
+_HEALTH_QUERIES = {
+    b"/v2/health/live": HealthQuery.LIVE,
+    b"/v2/health/ready": HealthQuery.READY,
+    b"/v2": HealthQuery.SERVER,
+}
 
 
 class _Tensor(msgspec.Struct):
     shape: list[int] = []
 
 
-class _Body(msgspec.Struct):
+class _InferRequest(msgspec.Struct):
     inputs: list[_Tensor] = []
 
 
-class _Parameters(msgspec.Struct):
+class _GenerateParameters(msgspec.Struct):
     max_tokens: int | None = None
 
 
-class _Prompt(msgspec.Struct):
+class _GenerateRequest(msgspec.Struct):
     """Of the generate extension; ``max_tokens`` is where vLLM's and TensorRT-LLM's backends read it."""
 
     max_tokens: int | None = None
-    parameters: _Parameters | None = None
+    parameters: _GenerateParameters | None = None
 
 
-_decode = msgspec.json.Decoder(_Body).decode
-_decode_prompt = msgspec.json.Decoder(_Prompt).decode
+_decode_infer = msgspec.json.Decoder(_InferRequest).decode
+_decode_generate = msgspec.json.Decoder(_GenerateRequest).decode
 
 
 def model_of(target: bytes) -> str | None:
@@ -87,13 +91,13 @@ def with_model(target: bytes, model: str) -> bytes:
     return PREFIX + quote_from_bytes(model.encode(), safe="").encode() + slash + rest + question + query
 
 
-def read(target: bytes, fields: bytes, body: bytes, size: int) -> Ask:
+def read(target: bytes, fields: bytes, body: bytes, size: int) -> RequestInfo:
     """Never raises. ``fields``: each preceded by CRLF. ``body``: what is here of ``size`` bytes."""
     elements = 0
     if len(body) == size:
         try:
             elements = _elements(body)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             elements = _elements_before_binary(fields, body)
     else:
         elements = _elements_before_binary(fields, body)
@@ -109,7 +113,7 @@ def read(target: bytes, fields: bytes, body: bytes, size: int) -> Ask:
 def _elements(json: bytes | memoryview) -> int:
     """Raises msgspec.MsgspecError. 0: the shapes do not tell."""
     total = 0
-    for tensor in _decode(json).inputs:
+    for tensor in _decode_infer(json).inputs:
         if len(tensor.shape) > _MOST_DIMENSIONS:
             return 0
         total += prod(tensor.shape)
@@ -123,27 +127,27 @@ def _elements_before_binary(fields: bytes, body: bytes) -> int:
         return 0
     try:
         return _elements(memoryview(body)[: int(said[1])])
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return 0
 
 
 def _tokens(body: bytes, size: int) -> float:
     """Of the prompt and what may be generated; of the prompt, below 0, where the request sets no limit."""
     try:
-        prompt = _decode_prompt(body)
-    except UNREADABLE:
+        prompt = _decode_generate(body)
+    except DECODE_ERRORS:
         return 0.0
     limit = (prompt.parameters and prompt.parameters.max_tokens) or prompt.max_tokens or 0
     return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else -size / BYTES_PER_TOKEN
 
 
-def question_of(target: bytes) -> Question:
+def health_query(target: bytes) -> HealthQuery:
     """What a ``GET`` asks. A version's readiness is none of these: a replica knows which there are."""
     path = target.partition(b"?")[0]
     if path.startswith(PREFIX):
         named, _, last = path[len(PREFIX) :].rpartition(b"/")
-        return Question.MODEL if last == b"ready" and named and b"/" not in named else Question.NONE
-    return _QUESTIONS.get(path, Question.NONE)
+        return HealthQuery.MODEL if last == b"ready" and named and b"/" not in named else HealthQuery.NONE
+    return _HEALTH_QUERIES.get(path, HealthQuery.NONE)
 
 
 def live_body() -> bytes:

@@ -9,8 +9,8 @@ import re
 
 import msgspec
 
-from routing.contract.unreadable import UNREADABLE
-from routing.protocols.ask import Ask, BadAsk
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.protocols.request_info import BadRequestBody, RequestInfo
 
 BYTES_PER_TOKEN = 4.0
 MOST_TOKENS = 1_000_000_000
@@ -26,7 +26,7 @@ _LONGEST_USAGE = 1024
 """Bytes from a usage's first count to its last."""
 
 
-class _Body(msgspec.Struct):
+class _RequestBody(msgspec.Struct):
     """The members that matter here; all others are skipped without being built."""
 
     model: str = ""
@@ -37,29 +37,29 @@ class _Body(msgspec.Struct):
     n: int | None = None
 
 
-class _Model(msgspec.Struct):
+class _ModelOnly(msgspec.Struct):
     """For bodies whose other members have unexpected types: the replica is to say so, not we."""
 
     model: str = ""
 
 
-class _Id(msgspec.Struct):
+class _ModelObject(msgspec.Struct):
     id: str
     object: str = "model"
     created: int = 0
     owned_by: str = "switchyard"
 
 
-_decode = msgspec.json.Decoder(_Body).decode
-_decode_model = msgspec.json.Decoder(_Model).decode
+_decode = msgspec.json.Decoder(_RequestBody).decode
+_decode_model = msgspec.json.Decoder(_ModelOnly).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def read(target: bytes, body: bytes) -> Ask:
-    """Raises :class:`BadAsk` when the body is not a JSON object or ``model`` is not a string."""
+def read(target: bytes, body: bytes) -> RequestInfo:
+    """Raises :class:`BadRequestBody` when the body is not a JSON object or ``model`` is not a string."""
     try:
         said = _decode(body)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return (_model_alone(body), False, 0.0)
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
     work = len(body) / BYTES_PER_TOKEN
@@ -75,29 +75,29 @@ def _model_alone(body: bytes) -> str:
     try:
         return _decode_model(body).model
     except msgspec.ValidationError:
-        raise BadAsk("the body must be a JSON object whose member model is a string") from None
-    except UNREADABLE as error:
-        raise BadAsk(f"the body is not valid JSON: {error}") from None
+        raise BadRequestBody("the body must be a JSON object whose member model is a string") from None
+    except DECODE_ERRORS as error:
+        raise BadRequestBody(f"the body is not valid JSON: {error}") from None
 
 
 def with_model(body: bytes, model: str) -> bytes:
-    """The same body under another ``model``; every other value stays as it came. Raises :class:`BadAsk`."""
+    """The same body with another ``model``; the rest stays as it came. Raises :class:`BadRequestBody`."""
     try:
         members = _decode_members(body)
-    except UNREADABLE as error:
-        raise BadAsk(f"the body is not valid JSON: {error}") from None
+    except DECODE_ERRORS as error:
+        raise BadRequestBody(f"the body is not valid JSON: {error}") from None
     members["model"] = msgspec.Raw(msgspec.json.encode(model))
     return msgspec.json.encode(members)
 
 
 def model_list(names: list[str]) -> bytes:
     """Answer to ``GET /v1/models``."""
-    return msgspec.json.encode({"object": "list", "data": [_Id(name) for name in names]})
+    return msgspec.json.encode({"object": "list", "data": [_ModelObject(name) for name in names]})
 
 
 def model_object(name: str) -> bytes:
     """Answer to ``GET /v1/models/{model}``."""
-    return msgspec.json.encode(_Id(name))
+    return msgspec.json.encode(_ModelObject(name))
 
 
 def error_body(status: int, code: str, message: str, kind: str = "") -> bytes:
@@ -123,7 +123,7 @@ def tokens_used(body: bytes, output: int) -> int:
     return int(said[-1]) if said else 0
 
 
-class EventTokens:
+class StreamTokenCounter:
     """Counts output tokens of a server-sent event stream: one ``data:`` line is about one token.
 
     The usage in the last event that has any is right, in the OpenAI API as in Anthropic's, whose
@@ -188,7 +188,7 @@ class EventTokens:
         return self._prompt
 
 
-class TailTokens:
+class TailTokenCounter:
     """Finds the token count at the end of an answer that is not an event stream."""
 
     __slots__ = ("_tail",)

@@ -1,4 +1,4 @@
-"""Which session a request says it belongs to, and what its prompt begins with.
+"""Session and prompt of a request, for session affinity (sticky sessions) and prefix affinity.
 
 Of JSON bodies only. Members are taken as they stand in the text, whatever their types: what they mean is the
 replica's business, and here only whether two requests say the same matters. Sources:
@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from routing.contract.unreadable import UNREADABLE
+from routing.contract.decode_errors import DECODE_ERRORS
 
 _COOKIE = re.compile(rb"\r\ncookie:([^\r]*+)", re.I)
 _NOTHING = msgspec.Raw()
@@ -22,14 +22,14 @@ class _Metadata(msgspec.Struct):
     user_id: msgspec.Raw = _NOTHING
 
 
-class _Named(msgspec.Struct):
+class _UserFields(msgspec.Struct):
     prompt_cache_key: msgspec.Raw = _NOTHING
     user: msgspec.Raw = _NOTHING
     safety_identifier: msgspec.Raw = _NOTHING
     metadata: msgspec.Raw = _NOTHING
 
 
-class _Prompt(msgspec.Struct):
+class _PromptFields(msgspec.Struct):
     """In the order in which chat templates put them before the model, as far as there is one."""
 
     model: msgspec.Raw = _NOTHING
@@ -42,9 +42,9 @@ class _Prompt(msgspec.Struct):
     text_input: msgspec.Raw = _NOTHING
 
 
-_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_user = msgspec.json.Decoder(_UserFields).decode
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
-_decode_prompt = msgspec.json.Decoder(_Prompt).decode
+_decode_prompt = msgspec.json.Decoder(_PromptFields).decode
 
 
 def field(fields: bytes, name: bytes) -> bytes:
@@ -67,12 +67,12 @@ def cookie(fields: bytes, name: bytes) -> bytes:
 def user(body: bytes) -> bytes:
     """What a complete body says of who asks, as it stands there; empty: nothing."""
     try:
-        said = _decode_named(body)
+        said = _decode_user(body)
         for value in (said.prompt_cache_key, said.user, said.safety_identifier):
             if bytes(value) not in _SAYS_NOTHING:
                 return bytes(value)
         named = bytes(_decode_metadata(said.metadata).user_id) if bytes(said.metadata) else b""
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return b""
     return b"" if named in _SAYS_NOTHING else named
 
@@ -82,7 +82,7 @@ def prompt(body: bytes) -> bytes:
     made of a prompt for one adapter is of no use to another. Empty: there is none."""
     try:
         said = _decode_prompt(body)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return b""
     parts = (said.tools, said.system, said.instructions, said.messages, said.prompt, said.input)
     text = b"".join((*map(bytes, parts), bytes(said.text_input)))

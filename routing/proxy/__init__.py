@@ -1,4 +1,4 @@
-"""One exchange after another: the only place where HTTP meets the routing table."""
+"""The server side: the only place where HTTP meets balancing."""
 
 from routing.proxy.proxy import Proxy
 from routing.proxy.settings import ProxySettings

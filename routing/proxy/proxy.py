@@ -1,4 +1,4 @@
-"""One worker's proxy: accepts client connections and keeps what all exchanges share."""
+"""One worker's proxy server: accepts client connections and keeps what all exchanges share."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from functools import partial
 from itertools import repeat
 from time import monotonic
 
-from routing.http.answers import answer
-from routing.http.client import ClientConnection
+from routing.balancing.pool.table import Table
+from routing.balancing.replica.state import Replica
+from routing.http.client_connection import ClientConnection
+from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
-from routing.http.hangup import HangupWatch
+from routing.http.interfaces import Client, Connection, OpenClient
 from routing.http.limits import BodyLimits
+from routing.http.local_response import response_bytes
 from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
-from routing.http.roles import Client, Connection, OpenClient
-from routing.http.sweep import Sweeper
+from routing.http.timeout_sweeper import TimeoutSweeper
+from routing.http.tls_connect import Verification
 from routing.http.tls_layer import TlsLayer
 from routing.http.trace_context import ALL, trace_parents
 from routing.http.upstream_pool import UpstreamPool
-from routing.http.verified import Verification
 from routing.http.write_batch import WriteBatch
-from routing.pool.table import Table
-from routing.processes.access_log import AccessLine, AccessLog, now
-from routing.protocols.errors import error_answer
-from routing.proxy import told_load
-from routing.proxy.client_keys import ClientKeys
-from routing.proxy.connection_limit import REFUSAL, ConnectionLimit
-from routing.proxy.credential_watch import CredentialWatch
-from routing.proxy.exchange import Exchange
-from routing.proxy.forwarded import request_fields
-from routing.proxy.guarded import GuardedExchange
-from routing.proxy.keepers import Keepers
-from routing.proxy.link import Link
-from routing.proxy.local_answers import ALLOW
-from routing.proxy.logged_exchange import LoggedExchange, LoggedGuardedExchange
-from routing.proxy.plan import Plans
-from routing.proxy.request_limits import before_the_fleet
+from routing.ipc.access_log import AccessLine, AccessLog, now
+from routing.protocols.errors import error_content
+from routing.proxy import orca_report
+from routing.proxy.auth.client_keys import ClientKeys
+from routing.proxy.auth.credential_watch import CredentialWatch
+from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
+from routing.proxy.exchange.exchange import Exchange
+from routing.proxy.exchange.logged_exchange import LoggedAuthenticatedExchange, LoggedExchange
+from routing.proxy.exchange.model_list import ALLOW
+from routing.proxy.exchange.route import RouteCache
+from routing.proxy.exchange.sticky_registry import StickyRegistry
+from routing.proxy.exchange.upstream_request import forwarding_fields
+from routing.proxy.limits.connection_limit import REFUSAL, ConnectionLimit
+from routing.proxy.limits.request_limits import default_body_limits
+from routing.proxy.queue_scheduler import QueueScheduler
 from routing.proxy.settings import ProxySettings
-from routing.proxy.waiting_room import WaitingRoom
-from routing.replica import Replica
-from routing.shared.key_uses import KeyUses
-from routing.tls.contexts import Contexts
+from routing.proxy.upstream_endpoint import UpstreamEndpoint
+from routing.shared.key_quotas import KeyQuotas
+from routing.tls.context_cache import TlsContextCache
 
 
 class Proxy:
@@ -55,20 +55,20 @@ class Proxy:
         self.settings = settings = settings or ProxySettings()
         self.limits = settings.limits
         self.via_name = settings.name.encode()
-        self.sweeper = Sweeper(self._loop)
-        self.hangups = HangupWatch(self._loop)
+        self.sweeper = TimeoutSweeper(self._loop)
+        self.disconnects = DisconnectWatcher(self._loop)
         self.writes = WriteBatch(self._loop)
-        self.waiting_room = WaitingRoom(self._loop)
-        table.called_by(self.waiting_room)
-        self._contexts = Contexts()
-        self.request_id = request_ids().__next__
+        self.queue_scheduler = QueueScheduler(self._loop)
+        table.set_waker(self.queue_scheduler)
+        self._contexts = TlsContextCache()
+        self.new_request_id = request_ids().__next__
         """Gives a new one with each call."""
-        self.trace_parent: Callable[[], bytes]
+        self.new_trace_parent: Callable[[], bytes]
         """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
         self.begin_traces(ALL)
-        self.keepers = Keepers()
+        self.sticky_registry = StickyRegistry()
         """Which replica keeps what it made."""
-        self.key_uses = KeyUses(table.shared, table.host_share)
+        self.key_quotas = KeyQuotas(table.shared, table.quota_share)
         self.keys: ClientKeys
         """In force at this moment."""
         self.exchange: Callable[[Client, RequestHead], Exchange]
@@ -90,8 +90,8 @@ class Proxy:
         """By which clients come, for X-Forwarded-Proto."""
         self.handshakes: set[object] = set()
         """Of TLS, under way."""
-        self.plans = Plans(self.via_name, table.matches)
-        self.searched_bytes = 0
+        self.routes = RouteCache(self.via_name, table.matches)
+        self.peeked_bytes = 0
         """Bytes of bodies that are being read to find the model in them."""
 
     @property
@@ -130,19 +130,19 @@ class Proxy:
     def _follow_manifest(self) -> None:
         self._follow_keys()
         matches = self.table.matches
-        if matches is not self.plans.matches:
-            self.plans = Plans(self.via_name, matches)
+        if matches is not self.routes.matches:
+            self.routes = RouteCache(self.via_name, matches)
             for client in self._clients:
-                client.forget_heads()
+                client.clear_head_cache()
 
     def _follow_keys(self) -> None:
         """After each manifest. Requests that are being served go on as they were let in."""
-        self.keys = ClientKeys(self.table.manifest, self.key_uses)
+        self.keys = ClientKeys(self.table.manifest, self.key_quotas)
         guarded = self._keys_required or bool(self.keys)
         if self._access_log is None:
-            self.exchange = partial(GuardedExchange if guarded else Exchange, self)
+            self.exchange = partial(AuthenticatedExchange if guarded else Exchange, self)
         else:
-            kind = LoggedGuardedExchange if guarded else LoggedExchange
+            kind = LoggedAuthenticatedExchange if guarded else LoggedExchange
             self.exchange = partial(kind, self, self._access_log)
 
     def log_to(self, access_log: AccessLog) -> None:
@@ -153,7 +153,7 @@ class Proxy:
     def begin_traces(self, sample_percent: float | None) -> None:
         """For clients that begin none: how many of them ask to be recorded; ``None``: begin none."""
         parents = repeat(b"") if sample_percent is None else trace_parents(sample_percent)
-        self.trace_parent = parents.__next__
+        self.new_trace_parent = parents.__next__
 
     def drain(self) -> None:
         """From now on every answer says that it is the connection's last."""
@@ -163,14 +163,14 @@ class Proxy:
         """To be called again and again once no connection is accepted any more: close those of which nothing
         has come for so long; whether anything is left to wait for."""
         now = monotonic()
-        left = [client.leave(now, quiet_s) for client in list(self._clients)]
+        left = [client.drain(now, quiet_s) for client in list(self._clients)]
         return any(left) or not self.idle()
 
     def idle(self) -> bool:
         """Whether no request is in flight and no answer waits to be taken."""
         return not (self.writes or self.handshakes or any(client.busy for client in self._clients))
 
-    # What client connections need (routing.http.client.ClientHost).
+    # What client connections need (routing.http.interfaces.ClientHost).
 
     @property
     def head_timeout_s(self) -> float:
@@ -178,11 +178,11 @@ class Proxy:
 
     @property
     def body_limits(self) -> BodyLimits:
-        return before_the_fleet(self.table)
+        return default_body_limits(self.table)
 
     def opened(self, client: OpenClient) -> None:
         self._clients.add(client)
-        client.tag = request_fields(client.peer, self.scheme, self.via_name)
+        client.forwarding_fields = forwarding_fields(client.peer, self.scheme, self.via_name)
         self.connection_limit.came(client)
 
     def closed(self, client: OpenClient) -> None:
@@ -203,16 +203,16 @@ class Proxy:
         if self._access_log is not None:
             line = AccessLine(time=now(), status=error.status, outcome="refused", code=error.code)
             self._access_log.add(line)
-        content_type, body = error_answer("generic", error.status, error.code, error.message)
+        content_type, body = error_content("generic", error.status, error.code, error.message)
         allow = ALLOW if error.status == 405 else b""
-        return answer(error.status, content_type, body, fields=allow, close=True, head_only=head_only)
+        return response_bytes(error.status, content_type, body, fields=allow, close=True, head_only=head_only)
 
     # What exchanges need.
 
-    def link(self, replica: Replica) -> Link:
+    def endpoint(self, replica: Replica) -> UpstreamEndpoint:
         """The HTTP side of a replica, made when it is first needed."""
-        link = replica.http
-        if link is None:
+        endpoint = replica.endpoint
+        if endpoint is None:
             settings, tls = self.settings, replica.tls
             pool = UpstreamPool(
                 self._loop,
@@ -224,26 +224,26 @@ class Proxy:
                 max_idle=settings.idle_connections,
                 max_idle_s=settings.idle_connection_s,
                 verification=None if tls is None else Verification(self._contexts, tls, replica.host),
-                give_back=self.give_back_idle,
-                load_told=told_load.listener(replica),
+                evict_idle=self.give_back_idle,
+                on_load_report=orca_report.load_listener(replica),
             )
-            replica.http = link = Link(replica, pool, settings.name)
-            link.ask_load(replica.asks_load)
+            replica.endpoint = endpoint = UpstreamEndpoint(replica, pool, settings.name)
+            endpoint.ask_load(replica.asks_load)
             if replica.spec.credential:
                 self._credentials.equip(replica)
-        assert isinstance(link, Link)
-        return link
+        assert isinstance(endpoint, UpstreamEndpoint)
+        return endpoint
 
     def give_back_idle(self) -> bool:
         """Close idle connections to replicas, because descriptors run short; whether there were any."""
         pools = [pool for pool in self.sweeper.members if isinstance(pool, UpstreamPool) and pool.idle]
         for pool in pools:
-            pool.give_back()
+            pool.evict_idle()
         return bool(pools)
 
-    def peek(self, size: int) -> bool:
+    def reserve_peek(self, size: int) -> bool:
         """Take so many bytes out of the budget for bodies that are searched; negative: give back."""
-        if size > 0 and self.searched_bytes + size > self.settings.peek_budget_bytes:
+        if size > 0 and self.peeked_bytes + size > self.settings.peek_budget_bytes:
             return False
-        self.searched_bytes += size
+        self.peeked_bytes += size
         return True

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from routing.http.limits import Limits
+from routing.http.limits import ConnectionLimits
 
 
 class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -10,7 +10,7 @@ class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = "switchyard"
     """The name in ``Via``. A request that bears it has been here before and is refused."""
-    limits: Limits = Limits()
+    limits: ConnectionLimits = ConnectionLimits()
     peek_bytes: int = 8 << 20
     """Largest body that is read to find the fleet named in it."""
     peek_budget_bytes: int = 256 << 20

@@ -1,4 +1,4 @@
-"""Limits that hold for all workers of a host together, kept by counts that each writes for itself.
+"""Shared limits: held by all workers of a host together, kept by counts that each writes for itself.
 
 Rule. A worker that wants a place first writes its claim where the others see it, and only then reads what
 they have: too much together, and it takes its claim back. Of any set of claims that were granted, the one
@@ -12,7 +12,7 @@ The write must be seen before the reads begin. Processors let a read overtake an
 
 from threading import Lock
 
-from routing.shared.counts import Cells
+from routing.shared.shm_counters import CounterCells
 
 _LOOKS_AGAIN = 4
 _lock = Lock()
@@ -30,7 +30,7 @@ def fence() -> None:
     _release()
 
 
-def take(cells: Cells, field: int, amount: float, limit: float) -> bool:
+def take(cells: CounterCells, field: int, amount: float, limit: float) -> bool:
     """Add to this worker's ``field`` if all workers together then have no more than ``limit``."""
     view, at = cells.view, cells.own + field
     before = view[at]
@@ -38,27 +38,27 @@ def take(cells: Cells, field: int, amount: float, limit: float) -> bool:
     view[at] = wanted = before + amount
     _acquire(False)
     _release()
-    for peer in cells.peers:
-        wanted += view[peer + field]
+    for sibling in cells.siblings:
+        wanted += view[sibling + field]
     if wanted <= limit:
         return True
     view[at] = before
-    if before + amount + cells.peers_sum(field) > limit:
+    if before + amount + cells.siblings_sum(field) > limit:
         return False
     # The higher number gives way sooner where two collide, so that not both give way for ever.
     for _ in range(max(0, _LOOKS_AGAIN - cells.worker - 1)):
         view[at] = before + amount
         fence()
-        others = cells.peers_sum(field)
+        others = cells.siblings_sum(field)
         if before + amount + others <= limit:
             return True
         view[at] = before
-        if before + amount + cells.peers_sum(field) > limit:
+        if before + amount + cells.siblings_sum(field) > limit:
             return False
     return False
 
 
-def give_back(cells: Cells, field: int, amount: float) -> None:
+def give_back(cells: CounterCells, field: int, amount: float) -> None:
     """Take off what :func:`take` has added. Less than nothing is nothing: the cells may have been cleared."""
     view, at = cells.view, cells.own + field
     view[at] = max(0.0, view[at] - amount)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from routing.simulator import plot, text, token_results
-from routing.simulator.options import BadOptions, Options, nothing_arrived, parse
+from routing.simulator.options import BadSimulationOptions, SimulationOptions, nothing_arrived, parse
 from routing.simulator.results import Result
 from routing.simulator.simulation import simulate
 
@@ -21,7 +21,7 @@ def main() -> int:
         results = [_run(options, name) for name in options.strategies]
         if options.plot is not None:
             _draw(options, results)
-    except (BadOptions, ValueError) as problem:
+    except (BadSimulationOptions, ValueError) as problem:
         print(problem, file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
@@ -35,7 +35,7 @@ def main() -> int:
     return 0
 
 
-def _run(options: Options, strategy: str) -> Result:
+def _run(options: SimulationOptions, strategy: str) -> Result:
     """One strategy, with progress for whoever watches."""
     watched = sys.stderr.isatty()
     parameters = options.parameters.get(strategy, {})
@@ -45,7 +45,7 @@ def _run(options: Options, strategy: str) -> Result:
         if watched:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
     if not result.requests:
-        raise BadOptions(nothing_arrived(options.setting))
+        raise BadSimulationOptions(nothing_arrived(options.setting))
     return result
 
 
@@ -56,12 +56,12 @@ def _progress(strategy: str) -> Callable[[float], None]:
     return show
 
 
-def _draw(options: Options, results: list[Result]) -> None:
+def _draw(options: SimulationOptions, results: list[Result]) -> None:
     assert options.plot is not None
     try:
         options.plot.write_text(plot.svg(results, options.title), "utf-8")
     except OSError as error:
-        raise BadOptions(f"--plot {options.plot}: {error.strerror}") from None
+        raise BadSimulationOptions(f"--plot {options.plot}: {error.strerror}") from None
 
 
 def _pace(results: list[Result]) -> str:

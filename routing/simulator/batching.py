@@ -12,7 +12,7 @@ Steps in which nothing begins or ends are alike but for the growing KV, so many 
 comes meanwhile, or a new speed, cuts that short at the end of the step under way.
 
 Answers are streamed. Tokens are told at the first, at the last and every 0.25 s between: a proxy hears each,
-and learns from a stream that often (:data:`routing.attempts.attempt.LEARN_STREAM_EVERY_S`).
+and learns from a stream that often (:data:`routing.balancing.attempt.attempt.LEARN_STREAM_EVERY_S`).
 
 Source: Yu et al., "Orca", OSDI 2022 (steps); Kwon et al., "PagedAttention", SOSP 2023 (preemption by
 recomputation); Agrawal et al., "Sarathi-Serve", OSDI 2024 (prompts in chunks beside decoding).
@@ -23,12 +23,12 @@ from functools import partial
 from heapq import heappop, heappush
 from math import ceil, inf
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.gpus import Gpu
 from routing.simulator.prefix_cache import PrefixCache
 from routing.simulator.requests import Request
-from routing.simulator.servers import Heard
+from routing.simulator.servers import ResponseListener
 
 TOLD_EVERY_S = 0.2501
 """A little more than streams are learned from, so that each time is one to learn from."""
@@ -39,7 +39,7 @@ class _Sequence:
 
     __slots__ = ("began_at", "chunk", "ends_at", "heard", "held", "made", "request", "told", "unread")
 
-    def __init__(self, request: Request, heard: Heard) -> None:
+    def __init__(self, request: Request, heard: ResponseListener) -> None:
         self.request = request
         self.heard = heard
         self.unread = 0
@@ -103,7 +103,7 @@ class BatchingServer:
 
     # --- as a Server -----------------------------------------------------------------------------
 
-    def begin(self, request: Request, heard: Heard) -> None:
+    def begin(self, request: Request, heard: ResponseListener) -> None:
         self._here[request] = sequence = _Sequence(request, heard)
         self._waiting.append(sequence)
         if not self._planned:
@@ -121,7 +121,7 @@ class BatchingServer:
         else:
             self._waiting.remove(sequence)
 
-    def drop(self) -> list[Heard]:
+    def drop(self) -> list[ResponseListener]:
         lost = [sequence.heard for sequence in self._here.values()]
         for kept in (self._here, self._waiting, self._reading, self._decoding, self._ends):
             kept.clear()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from routing.simulator import azure_trace, mooncake_trace
 from routing.simulator.faults import Fault, Slowdown
-from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots
+from routing.simulator.fleets import UNEQUAL, SimulatedFleet, fixed_slots
 from routing.simulator.llm_workloads import Conversations, LlmWorkload, Replayed
 from routing.simulator.prefix_cache import BLOCK_TOKENS
 from routing.simulator.radiology import EAST, RADIOLOGY, clusters, one_in_the_east_slows_down
@@ -16,7 +16,7 @@ from routing.simulator.shared_beginnings import SharedBeginnings
 from routing.simulator.workloads import BIMODAL, EQUAL, EXPONENTIAL, LOGNORMAL, Workload
 
 
-class Told(NamedTuple):
+class ProxyKnowledge(NamedTuple):
     """What the proxies are told of a fleet."""
 
     weights: bool = True
@@ -27,14 +27,14 @@ class Entry(NamedTuple):
     """One workload as it can be asked for."""
 
     workload: Workload
-    fleet: Callable[[Told], Fleet]
+    fleet: Callable[[ProxyKnowledge], SimulatedFleet]
     faults: Callable[[float], Sequence[Fault]]
     """Of the run's length: what goes wrong unless something else is asked for."""
     sites: Sequence[str] = ("",)
     """Where the proxies are, in turn."""
 
 
-def _unequal(told: Told) -> Fleet:
+def _unequal(told: ProxyKnowledge) -> SimulatedFleet:
     return fixed_slots(UNEQUAL, weights=told.weights, limits=told.limits)
 
 
@@ -44,11 +44,11 @@ def one_slows_down(duration_s: float) -> Sequence[Fault]:
     return [Slowdown(replica=last, begin_s=duration_s / 3, end_s=duration_s * 2 / 3)]
 
 
-def _accelerators(told: Told) -> Fleet:
+def _accelerators(told: ProxyKnowledge) -> SimulatedFleet:
     return fixed_slots(ACCELERATORS, 1, weights=told.weights, limits=told.limits)
 
 
-def _clusters(told: Told) -> Fleet:
+def _clusters(told: ProxyKnowledge) -> SimulatedFleet:
     return clusters(weights=told.weights, limits=told.limits)
 
 

@@ -8,7 +8,7 @@ it puts a long request on a slow server when that is what is free, where a rule 
 from collections import deque
 from collections.abc import Iterable
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.nodes import Node
@@ -53,7 +53,7 @@ class CentralFifo:
         request.replica = node.name
         request.attempts += 1
         request.sent_s = self._engine.now
-        node.begin(request, _Answer(self, request), 0.0)
+        node.begin(request, _ResponseRecorder(self, request), 0.0)
 
     def _freed(self) -> None:
         while self._waiting and (node := self._fastest_free()) is not None:
@@ -80,7 +80,7 @@ class CentralFifo:
                 server.cancel(request)
 
 
-class _Answer:
+class _ResponseRecorder:
     """Hears of one request."""
 
     __slots__ = ("_queue", "_request")

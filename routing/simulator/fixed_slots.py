@@ -8,10 +8,10 @@ on.
 from collections import deque
 from collections.abc import Callable
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.requests import Request
-from routing.simulator.servers import Heard
+from routing.simulator.servers import ResponseListener
 
 
 class _Job:
@@ -20,7 +20,7 @@ class _Job:
     __slots__ = ("_server", "heard", "left_s", "request", "since")
 
     def __init__(
-        self, server: "FixedSlots", request: Request, heard: Heard, left_s: float, since: float
+        self, server: "FixedSlots", request: Request, heard: ResponseListener, left_s: float, since: float
     ) -> None:
         self._server = server
         self.request = request
@@ -41,17 +41,17 @@ class FixedSlots:
         self.speed = speed
         self.slots = slots
         self.running: dict[Request, _Job] = {}
-        self.queue: deque[tuple[Request, Heard]] = deque()
+        self.queue: deque[tuple[Request, ResponseListener]] = deque()
         self.freed: Callable[[], None] | None = None
         """Called when a slot has become free: for references that know all."""
 
-    def begin(self, request: Request, heard: Heard) -> None:
+    def begin(self, request: Request, heard: ResponseListener) -> None:
         if len(self.running) < self.slots:
             self._start(request, heard, request.seconds)
         else:
             self.queue.append((request, heard))
 
-    def _start(self, request: Request, heard: Heard, left_s: float) -> None:
+    def _start(self, request: Request, heard: ResponseListener, left_s: float) -> None:
         engine = self._engine
         self.running[request] = job = _Job(self, request, heard, left_s, engine.now)
         engine.at(engine.now + left_s / self.speed, job)
@@ -77,7 +77,7 @@ class FixedSlots:
         else:
             self.queue = deque(entry for entry in self.queue if entry[0] is not request)
 
-    def drop(self) -> list[Heard]:
+    def drop(self) -> list[ResponseListener]:
         lost = [job.heard for job in self.running.values()]
         lost += [heard for _, heard in self.queue]
         self.running.clear()

@@ -9,9 +9,9 @@ from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, Protocol, ReplicaSpec
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
-from routing.simulator.servers import Server
+from routing.simulator.servers import ServerModel
 
-MakeServer = Callable[[Engine, float], Server]
+MakeServer = Callable[[Engine, float], ServerModel]
 """Of an engine and a speed."""
 
 
@@ -47,7 +47,7 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fleet:
+class SimulatedFleet:
     """Machines in the table's order."""
 
     machines: Sequence[Machine]
@@ -92,17 +92,19 @@ def slotted(name: str, speed: float, slots: int, *, weights: bool = True, limits
 
 def fixed_slots(
     speeds: Sequence[float], slots: int = 4, *, weights: bool = True, limits: bool = True
-) -> Fleet:
+) -> SimulatedFleet:
     """Servers with slots, called r1, r2 and so on."""
     numbered = enumerate(speeds, 1)
-    return Fleet(
+    return SimulatedFleet(
         machines=[
             slotted(f"r{number}", speed, slots, weights=weights, limits=limits) for number, speed in numbered
         ]
     )
 
 
-def from_fleet_file(entry: FleetEntry, hardware: Mapping[str, float], slots: int, **told: bool) -> Fleet:
+def from_fleet_file(
+    entry: FleetEntry, hardware: Mapping[str, float], slots: int, **told: bool
+) -> SimulatedFleet:
     """The replicas of a fleet file's fleet: their weights are taken for their speeds, ``max_concurrency`` for
     their slots. ``hardware``: weights of hardware classes; ``slots``: of those that are not said to have any;
     ``told``: as :func:`slotted` has it."""
@@ -112,7 +114,7 @@ def from_fleet_file(entry: FleetEntry, hardware: Mapping[str, float], slots: int
         limit = replica.max_concurrency or entry.policy.max_concurrency
         if speed > 0:
             machines.append(slotted(replica.name, speed, limit or slots, **told))
-    return Fleet(machines=machines, protocol=entry.protocol)
+    return SimulatedFleet(machines=machines, protocol=entry.protocol)
 
 
 UNEQUAL = (1.0,) * 6 + (2.0,) * 6 + (4.0,) * 4

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from routing.simulator.batching import BatchingServer
 from routing.simulator.engine import Engine
-from routing.simulator.fleets import Fleet, Machine, MakeServer
+from routing.simulator.fleets import Machine, MakeServer, SimulatedFleet
 from routing.simulator.gpus import Gpu
 from routing.simulator.prefix_cache import PrefixCache
-from routing.simulator.servers import Server
+from routing.simulator.servers import ServerModel
 
 
 def batching(
     speeds: Sequence[float], gpu: Gpu | None = None, *, weights: bool = True, block_tokens: int = 0
-) -> Fleet:
+) -> SimulatedFleet:
     """``weights``: whether the proxies are told how fast each is; that it batches they see from its having no
     limit. ``block_tokens``: of the blocks that keys name, whose KV servers keep; 0: they keep none.
 
@@ -24,10 +24,10 @@ def batching(
         Machine(name=f"r{number}", make=make, speed=speed, weight=speed if weights else 1.0)
         for number, speed in enumerate(speeds, 1)
     ]
-    return Fleet(machines=machines, protocol="openai")
+    return SimulatedFleet(machines=machines, protocol="openai")
 
 
-def like(fleet: Fleet, gpu: Gpu, *, block_tokens: int = 0) -> Fleet:
+def like(fleet: SimulatedFleet, gpu: Gpu, *, block_tokens: int = 0) -> SimulatedFleet:
     """That fleet, of servers that batch. They have no fixed number of requests that they serve at once."""
     make = _maker(gpu, block_tokens)
     machines = [replace(machine, make=make, slots=1, max_concurrency=None) for machine in fleet.machines]
@@ -35,7 +35,7 @@ def like(fleet: Fleet, gpu: Gpu, *, block_tokens: int = 0) -> Fleet:
 
 
 def _maker(gpu: Gpu, block_tokens: int) -> MakeServer:
-    def make(engine: Engine, speed: float) -> Server:
+    def make(engine: Engine, speed: float) -> ServerModel:
         return BatchingServer(
             engine, speed, gpu, PrefixCache(gpu.kv_tokens, block_tokens) if block_tokens else None
         )

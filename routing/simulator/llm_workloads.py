@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from routing.simulator.arrivals import times
-from routing.simulator.fleets import Fleet
+from routing.simulator.fleets import SimulatedFleet
 from routing.simulator.gpus import Gpu
 from routing.simulator.llm_lengths import Lengths
 from routing.simulator.prefix_cache import packed
@@ -30,7 +30,7 @@ class Conversations:
     block_tokens: int = 0
     gpu: Gpu = field(default_factory=Gpu)
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         rng = stream(0, "mean lengths")
         drawn = [self.lengths.draw(rng) for _ in range(_MEANS_OF)]
         prompt, output = fmean(one for one, _ in drawn), fmean(one for _, one in drawn)
@@ -57,7 +57,7 @@ class Replayed:
     """Of the blocks that keys name, which servers may keep; 0: they name none."""
     gpu: Gpu = field(default_factory=Gpu)
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         trace = self.recorded
         prompt = fmean(one.prompt_tokens for one in trace)
         output = fmean(max(1, one.output_tokens) for one in trace)

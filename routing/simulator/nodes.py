@@ -5,10 +5,10 @@ Faults happen to the node and not to the server in it, so that every kind of ser
 
 from functools import partial
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.requests import Request
-from routing.simulator.servers import Heard, Server
+from routing.simulator.servers import ResponseListener, ServerModel
 
 REFUSED_AFTER_S = 0.0002
 """How long it takes to learn that nobody listens."""
@@ -17,7 +17,7 @@ REFUSED_AFTER_S = 0.0002
 class Node:
     """One replica's machine."""
 
-    def __init__(self, engine: Engine, name: str, server: Server, site: str = "") -> None:
+    def __init__(self, engine: Engine, name: str, server: ServerModel, site: str = "") -> None:
         self._engine = engine
         self.name = name
         self.server = server
@@ -25,7 +25,7 @@ class Node:
         self.up = True
         self.fails_after_s: float | None = None
 
-    def begin(self, request: Request, heard: Heard, away_s: float) -> None:
+    def begin(self, request: Request, heard: ResponseListener, away_s: float) -> None:
         """``away_s``: from whoever sends it, in one direction."""
         if away_s:
             now = self._engine.now
@@ -40,7 +40,7 @@ class Node:
         else:
             self.server.cancel(request)
 
-    def _arrive(self, request: Request, heard: Heard) -> None:
+    def _arrive(self, request: Request, heard: ResponseListener) -> None:
         if not self.up:
             self._answer(heard, Outcome.REFUSED, REFUSED_AFTER_S)
         elif self.fails_after_s is not None:
@@ -48,7 +48,7 @@ class Node:
         else:
             self.server.begin(request, heard)
 
-    def _answer(self, heard: Heard, outcome: Outcome, after_s: float) -> None:
+    def _answer(self, heard: ResponseListener, outcome: Outcome, after_s: float) -> None:
         now = self._engine.now + after_s
         self._engine.at(now, partial(heard.ended, now, outcome))
 
@@ -75,7 +75,7 @@ class _Far:
 
     __slots__ = ("_away_s", "_engine", "_heard")
 
-    def __init__(self, engine: Engine, heard: Heard, away_s: float) -> None:
+    def __init__(self, engine: Engine, heard: ResponseListener, away_s: float) -> None:
         self._engine = engine
         self._heard = heard
         self._away_s = away_s

@@ -12,16 +12,24 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from routing import strategies
+from routing.balancing import strategies
 from routing.contract import fleet_file
 from routing.contract.fleet_file import FleetFileError
 from routing.contract.policy import Policy, Queue, StrategyParameter
 from routing.simulator import central_fifo
 from routing.simulator.arrivals import STEADY, Profile
-from routing.simulator.catalogue import CATALOGUE, DRAWN, TRACES, Entry, Told, one_slows_down, replayed
+from routing.simulator.catalogue import (
+    CATALOGUE,
+    DRAWN,
+    TRACES,
+    Entry,
+    ProxyKnowledge,
+    one_slows_down,
+    replayed,
+)
 from routing.simulator.estimates import estimate
 from routing.simulator.faults import ColdStart, Crash, FastFailure, Fault, Slowdown
-from routing.simulator.fleets import UNEQUAL, Fleet, fixed_slots, from_fleet_file
+from routing.simulator.fleets import UNEQUAL, SimulatedFleet, fixed_slots, from_fleet_file
 from routing.simulator.gpus import Gpu
 from routing.simulator.llm_fleets import batching, like
 from routing.simulator.llm_workloads import LlmWorkload
@@ -32,12 +40,12 @@ from routing.simulator.workloads import Traffic
 Parameters = dict[str, dict[str, StrategyParameter]]
 
 
-class BadOptions(Exception):
+class BadSimulationOptions(Exception):
     """The command line cannot be followed; the message names the option and the cure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class SimulationOptions:
     """What is to be run, and how it is shown."""
 
     setting: Setting
@@ -48,8 +56,8 @@ class Options:
     title: str
 
 
-def parse(arguments: Sequence[str]) -> Options:
-    """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
+def parse(arguments: Sequence[str]) -> SimulationOptions:
+    """Raises :class:`BadSimulationOptions`; ``--help`` prints and exits as argparse does."""
     given = _parser().parse_args(arguments)
     entry = _entry(given)
     names = given.strategies or _all_strategies(given, entry)
@@ -76,7 +84,7 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     proxies = "one proxy" if given.proxies == 1 else f"{given.proxies} proxies"
     title = f"{given.workload}, load {given.load:.0%}, {proxies}, {given.duration:g} s, seed {given.seed}"
-    return Options(
+    return SimulationOptions(
         setting=setting,
         strategies=names,
         parameters=parameters,
@@ -98,24 +106,26 @@ def _entry(given: argparse.Namespace) -> Entry:
     """What is simulated, on which fleet unless another is given."""
     name, path = given.workload, given.trace
     if path is not None and name not in TRACES:
-        raise BadOptions(f"--trace goes with --workload {' or '.join(TRACES)}, not with {name}")
+        raise BadSimulationOptions(f"--trace goes with --workload {' or '.join(TRACES)}, not with {name}")
     if name in CATALOGUE:
         return CATALOGUE[name]
     if central_fifo.NAME in (given.strategies or ()):
-        raise BadOptions(f"--strategies: {central_fifo.NAME} knows servers with slots only; leave it out")
+        raise BadSimulationOptions(
+            f"--strategies: {central_fifo.NAME} knows servers with slots only; leave it out"
+        )
     if name in DRAWN:
         workload = DRAWN[name]
     else:
         if path is None:
-            raise BadOptions(f"--workload {name} replays a trace: give its file with --trace FILE")
+            raise BadSimulationOptions(f"--workload {name} replays a trace: give its file with --trace FILE")
         try:
             workload = replayed(name, path)
         except BadTrace as problem:
-            raise BadOptions(f"--trace {problem}") from None
+            raise BadSimulationOptions(f"--trace {problem}") from None
     gpu = _gpu(given)
     workload = dataclasses.replace(workload, gpu=gpu)
 
-    def fleet(told: Told) -> Fleet:
+    def fleet(told: ProxyKnowledge) -> SimulatedFleet:
         return batching(UNEQUAL, gpu, weights=told.weights, block_tokens=workload.block_tokens)
 
     return Entry(workload, fleet, one_slows_down)
@@ -137,13 +147,13 @@ def nothing_arrived(setting: Setting) -> str:
     )
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BadOptions(f"{message}; --help lists all options")
+        raise BadSimulationOptions(f"{message}; --help lists all options")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _ArgumentParser(
         prog="python -m routing.simulator",
         description="What each strategy does to latency, in virtual time, with the proxy's own objects.",
         epilog="workloads: " + "; ".join(f"{name}: {sentence}" for name, sentence in _workloads().items()),
@@ -352,7 +362,7 @@ def _parameters(given: Sequence[str], names: Sequence[str]) -> Parameters:
         strategy, dot, key = where.partition(".")
         if not equals or not dot or strategy not in names:
             words = f"--parameters {text!r}: give STRATEGY.KEY=VALUE, of a strategy that is compared"
-            raise BadOptions(f"{words}: {', '.join(names)}")
+            raise BadSimulationOptions(f"{words}: {', '.join(names)}")
         found.setdefault(strategy, {})[key] = _value(value)
     for name in names:
         try:
@@ -361,7 +371,7 @@ def _parameters(given: Sequence[str], names: Sequence[str]) -> Parameters:
             else:
                 strategies.build(name, found.get(name, {}))
         except ValueError as error:
-            raise BadOptions(f"--parameters: {error}") from None
+            raise BadSimulationOptions(f"--parameters: {error}") from None
     return found
 
 
@@ -381,13 +391,13 @@ def _value(text: str) -> StrategyParameter:
 # --- fleet and faults --------------------------------------------------------------------------------------
 
 
-def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
-    told = Told(weights=not given.hide_weights, limits=not given.hide_slots)
+def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[SimulatedFleet, Policy]:
+    told = ProxyKnowledge(weights=not given.hide_weights, limits=not given.hide_slots)
     workload = entry.workload
     llm = workload if isinstance(workload, LlmWorkload) else None
     policy = Policy(queue=Queue(at="replica"))
     if given.fleet is not None and given.speeds is not None:
-        raise BadOptions("--fleet and --speeds exclude each other: give one of them")
+        raise BadSimulationOptions("--fleet and --speeds exclude each other: give one of them")
     if given.speeds is not None and llm is not None:
         return batching(given.speeds, llm.gpu, weights=told.weights, block_tokens=llm.block_tokens), policy
     if given.speeds is not None:
@@ -397,9 +407,11 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
     try:
         file = fleet_file.load(given.fleet)
     except OSError as error:
-        raise BadOptions(f"--fleet {given.fleet}: {error.strerror}; give the path of a fleet file") from None
+        raise BadSimulationOptions(
+            f"--fleet {given.fleet}: {error.strerror}; give the path of a fleet file"
+        ) from None
     except FleetFileError as error:
-        raise BadOptions(f"--fleet: {error}") from None
+        raise BadSimulationOptions(f"--fleet: {error}") from None
     hardware = {one.name: one.weight for one in file.hardware}
     for one in file.fleets:
         fleet = from_fleet_file(one, hardware, given.slots, **told._asdict())
@@ -407,7 +419,9 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[Fleet, Policy]:
             return like(fleet, llm.gpu, block_tokens=llm.block_tokens), one.policy
         if fleet.machines:
             return fleet, one.policy
-    raise BadOptions(f"--fleet {given.fleet}: no fleet in it has replicas of a weight above 0; add one")
+    raise BadSimulationOptions(
+        f"--fleet {given.fleet}: no fleet in it has replicas of a weight above 0; add one"
+    )
 
 
 def _policy(given: argparse.Namespace, policy: Policy) -> Policy:
@@ -424,7 +438,7 @@ def _faults(given: argparse.Namespace, entry: Entry) -> Sequence[Fault]:
     for text in given.slow:
         name, begin_s, end_s, factor = _split("--slow", text, r"(.+):(.+)-(.+):(.+)", "r16:20-40:0.33")
         if factor <= 0:
-            raise BadOptions(f"--slow {text}: give a factor above 0")
+            raise BadSimulationOptions(f"--slow {text}: give a factor above 0")
         faults.append(Slowdown(replica=name, begin_s=begin_s, end_s=end_s, factor=factor))
     for text in given.crash:
         name, begin_s, end_s = _split("--crash", text, r"(.+):(.+)-(.+)", "r16:20-40")
@@ -435,21 +449,23 @@ def _faults(given: argparse.Namespace, entry: Entry) -> Sequence[Fault]:
     for text in given.cold:
         name, ready_s = _split("--cold", text, r"(.+):(.+)", "r16:20")
         if not 0 < ready_s < inf:
-            raise BadOptions(f"--cold {text}: give a time above 0 at which it is ready, as in r16:20")
+            raise BadSimulationOptions(
+                f"--cold {text}: give a time above 0 at which it is ready, as in r16:20"
+            )
         faults.append(ColdStart(replica=name, ready_s=ready_s))
     if given.steady and faults:
-        raise BadOptions("--steady says that nothing goes wrong: leave it out, or the faults")
+        raise BadSimulationOptions("--steady says that nothing goes wrong: leave it out, or the faults")
     if faults or given.steady or given.fleet is not None or given.speeds is not None:
         return faults
     return entry.faults(given.duration)
 
 
-def _check_replicas(faults: Sequence[Fault], fleet: Fleet) -> None:
+def _check_replicas(faults: Sequence[Fault], fleet: SimulatedFleet) -> None:
     names = [machine.name for machine in fleet.machines]
     for fault in faults:
         if fault.replica not in names:
             words = f"there is no replica {fault.replica!r} for something to go wrong with"
-            raise BadOptions(f"{words}; choose one of: {', '.join(names)}")
+            raise BadSimulationOptions(f"{words}; choose one of: {', '.join(names)}")
 
 
 def _split(option: str, text: str, form: str, example: str) -> Any:
@@ -461,7 +477,7 @@ def _split(option: str, text: str, form: str, example: str) -> Any:
         name, *numbers = found.groups()
         values = [float(number) for number in numbers]
     except ValueError:
-        raise BadOptions(f"{option} {text}: write it as {example}, times in seconds") from None
+        raise BadSimulationOptions(f"{option} {text}: write it as {example}, times in seconds") from None
     if len(values) > 1 and not 0 <= values[0] < values[1]:
-        raise BadOptions(f"{option} {text}: its end must be after its begin, as in {example}")
+        raise BadSimulationOptions(f"{option} {text}: its end must be after its begin, as in {example}")
     return (name, *values)

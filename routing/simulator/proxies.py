@@ -1,32 +1,33 @@
 """A proxy of a simulation: the real pool, and around it what an exchange does with it.
 
-:class:`Exchange` follows :mod:`routing.proxy.exchange`, without its bytes: begin, wait where there is no
-place, send, settle; another replica where none was reached or the connection broke before an answer, within
-the retry budget; late where the client's time limit passes. Requests are taken to be such as may be sent
-twice.
+:class:`SimulatedExchange` follows :mod:`routing.proxy.exchange.exchange`, without its bytes: begin, wait
+where there is no place, send, settle; another replica where none was reached or the connection broke before
+an answer, within the retry budget; late where the client's time limit passes. Requests are taken to be such
+as may be sent twice.
 """
 
 from collections.abc import Mapping
 from functools import partial
 from math import inf
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.admission.admission_queue import LOOK_EVERY_S, AdmissionQueue
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, Attempt, Pool
+from routing.balancing.replica.state import Replica
 from routing.contract.table import FleetSnapshot
-from routing.policies.refusal import Refusal
-from routing.policies.waiting_line import Ticket
-from routing.pool.admission import LOOK_EVERY_S, Admission
-from routing.pool.pool import ANY, CALLED, Attempt, Pool
-from routing.replica import Replica
 from routing.simulator.engine import Engine
 from routing.simulator.nodes import Node
 from routing.simulator.requests import END_OF, FAILED, LATE, REFUSED, Request
 
-MOST_EXTRA_TRIES = 2
-"""As :mod:`routing.proxy.replay` has it, which a test compares."""
+MAX_RETRIES = 2
+"""As :mod:`routing.proxy.exchange.retry_policy` has it, which a test compares."""
 
 
 class SimulatedProxy:
-    """One proxy with one worker; it also calls those that wait (:class:`routing.pool.admission.Caller`)."""
+    """One proxy with one worker; it also calls those that wait
+    (:class:`routing.balancing.admission.admission_queue.QueueWaker`)."""
 
     def __init__(
         self,
@@ -42,20 +43,20 @@ class SimulatedProxy:
         self.site = site
         self.away_s = away_s or {}
         self.pool = pool
-        pool.admission.caller = self
+        pool.admission.waker = self
         self._soon = False
         self._ticking = False
 
     def arrive(self, request: Request) -> None:
         """A client's request has come. How it ended is written into it."""
         self.pool.request_seen()
-        Exchange(self, request).begin(self.engine.now)
+        SimulatedExchange(self, request).begin(self.engine.now)
 
     def replace(self, snapshot: FleetSnapshot) -> None:
         """The control plane has said something new."""
         self.pool.replace(snapshot)
 
-    def look_soon(self, admission: Admission) -> None:
+    def serve_soon(self, admission: AdmissionQueue) -> None:
         if not self._soon:
             self._soon = True
             self.engine.at(self.engine.now, self._look)
@@ -67,14 +68,14 @@ class SimulatedProxy:
         self._soon = False
         admission = self.pool.admission
         admission.serve(self.engine.now)
-        if len(admission.line) and not self._ticking:
+        if len(admission.queue) and not self._ticking:
             self._ticking = True
             self.engine.at(self.engine.now + LOOK_EVERY_S, self._tick)
 
     def _tick(self) -> None:
         admission = self.pool.admission
         admission.serve(self.engine.now, yields=False)
-        self._ticking = len(admission.line) > 0
+        self._ticking = len(admission.queue) > 0
         if self._ticking:
             self.engine.at(self.engine.now + LOOK_EVERY_S, self._tick)
 
@@ -90,7 +91,7 @@ def hashes(pool: Pool, request: Request) -> tuple[int, ...]:
     return affinity.hashes(request.session or request.key)
 
 
-class Exchange:
+class SimulatedExchange:
     """One request at one proxy: who hears from the server, and who waits in the line."""
 
     __slots__ = ("_attempt", "_key", "_node", "_proxy", "_request", "_ticket", "_tried", "_until")
@@ -123,7 +124,7 @@ class Exchange:
         found = pool.begin(self._request.estimate, now, self._tried, key=self._key, until=until)
         if isinstance(found, Attempt):
             self._send(found, now)
-        elif not found.waits_s or not self._line_up(found, now):
+        elif not found.max_wait_s or not self._line_up(found, now):
             self._end(FAILED if again else REFUSED, now)
 
     def _send(self, attempt: Attempt, now: float) -> None:
@@ -183,7 +184,7 @@ class Exchange:
         """Where it was not sent at all, or was lost before any answer; that only once."""
         if outcome is not Outcome.REFUSED and not (outcome is Outcome.LOST and untouched):
             return False
-        if len(self._tried) >= MOST_EXTRA_TRIES:
+        if len(self._tried) >= MAX_RETRIES:
             return False
         pool = self._proxy.pool
         if not pool.retry_allowed(unsent=outcome is Outcome.REFUSED):
@@ -192,14 +193,15 @@ class Exchange:
         self._tried = (*self._tried, attempt.replica)
         return True
 
-    # --- waiting for a place (routing.policies.waiting_line.Waiter) -------------------------------------
+    # --- waiting for a place (routing.balancing.admission.request_queue.Waiter)
+    # -------------------------------------
 
-    def _line_up(self, refusal: Refusal, now: float) -> bool:
+    def _line_up(self, refusal: Rejection, now: float) -> bool:
         request, pool = self._request, self._proxy.pool
-        least = min(refusal.waits_s, pool.policy.timeouts.total_s, request.at_s + request.deadline_s - now)
+        least = min(refusal.max_wait_s, pool.policy.timeouts.total_s, request.at_s + request.deadline_s - now)
         work = pool.speed.estimated(request.estimate)
         ticket = Ticket(self, request.priority, request.at_s, now + least, work, bool(self._tried))
-        if pool.admission.join(ticket, refusal.wanted, now) is not None:
+        if pool.admission.join(ticket, refusal.preferred, now) is not None:
             return False
         self._ticket = ticket
         return True
@@ -207,14 +209,14 @@ class Exchange:
     def admit(self, now: float, patient: bool) -> bool:
         pool, ticket = self._proxy.pool, self._ticket
         assert ticket is not None
-        turn = CALLED if patient else ANY
+        turn = DEQUEUED if patient else ANY_SLOT
         work, since = self._request.estimate, ticket.since
         begin = partial(pool.begin, work, now, self._tried, turn, since, self._key, self._until)
         found = pool.admission.look(ticket, begin)
-        if isinstance(found, Refusal) and found.waits_s:
+        if isinstance(found, Rejection) and found.max_wait_s:
             return False
         self._ticket = None
-        if isinstance(found, Refusal):
+        if isinstance(found, Rejection):
             pool.admission.leave(ticket)
             self._end(REFUSED, now)
         else:
@@ -222,9 +224,9 @@ class Exchange:
             self._send(found, now)
         return True
 
-    def late(self, now: float) -> None:
+    def timed_out(self, now: float) -> None:
         """It has waited for as long as the fleet lets one wait."""
         self._ticket = None
         self._end(REFUSED, now)
 
-    displaced = late
+    preempted = timed_out

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from routing.simulator.faults import Fault, Slowdown
-from routing.simulator.fleets import Fleet, Machine, slotted
+from routing.simulator.fleets import Machine, SimulatedFleet, slotted
 from routing.simulator.requests import Request
 from routing.simulator.workloads import Sized, Traffic
 
@@ -31,14 +31,14 @@ class Radiology:
     name: str = "radiology"
     sentence: str = "images, 0.2 to 0.6 s at speed 1, from one of two sites; nobody waits longer than 2 s"
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         images = Sized("images", "", IMAGE_S, lambda rng: IMAGE_S * rng.uniform(0.5, 1.5))
         for request in images.requests(traffic, fleet):
             request.site, request.deadline_s = EAST, READING_SLO_S
             yield request
 
 
-def clusters(*, weights: bool = True, limits: bool = True) -> Fleet:
+def clusters(*, weights: bool = True, limits: bool = True) -> SimulatedFleet:
     """Replicas called east1, east2 … and west1, west2 …"""
     machine = partial(slotted, slots=SLOTS, weights=weights, limits=limits)
     machines: list[Machine] = [
@@ -46,7 +46,7 @@ def clusters(*, weights: bool = True, limits: bool = True) -> Fleet:
         for site in (EAST, WEST)
         for number, speed in enumerate(SPEEDS, 1)
     ]
-    return Fleet(machines=machines, sites_away_s={(EAST, WEST): AWAY_S, (WEST, EAST): AWAY_S})
+    return SimulatedFleet(machines=machines, sites_away_s={(EAST, WEST): AWAY_S, (WEST, EAST): AWAY_S})
 
 
 def one_in_the_east_slows_down(duration_s: float) -> Sequence[Fault]:

@@ -5,12 +5,12 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from routing.contract.reported import ReportedLoad
-from routing.policies import reported_load
+from routing.balancing.learning import reported_load
+from routing.contract.load_report import ReportedLoad
 from routing.simulator.batching import BatchingServer
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.proxies import SimulatedProxy
-from routing.simulator.servers import Server
+from routing.simulator.servers import ServerModel
 from routing.simulator.streams import stream
 from routing.simulator.world import World
 
@@ -48,7 +48,7 @@ class Reports:
             engine.at(rng.random() * PERIOD_S, partial(ask, uid))
 
 
-def told(server: Server) -> ReportedLoad:
+def told(server: ServerModel) -> ReportedLoad:
     """What its page would say. Raises ValueError where a server of that kind has none."""
     if isinstance(server, BatchingServer):
         kv_share = min(1.0, server.kv_tokens / server.gpu.kv_tokens)

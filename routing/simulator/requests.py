@@ -2,7 +2,7 @@
 
 from math import inf
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 
 
 class Request:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from routing.simulator.arrivals import STEADY, Profile
 from routing.simulator.faults import Fault, Slowdown
-from routing.simulator.fleets import UNEQUAL, Fleet
+from routing.simulator.fleets import UNEQUAL, SimulatedFleet
 from routing.simulator.requests import Request
 from routing.simulator.streams import stream
 from routing.simulator.workloads import BIMODAL, Traffic
@@ -43,7 +43,7 @@ class FlashSale:
     name: str = "flash_sale"
     sentence: str = "bimodal, ten times as many within 5 s; clients wait 1 s"
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         if traffic.profile is STEADY:
             traffic = replace(traffic, profile=sale_profile(traffic.duration_s))
         for request in BIMODAL.requests(traffic, fleet):
@@ -58,7 +58,7 @@ class OnBoard:
     name: str = "on_board"
     sentence: str = "frames of cameras, 30 a second each and 5 ms at speed 1, of no use after 33 ms"
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         cameras = max(1, round(traffic.load * fleet.capacity * FRAME_S / INFERENCE_S))
         rng = stream(traffic.seed, "frames")
         begins = sorted(rng.random() * FRAME_S for _ in range(cameras))

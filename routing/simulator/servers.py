@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.requests import Request
 
 
-class Heard(Protocol):
+class ResponseListener(Protocol):
     """Whoever sent a request: hears of its answer, in this order, until ``ended`` or ``cancel``."""
 
     def first_byte(self, now: float) -> None:
@@ -19,16 +19,16 @@ class Heard(Protocol):
         """The last byte, or how it came to nothing."""
 
 
-class Server(Protocol):
+class ServerModel(Protocol):
     """A model of one replica's machine."""
 
-    def begin(self, request: Request, heard: Heard) -> None:
+    def begin(self, request: Request, heard: ResponseListener) -> None:
         """Serve it, or have it wait in the server's own queue."""
 
     def cancel(self, request: Request) -> None:
         """Its client has left: it is heard of no more. One that is not here (any more) is let be."""
 
-    def drop(self) -> list[Heard]:
+    def drop(self) -> list[ResponseListener]:
         """The machine is lost, and with it all that it worked on: who would have heard of that."""
 
     def set_speed(self, speed: float) -> None:

@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from routing.simulator.arrivals import times
-from routing.simulator.fleets import Fleet
+from routing.simulator.fleets import SimulatedFleet
 from routing.simulator.gpus import Gpu
 from routing.simulator.prefix_cache import packed
 from routing.simulator.requests import Request
@@ -54,7 +54,7 @@ class SharedBeginnings:
     block_tokens: int = 64
     gpu: Gpu = field(default_factory=Gpu)
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         names, noise = stream(traffic.seed, "blocks"), stream(traffic.seed, "noise")
         sizes, arrivals = stream(traffic.seed, "sizes"), stream(traffic.seed, "arrivals")
         systems = self._systems(names)
@@ -74,7 +74,7 @@ class SharedBeginnings:
         while coming:
             yield self._request(heappop(coming), traffic, noise)
 
-    def per_s(self, fleet: Fleet) -> float:
+    def per_s(self, fleet: SimulatedFleet) -> float:
         """Conversations a second that the fleet could serve if it kept nothing."""
         sizes, names = stream(0, "mean lengths"), stream(0, "mean names")
         systems = self._systems(names)

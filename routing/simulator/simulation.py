@@ -7,14 +7,14 @@ from functools import partial
 
 import msgspec
 
+from routing.balancing.pool.pool import Pool
 from routing.contract.policy import Policy, StrategyParameter
-from routing.pool.pool import Pool
-from routing.shared.host_share import HostShare
+from routing.shared.quota_share import QuotaShare
 from routing.simulator import central_fifo
 from routing.simulator.central_fifo import CentralFifo
 from routing.simulator.engine import Engine
 from routing.simulator.faults import Fault
-from routing.simulator.fleets import Fleet
+from routing.simulator.fleets import SimulatedFleet
 from routing.simulator.proxies import SimulatedProxy
 from routing.simulator.requests import Request
 from routing.simulator.results import Result
@@ -31,7 +31,7 @@ _STEPS = 100
 class Setting:
     """What every strategy that is compared is given."""
 
-    fleet: Fleet
+    fleet: SimulatedFleet
     workload: Workload
     traffic: Traffic = field(default_factory=Traffic)
     faults: Sequence[Fault] = ()
@@ -78,7 +78,7 @@ def _central(world: World) -> Callable[[Request], None]:
 def _proxies(world: World, setting: Setting) -> Callable[[Request], None]:
     seed, count = setting.traffic.seed, setting.proxies
     for number in range(count):
-        share = HostShare(number, count) if setting.share_limits else HostShare()
+        share = QuotaShare(number, count) if setting.share_limits else QuotaShare()
         site = setting.sites[number % len(setting.sites)]
         pool = Pool(world.snapshot, None, stream(seed, f"proxy {number}"), share, site)
         away_s = world.fleet.away_s(site)

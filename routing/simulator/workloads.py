@@ -8,7 +8,7 @@ from typing import Protocol
 
 from routing.simulator.arrivals import STEADY, Profile, times
 from routing.simulator.estimates import NOISY, UNITS_PER_S, Estimate
-from routing.simulator.fleets import Fleet
+from routing.simulator.fleets import SimulatedFleet
 from routing.simulator.requests import Request
 from routing.simulator.streams import stream
 
@@ -37,7 +37,7 @@ class Workload(Protocol):
     def sentence(self) -> str:
         """For people who choose."""
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         """In the order of arrival; of the same arguments the same, and new objects each time."""
 
 
@@ -52,7 +52,7 @@ class Sized:
     draw: Callable[[Random], float]
     """Seconds at speed 1."""
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         rate = traffic.load * fleet.capacity / self.mean_s
         seed, draw, told = traffic.seed, self.draw, traffic.estimate
         sizes, noise = stream(seed, "sizes"), stream(seed, "noise")

@@ -5,7 +5,7 @@ import msgspec
 from routing.contract.policy import Policy
 from routing.contract.table import Health
 from routing.simulator.engine import Engine
-from routing.simulator.fleets import Fleet, Machine
+from routing.simulator.fleets import Machine, SimulatedFleet
 from routing.simulator.nodes import Node
 from routing.simulator.proxies import SimulatedProxy
 
@@ -13,7 +13,7 @@ from routing.simulator.proxies import SimulatedProxy
 class World:
     """Machines, the table that says what is known of them, and the proxies that route by it."""
 
-    def __init__(self, engine: Engine, fleet: Fleet, policy: Policy) -> None:
+    def __init__(self, engine: Engine, fleet: SimulatedFleet, policy: Policy) -> None:
         self.engine = engine
         self.fleet = fleet
         self.snapshot = fleet.snapshot(policy)

@@ -12,10 +12,10 @@ import re
 import socket
 import time
 
-from routing.contract import own_folders
-from routing.contract.references import OUR_FILE
-from routing.tls import referenced
-from routing.tls.referenced import Stamp
+from routing.contract import protected_paths
+from routing.contract.secret_references import OWN_FILE
+from routing.tls import secret_loader
+from routing.tls.secret_loader import Stamp
 
 LOOK_EVERY_S = 1.0
 MOST_BYTES = 16 << 10
@@ -25,11 +25,11 @@ MOST = 10_000
 _TOKEN = re.compile(rb"[\x21-\x7e]+\Z")
 
 
-class NoCredential(Exception):
+class CredentialError(Exception):
     """There is no token to send; the text says which reference, on which host, and why. Never the token."""
 
 
-class _Read:
+class _CachedToken:
     """What a reference has led to."""
 
     __slots__ = ("looked_at", "problem", "stamp", "token")
@@ -48,26 +48,26 @@ class Credentials:
     """Those of one process."""
 
     def __init__(self) -> None:
-        self._read: dict[str, _Read] = {}
+        self._read: dict[str, _CachedToken] = {}
 
     def bearer(self, reference: str) -> bytes:
-        """The value of Authorization. Raises NoCredential."""
+        """The value of Authorization. Raises CredentialError."""
         now = time.monotonic()
         known = self._read.get(reference)
         if known is None or now - known.looked_at >= LOOK_EVERY_S:
             known = self._looked_at(reference, known, now)
         if known.problem:
-            raise NoCredential(known.problem)
+            raise CredentialError(known.problem)
         return b"Bearer " + known.token
 
-    def _looked_at(self, reference: str, known: _Read | None, now: float) -> _Read:
-        stamp = referenced.stamp(reference)
+    def _looked_at(self, reference: str, known: _CachedToken | None, now: float) -> _CachedToken:
+        stamp = secret_loader.stamp(reference)
         # What could not be read may be readable now though nothing was written: rights, descriptors.
         if known is None or known.problem or stamp != known.stamp:
             try:
-                known = _Read(token_at(reference), "", stamp, now)
+                known = _CachedToken(read_token(reference), "", stamp, now)
             except ValueError as error:
-                known = _Read(
+                known = _CachedToken(
                     b"", f"credential {reference} {error} (host {socket.gethostname()})", stamp, now
                 )
         known.looked_at = now
@@ -77,7 +77,7 @@ class Credentials:
         return known
 
 
-def without_token(said: bytes, bearer: bytes) -> bytes:
+def redact_token(said: bytes, bearer: bytes) -> bytes:
     """What a replica answered, fit to be shown: without the token that it was asked with, should it quote it.
 
     ``bearer`` is what :meth:`Credentials.bearer` gave. The token is found as it is and as JSON, URLs and HTML
@@ -113,12 +113,12 @@ def _ways_to_write(code: int) -> bytes:
     return rb"(?:\\*%b%b%b)" % (itself, named, quoted)
 
 
-def token_at(reference: str) -> bytes:
+def read_token(reference: str) -> bytes:
     """Raises ValueError that goes on behind the reference's name; it never holds what was found."""
     # Again, and where the file is: links change, and whoever took the reference may not know this host.
-    if reference.startswith("file:") and own_folders.holds(reference[5:]):
-        raise ValueError(OUR_FILE)
-    found = referenced.read(reference, MOST_BYTES, "a token's file has")
+    if reference.startswith("file:") and protected_paths.is_protected(reference[5:]):
+        raise ValueError(OWN_FILE)
+    found = secret_loader.read(reference, MOST_BYTES, "a token's file has")
     if reference.startswith("file:"):
         found = found.rstrip(b"\r\n")
     if not found:

@@ -1,4 +1,4 @@
-"""Until when a certificate is valid: the one thing that is read of it here.
+"""Expiry of an X.509 certificate: until when it is valid, the one thing that is read of it here.
 
 A certificate is nested tag, length and value (DER, ITU-T X.690 §8.1). Of its first part, RFC 5280 §4.1, the
 fields up to the validity are stepped over: version (optional), serial number, signature, issuer.

@@ -1,5 +1,5 @@
-"""The worker process: ``python -m routing.worker``, started by the parent, wires table, feed and proxy.
+"""The worker process: ``python -m routing.worker``, started by the parent, joins table, config and proxy.
 
-Beside it how clients' connections are taken off the listener, and what is done where descriptors or places
-for clients run short.
+Beside it the acceptor, and the overload monitor for when descriptors or client connections run short.
+``config`` is what it hears (table) and reports (telemetry).
 """

@@ -1,4 +1,4 @@
-"""One worker: an event loop that proxies requests, its table, its reports. Started by the parent.
+"""Worker process: an event loop that proxies requests, its table, its telemetry. Started by the master.
 
 ``python -m routing.worker CONTROL LISTENER COUNTS NUMBER PARENT [WAKE …]``: three inherited descriptors, the
 number under which the worker counts, the parent's pid, and the descriptors by which workers wake each other.
@@ -21,43 +21,43 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from routing.contract import own_folders
+from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.table import Table
+from routing.contract import protected_paths
 from routing.contract.table import FleetSnapshot, Manifest
-from routing.feed.kept_elsewhere import KeptElsewhere
-from routing.feed.reporter import Reporter
-from routing.feed.table_feed import TableFeed
-from routing.pool.pool import Pool
-from routing.pool.table import Table
-from routing.processes import logs
-from routing.processes.access_log import AccessLog
-from routing.processes.control_channel import (
+from routing.ipc import logs
+from routing.ipc.access_log import AccessLog
+from routing.ipc.control_channel import (
     Applied,
     ControlChannel,
     Drain,
-    Explain,
-    Explanation,
-    KeptBy,
     LimitsShared,
     Message,
     NewCertificate,
     Overrides,
-    Peers,
+    QueryReplicaStates,
     ReplicaState,
-    Reported,
+    ReplicaStates,
     Serving,
-    Start,
+    Siblings,
+    StickyReply,
     StopAccepting,
     Tables,
+    TelemetryReport,
+    WorkerBootstrap,
 )
 from routing.proxy import Proxy
-from routing.shared.counts import SharedCounts
-from routing.shared.wake_ups import WakeUps
+from routing.shared.shm_counters import SharedCounters
+from routing.shared.worker_wakeup import WorkerWakeups
 from routing.tls.certificate import Certificate, server_context
 from routing.worker.acceptor import Acceptor
-from routing.worker.shortage import Shortage
+from routing.worker.config.reporter import Reporter
+from routing.worker.config.sticky_lookup import StickyLookup
+from routing.worker.config.table_applier import TableApplier
+from routing.worker.overload_monitor import OverloadMonitor
 
 if TYPE_CHECKING:
-    from routing.feed.control_plane import ControlPlane
+    from routing.worker.config.control_plane_client import ControlPlaneClient
 
 log = logging.getLogger(__name__)
 
@@ -75,26 +75,28 @@ PR_SET_PDEATHSIG = 1
 class Worker:
     """What one worker process runs."""
 
-    def __init__(self, listener: socket.socket, counts: SharedCounts, wakes: WakeUps) -> None:
+    def __init__(self, listener: socket.socket, counts: SharedCounters, wakeups: WorkerWakeups) -> None:
         self._rng = random.Random()
-        self._feed = TableFeed(Table(counts, self._rng), self._took)
-        self._proxy = Proxy(self._feed.table)
-        self._acceptor = Acceptor(listener, self._proxy.connection, self._refusal, self._refused)
-        self._started: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
+        self._applier = TableApplier(Table(counts, self._rng), self._on_applied)
+        self._proxy = Proxy(self._applier.table)
+        self._acceptor = Acceptor(
+            listener, self._proxy.connection, self._overload_response, self._count_refused
+        )
+        self._started: asyncio.Future[WorkerBootstrap] = asyncio.get_running_loop().create_future()
         self._has_table = asyncio.Event()
         self._leave: asyncio.Future[StopAccepting] = asyncio.get_running_loop().create_future()
         self._orphaned = asyncio.Event()
-        self._channel = ControlChannel(self._received, self._orphaned.set)
+        self._channel = ControlChannel(self._on_message, self._orphaned.set)
         self._counts = counts
         assert counts.worker is not None
-        self._proxy.waiting_room.hear(wakes, counts.worker)
-        self._kept_elsewhere = KeptElsewhere(self._channel.send)
-        self._proxy.keepers.join(self._kept_elsewhere.share, self._kept_elsewhere.find)
+        self._proxy.queue_scheduler.hear(wakeups, counts.worker)
+        self._sticky_lookup = StickyLookup(self._channel.send)
+        self._proxy.sticky_registry.join(self._sticky_lookup.share, self._sticky_lookup.find)
         self._from_parent = False
         self._draining = self._proxy_drains = False
         self._reporter: Reporter | None = None
         self._standalone = True
-        self._control_plane: ControlPlane | None = None
+        self._control_plane: ControlPlaneClient | None = None
 
     async def run(self, control: socket.socket) -> None:
         """Serve until the parent says to leave, or is gone."""
@@ -115,28 +117,28 @@ class Worker:
         for task in done:
             task.result()
         if life in done:
-            await self._say_goodbye()
+            await self._deregister()
         if access_log is not None:
             access_log.close()
         self._channel.close()
 
-    def _log_access(self, start: Start) -> AccessLog | None:
+    def _log_access(self, start: WorkerBootstrap) -> AccessLog | None:
         if start.access_log is None:
             return None
         access_log = AccessLog(start.access_log, start.log_format, f"proxy/worker/{start.index}")
         self._proxy.log_to(access_log)
         return access_log
 
-    def _begin(self, start: Start) -> list[asyncio.Task[Any]]:
+    def _begin(self, start: WorkerBootstrap) -> list[asyncio.Task[Any]]:
         """Start what looks after the worker, the reporter and, under a control plane, the link to it."""
         loop = asyncio.get_running_loop()
         worker = f"{start.name}/{start.parent_pid}/{start.number}"
-        shortage = Shortage(self._proxy.connection_limit, start.max_connections)
+        overload = OverloadMonitor(self._proxy.connection_limit, start.max_connections)
         self._reporter = Reporter(
-            worker, start.incarnation, self._feed, self._proxy, shortage, self, self._rng
+            worker, start.incarnation, self._applier, self._proxy, overload, self, self._rng
         )
         self._reporter.draining = self._draining
-        works = (self._reporter.run(), shortage.run(self._acceptor))
+        works = (self._reporter.run(), overload.run(self._acceptor))
         tasks: list[asyncio.Task[Any]] = [loop.create_task(work) for work in works]
         if start.redis_url is not None:
             self._standalone = False
@@ -145,15 +147,15 @@ class Worker:
 
     async def _follow_redis(self, redis_url: str, worker: str) -> None:
         module = await asyncio.to_thread(_control_plane_module)
-        spare_the_collector()
+        freeze_garbage_collector()
         assert self._reporter is not None
-        self._control_plane = module.ControlPlane(
-            redis_url, worker, self._feed, self._rng, self._reporter.send
+        self._control_plane = module.ControlPlaneClient(
+            redis_url, worker, self._applier, self._rng, self._reporter.send
         )
-        self._kept_elsewhere.wider = self._control_plane.kept
+        self._sticky_lookup.store = self._control_plane.sticky_store
         await self._control_plane.run()
 
-    # --- for the reporter (reporter.Link) ----------------------------------------------------------
+    # --- for the reporter (reporter.ReportLink) ----------------------------------------------------------
 
     @property
     def connected(self) -> bool:
@@ -166,9 +168,9 @@ class Worker:
         return None if self._control_plane is None else self._control_plane.confirmed_at
 
     async def report(self, report: bytes) -> None:
-        self._channel.send(Reported(report=report))
+        self._channel.send(TelemetryReport(report=report))
         if self._control_plane is not None and await self._control_plane.report(report, self._proxy_drains):
-            share = self._feed.table.host_share
+            share = self._applier.table.quota_share
             log.info(
                 "limits are shared out between %d proxies, of which this is number %d",
                 share.count,
@@ -184,7 +186,7 @@ class Worker:
                 await self._has_table.wait()
         if not self._has_table.is_set():
             log.warning("there is no routing table yet; requests are refused until there is")
-        spare_the_collector()
+        freeze_garbage_collector()
         await self._acceptor.open()
         self._channel.send(Serving())
         leave = await self._leave
@@ -192,13 +194,13 @@ class Worker:
         while self._proxy.leave(leave.quiet_s):  # noqa: ASYNC110 (no event for this on the hot path)
             await asyncio.sleep(IDLE_CHECK_EVERY_S)
 
-    def _refusal(self) -> bytes:
+    def _overload_response(self) -> bytes:
         return self._proxy.refusal_unread
 
-    def _refused(self) -> None:
+    def _count_refused(self) -> None:
         self._proxy.connection_limit.refuse_one(time.monotonic())
 
-    async def _say_goodbye(self) -> None:
+    async def _deregister(self) -> None:
         """A last report, and off the lists of live workers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_LIMIT_S):
@@ -207,27 +209,27 @@ class Worker:
                 if self._control_plane is not None:
                     await self._control_plane.leave()
 
-    def _received(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         match message:
-            case Start():
+            case WorkerBootstrap():
                 if message.state_dir is not None:
-                    own_folders.keep(message.state_dir)
+                    protected_paths.protect(message.state_dir)
                 if message.certificate is not None:
-                    self._speak_tls(message.certificate)
-                self._feed.table.site = message.site
+                    self._use_certificate(message.certificate)
+                self._applier.table.site = message.site
                 self._started.set_result(message)
             case Tables():
                 self._from_parent = True
-                self._feed.take(message.manifest, message.snapshots)
+                self._applier.apply(message.manifest, message.snapshots)
                 self._from_parent = False
             case NewCertificate():
-                self._speak_tls(message.certificate)
+                self._use_certificate(message.certificate)
             case Overrides():
-                self._feed.drain_by_hand(message.drained)
+                self._applier.apply_emergency_drains(message.drained)
             case LimitsShared():
-                self._feed.table.host_share.change(message.position, message.count)
-            case Peers():
-                self._counts.see(message.numbers)
+                self._applier.table.quota_share.change(message.position, message.count)
+            case Siblings():
+                self._counts.set_siblings(message.numbers)
             case Drain():
                 self._draining, self._proxy_drains = True, not message.alone
                 self._proxy.drain()
@@ -236,32 +238,32 @@ class Worker:
             case StopAccepting():
                 if not self._leave.done():
                     self._leave.set_result(message)
-            case Explain():
-                pools = self._feed.table.fleets.values()
+            case QueryReplicaStates():
+                pools = self._applier.table.fleets.values()
                 fleets = {pool.name: _states(pool) for pool in pools}
-                self._channel.send(Explanation(question=message.question, fleets=fleets))
-            case KeptBy():
-                self._kept_elsewhere.answered(message)
+                self._channel.send(ReplicaStates(question=message.question, fleets=fleets))
+            case StickyReply():
+                self._sticky_lookup.resolve(message)
             case _:
                 raise ValueError(f"the parent sent a {type(message).__name__}")
 
-    def _speak_tls(self, certificate: Certificate) -> None:
+    def _use_certificate(self, certificate: Certificate) -> None:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))
 
-    def _took(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
+    def _on_applied(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
         """The table has changed."""
-        if self._feed.manifest_version > (0, 0):
+        if self._applier.manifest_version > (0, 0):
             self._has_table.set()
-        self._channel.send(Applied(manifest=str(self._feed.manifest_version)))
+        self._channel.send(Applied(manifest=str(self._applier.manifest_version)))
         if not self._from_parent:
             self._channel.send(Tables(manifest=manifest, snapshots=snapshots))
 
 
 def _control_plane_module() -> ModuleType:
     """Imported here, in a thread, because it takes longer than everything else together."""
-    from routing.feed import control_plane
+    from routing.worker.config import control_plane_client
 
-    return control_plane
+    return control_plane_client
 
 
 def _states(pool: Pool) -> list[ReplicaState]:
@@ -279,7 +281,7 @@ def _states(pool: Pool) -> list[ReplicaState]:
     ]
 
 
-def spare_the_collector() -> None:
+def freeze_garbage_collector() -> None:
     """What is there now stays, so the collector need not look at it again.
 
     Looking at the modules and tables of a fresh worker takes it some 20 ms, in which nothing else runs.
@@ -288,7 +290,7 @@ def spare_the_collector() -> None:
     gc.freeze()
 
 
-def leave_signals_to_parent() -> None:
+def ignore_signals() -> None:
     """A service manager signals a whole group; how and when a worker drains and ends is the parent's word."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
@@ -302,19 +304,21 @@ def die_with_parent(parent_pid: int) -> None:
         sys.exit(1)
 
 
-async def _run(control: socket.socket, listener: socket.socket, counts: SharedCounts, wakes: WakeUps) -> None:
-    await Worker(listener, counts, wakes).run(control)
+async def _run(
+    control: socket.socket, listener: socket.socket, counts: SharedCounters, wakeups: WorkerWakeups
+) -> None:
+    await Worker(listener, counts, wakeups).run(control)
 
 
 def main() -> None:
     """Raises whatever ended the worker; the parent then starts another."""
-    control_fd, listener_fd, counts_fd, number, parent_pid, *wakes = map(int, sys.argv[1:])
-    leave_signals_to_parent()
+    control_fd, listener_fd, counts_fd, number, parent_pid, *wakeups = map(int, sys.argv[1:])
+    ignore_signals()
     die_with_parent(parent_pid)
     logs.configure("info", f"worker/{number}")
     control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
     control.setblocking(False)
-    uvloop.run(_run(control, listener, SharedCounts.attach(counts_fd, number), WakeUps(wakes)))
+    uvloop.run(_run(control, listener, SharedCounters.attach(counts_fd, number), WorkerWakeups(wakeups)))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Takes clients' connections off a worker's listener, also when the process has no descriptor left.
+"""Acceptor: takes clients' connections off a listener, also when no file descriptor is left (EMFILE).
 
 Theory. uvloop serves the listener as long as connections can be accepted. When they cannot, for want of a
 descriptor, libuv says nothing to anybody: it closes each waiting connection without an answer, with a spare
-descriptor of its own, and once that is lost too its loop spins. So as soon as :meth:`Acceptor.follow` hears
-that descriptors are used up, uvloop lets go of the listener, and until there are some again each connection
-is answered here: the spare one is closed, which leaves room for just one connection, and opened anew
-after it. Where not even that helps, connections wait, and the loop sleeps, until the next call.
+descriptor of its own, and once that is lost too its loop spins. So as soon as :meth:`Acceptor.on_exhaustion`
+hears that descriptors are used up, uvloop lets go of the listener, and until there are some again each
+connection is answered here: the spare one is closed, which leaves room for just one connection, and opened
+anew after it. Where not even that helps, connections wait, and the loop sleeps, until the next call.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ import os
 import socket
 from collections.abc import Callable
 
-from routing.parent.listeners import BACKLOG
-
-MOST_A_TURN = 64
+BACKLOG = 4096
+"""Connections waiting to be accepted; the kernel cuts it to ``net.core.somaxconn``."""
+ACCEPTS_PER_TURN = 64
 """Connections turned away before the loop turns to other things."""
 _READ_BYTES = 65_536
 
@@ -44,7 +44,7 @@ class Acceptor:
 
     async def open(self) -> None:
         """Accept from now on."""
-        self._take_spare()
+        self._open_spare()
         await self._serve()
         self._open = True
 
@@ -52,8 +52,8 @@ class Acceptor:
         """Accept no more. ``followed``: another process accepts what waits; else that is accepted here first,
         for closing the listener would reset it."""
         self._open = False
-        self._let_go()
-        self._give_spare()
+        self._detach()
+        self._close_spare()
         while not followed:
             try:
                 connection, _ = self._listener.accept()
@@ -64,23 +64,23 @@ class Acceptor:
                 await self._loop.connect_accepted_socket(self._protocol, connection)
         self._listener.close()
 
-    async def follow(self, exhausted: bool) -> None:
+    async def on_exhaustion(self, exhausted: bool) -> None:
         """Descriptors are used up, or there are some again. To be called several times a second."""
         if not self._open:
             return
         if not exhausted:
-            self._take_spare()
+            self._open_spare()
             if self._server is None:
-                self._let_go()
+                self._detach()
                 # It may be over again; then the next call tries anew.
                 with contextlib.suppress(OSError):
                     await self._serve()
             return
         if self._server is not None:
-            self._let_go()
+            self._detach()
         if not self._watching:
             self._watching = True
-            self._loop.add_reader(self._listener, self._turn_away)
+            self._loop.add_reader(self._listener, self._refuse_waiting)
 
     async def _serve(self) -> None:
         duplicate = self._listener.dup()
@@ -90,7 +90,7 @@ class Acceptor:
             duplicate.close()
             raise
 
-    def _let_go(self) -> None:
+    def _detach(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -98,16 +98,16 @@ class Acceptor:
             self._loop.remove_reader(self._listener)
             self._watching = False
 
-    def _turn_away(self) -> None:
-        for _ in range(MOST_A_TURN):
-            self._give_spare()
+    def _refuse_waiting(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            self._close_spare()
             try:
                 connection, _ = self._listener.accept()
             except BlockingIOError:
                 break
             except OSError:
                 # The spare one is lost to somebody else, or did not help.
-                self._let_go()
+                self._detach()
                 break
             with connection, contextlib.suppress(OSError):
                 connection.setblocking(False)
@@ -116,14 +116,14 @@ class Acceptor:
                 # Unread bytes would make the close a reset, which may destroy the answer.
                 connection.recv(_READ_BYTES)
             self._refused()
-        self._take_spare()
+        self._open_spare()
 
-    def _take_spare(self) -> None:
+    def _open_spare(self) -> None:
         if self._spare < 0:
             with contextlib.suppress(OSError):
                 self._spare = os.dup(self._listener.fileno())
 
-    def _give_spare(self) -> None:
+    def _close_spare(self) -> None:
         if self._spare >= 0:
             os.close(self._spare)
             self._spare = -1

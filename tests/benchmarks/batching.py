@@ -9,7 +9,7 @@ import argparse
 from statistics import median
 from typing import NamedTuple
 
-from routing import strategies
+from routing.balancing import strategies
 from routing.simulator.estimates import Kind, estimate
 from routing.simulator.faults import Slowdown
 from routing.simulator.fleets import UNEQUAL

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from routing.attempts.attempt import Attempt
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.pool import ANY_SLOT, Pool
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
-from routing.pool.pool import ANY, Pool
 
 SLOTS, REQUESTS = 4, 1000
 SIZES = (16, 1000)
@@ -45,7 +45,7 @@ def make_full(strategy: str, size: int, free: str) -> Pool:
     )
     pool = Pool(snapshot, None, Random(1), site=sites[0])
     held = []
-    while isinstance(found := pool.begin(1.0, 1.0, turn=ANY), Attempt):
+    while isinstance(found := pool.begin(1.0, 1.0, turn=ANY_SLOT), Attempt):
         held.append(found)
     assert len(held) == SLOTS * size
     to_free = {replica for at, replica in enumerate(pool.replicas) if FREE[free](at)}

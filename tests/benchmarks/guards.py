@@ -16,7 +16,7 @@ import argparse
 import sys
 from dataclasses import dataclass
 
-from routing import strategies
+from routing.balancing import strategies
 from routing.contract.policy import Ejection, Policy
 from routing.simulator.fleets import UNEQUAL, fixed_slots
 from routing.simulator.requests import FAILED

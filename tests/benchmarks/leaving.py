@@ -33,7 +33,7 @@ from pathlib import Path
 from tests.benchmarks.processes import cpu_seconds
 from tests.benchmarks.scripted import ScriptedReplica, scripted_replica
 from tests.ports import unaccepting_port
-from tests.server.rig import Proxy
+from tests.proxy_process import Proxy
 
 BAR_MS = 100.0
 AT_ONCE = 8

@@ -14,12 +14,12 @@ from collections import deque
 from random import Random
 from statistics import median
 
-from routing import strategies
-from routing.attempts.outcome import Outcome
+from routing.balancing import strategies
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.pool import Pool
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
-from routing.pool.pool import Pool
-from routing.shared.counts import SharedCounts
+from routing.shared.shm_counters import SharedCounters
 from tests.benchmarks import full_pools
 
 ROUNDS, REQUESTS, IN_FLIGHT = 7, 20_000, 8
@@ -27,7 +27,7 @@ LIMITED = ("least_expected_work", "round_robin")
 """Measured with ``max_concurrency`` set as well: one that weighs the wait, and one that does not."""
 
 
-def make_pool(strategy: str, size: int, slots: int | None, shared: SharedCounts | None) -> Pool:
+def make_pool(strategy: str, size: int, slots: int | None, shared: SharedCounters | None) -> Pool:
     replicas = [
         ReplicaSpec(uid=f"uid-{n}", name=f"r{n}", url=f"http://10.0.{n // 250}.{n % 250 + 1}:8000")
         for n in range(size)
@@ -109,8 +109,8 @@ def usual(names: list[str]) -> None:
             for size in (4, 16, 64, 1000):
                 alone = make_pool(strategy, size, slots, None)
                 alone.refresh(1.0)
-                block = SharedCounts.create(workers=2, replicas=1024)
-                shared = make_pool(strategy, size, slots, SharedCounts.attach(block.fd, 0))
+                block = SharedCounters.create(workers=2, replicas=1024)
+                shared = make_pool(strategy, size, slots, SharedCounters.attach(block.fd, 0))
                 figures = [
                     least_and_median(pick_alone, alone),
                     least_and_median(begin_and_settle, alone),

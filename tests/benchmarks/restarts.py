@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from routing.shared.counts import CELL_FIELDS, IN_FLIGHT, SharedCounts
-from tests.server.rig import Proxy, Replica, fleet_file, until
-from tests.server.test_leaving import gone, open_stream
-from tests.server.traffic import Traffic
+from routing.shared.shm_counters import CELL_FIELDS, IN_FLIGHT, SharedCounters
+from tests.proxy_process import Proxy, Replica, fleet_file, until
+from tests.routing.master.test_graceful_shutdown import gone, open_stream
+from tests.routing.master.traffic import Traffic
 
 STEADY_S = 10.2
 """After so long a worker's death is no part of a crash loop, which would be slowed down."""
@@ -43,11 +43,11 @@ def running(workers: int) -> Iterator[tuple[Proxy, Replica]]:
             replica.stop()
 
 
-def counts_of(parent: int) -> SharedCounts:
+def counts_of(parent: int) -> SharedCounters:
     for number in os.listdir(f"/proc/{parent}/fd"):
         place = f"/proc/{parent}/fd/{number}"
         if "switchyard-counts" in os.readlink(place):
-            return SharedCounts(os.open(place, os.O_RDWR), 0)
+            return SharedCounters(os.open(place, os.O_RDWR), 0)
     raise LookupError(f"process {parent} has no shared counts")
 
 
@@ -82,7 +82,7 @@ def kill(times: int) -> None:
     tell("followed", followed)
 
 
-def cell(counts: SharedCounts, slot: int) -> int:
+def cell(counts: SharedCounters, slot: int) -> int:
     return slot * counts.workers * CELL_FIELDS + IN_FLIGHT
 
 

@@ -17,7 +17,7 @@ from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
 from tests.conftest import RedisServer
 from tests.needs import need
-from tests.server.rig import Proxy, until
+from tests.proxy_process import Proxy, until
 
 FLAGS = (
     "--headless",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.server.rig import until
+from tests.proxy_process import until
 
 
 def reaches_all(repeat: Callable[[], Any], workers: int) -> None:

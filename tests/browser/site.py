@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.server.rig import ROOT, free_port, until
+from tests.proxy_process import ROOT, free_port, until
 
 ADMIN = ("anna", "a long password of Anna's")
 LOOKER = ("leo", "a long password of Leo's")

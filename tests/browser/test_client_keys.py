@@ -16,8 +16,8 @@ from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
 from tests.browser.test_edit_setup import through
-from tests.server.rig import Proxy, until
-from tests.server.test_keys import ask as ask_for
+from tests.proxy_process import Proxy, until
+from tests.routing.master.test_client_keys import ask as ask_for
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

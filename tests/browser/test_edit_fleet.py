@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site
-from tests.server.rig import until
+from tests.proxy_process import until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.site import LOOKER, Site
-from tests.server.rig import Replica, free_port
+from tests.proxy_process import Replica, free_port
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
-from tests.server.rig import ROOT, Proxy, Replica
+from tests.proxy_process import ROOT, Proxy, Replica
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

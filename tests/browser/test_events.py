@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.site import Site
-from tests.server.rig import until
+from tests.proxy_process import until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -11,7 +11,7 @@ from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.reach import reaches_all
 from tests.browser.site import LOOKER, Site
-from tests.server.rig import Proxy, until
+from tests.proxy_process import Proxy, until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from controlplane.telemetry.frames import AffinityLive, ColdLive, QueueLive, SiteLive
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
-from tests.server.rig import until
+from tests.proxy_process import until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -12,7 +12,7 @@ import redis
 from routing.contract import redis_keys
 from tests.browser.site import Site
 from tests.conftest import RedisServer
-from tests.server.rig import Proxy, until
+from tests.proxy_process import Proxy, until
 
 pytestmark = pytest.mark.system
 

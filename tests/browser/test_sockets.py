@@ -16,7 +16,7 @@ from controlplane.telemetry import frames
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
 from tests.conftest import RedisServer
-from tests.server.rig import until
+from tests.proxy_process import until
 
 
 @pytest.fixture(scope="module")

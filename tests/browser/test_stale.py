@@ -11,7 +11,7 @@ from tests.browser.conftest import Watched
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
 from tests.conftest import RedisServer
-from tests.server.rig import until
+from tests.proxy_process import until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

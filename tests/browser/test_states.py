@@ -10,7 +10,7 @@ from tests.browser.conftest import Watched
 from tests.browser.measuring import Measuring
 from tests.browser.pages import FOR_STRANGERS, Address, addresses, parameters, wait_until_drawn
 from tests.browser.site import Site
-from tests.server.rig import until
+from tests.proxy_process import until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from routing import strategies
+from routing.balancing import strategies
+from routing.balancing.strategies import ParameterDescription
 from routing.contract.policy import StrategyParameter
-from routing.strategies import ParameterDescription
 from tests.browser.reach import reaches_all
 from tests.browser.site import Site
-from tests.server.rig import Proxy
+from tests.proxy_process import Proxy
 
 pytestmark = pytest.mark.browser
 

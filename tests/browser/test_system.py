@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site
 from tests.conftest import RedisServer
-from tests.server.rig import Proxy, until
+from tests.proxy_process import Proxy, until
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -8,12 +8,12 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane import publisher
+from controlplane.publishing import publisher
 from controlplane.services import fleets, tokens
 
 
-@pytest.fixture(autouse=True)
-def _fresh(transactional_db: None, redis_server: Any) -> None:
+@pytest.fixture
+def fresh_stores(transactional_db: None, redis_server: Any) -> None:
     """Writes commit, so that what happens on commit happens; every test begins like a new process."""
     publisher._contents_compared.clear()
 

@@ -13,7 +13,7 @@ from django.core.management import get_commands
 from controlplane.command_line import COMMANDS
 from routing.contract.version import VERSION
 from tests.ports import free_port
-from tests.server.rig import ROOT
+from tests.proxy_process import ROOT
 
 DONE = subprocess.CompletedProcess[str]
 FLEETS = "version: 1\nfleets:\n  - {name: llm, protocol: openai}\n"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.server.rig import free_port
+from tests.proxy_process import free_port
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = PROJECT / "docker-compose.yml"

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from django.core import management
 
-from controlplane.declared import DECLARED
-from routing.parent import options as proxy_options
+from controlplane.config.setting_docs import DECLARED
+from routing.master import options as proxy_options
 from tests.deploy.services import COMPOSE, PROJECT, clean_environment, compose_services
 
 DOCKERFILE = (PROJECT / "deploy" / "Dockerfile").read_text()

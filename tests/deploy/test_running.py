@@ -16,7 +16,7 @@ import pytest
 from tests.deploy.conftest import Image
 from tests.deploy.services import Adapter, Running, compose_services
 from tests.postgres import PostgresServer
-from tests.server.rig import Replica, until
+from tests.proxy_process import Replica, until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

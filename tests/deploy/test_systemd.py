@@ -13,7 +13,7 @@ from tests.deploy.conftest import Image
 from tests.deploy.services import PROJECT, UNITS, Adapter, Running, compose_services, unit_settings
 from tests.needs import program
 from tests.postgres import PostgresServer
-from tests.server.rig import until
+from tests.proxy_process import until
 
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 RUNNING = [

@@ -21,12 +21,16 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/production.md", "runuser"): MACHINE,
     ("docs/production.md", "systemctl"): f"{MACHINE}; tests/deploy runs what the units start",
     ("docs/proxy.md", "curl http://127.0.0.1:8091"): (
-        "asks the proxy before it; tests/server/test_memory_leases.py asks one"
+        "asks the proxy before it; tests/routing/master/test_memory_leases.py asks one"
     ),
     ("docs/proxy.md", "curl -X POST http://127.0.0.1:8081/upgrade"): (
-        "is refused while the rolling restart before it is under way; tests/server/test_upgrade.py does it"
+        "is refused while the rolling restart before it is under way; "
+        "tests/routing/master/upgrade/test_upgrade.py does it"
     ),
-    ("docs/proxy.md", "curl --cacert"): "asks the proxy before it; tests/server/test_tls.py asks one",
+    (
+        "docs/proxy.md",
+        "curl --cacert",
+    ): "asks the proxy before it; tests/routing/master/test_certificate_watcher.py asks one",
     (
         "docs/scenarios.md",
         ".venv/bin/python -m",
@@ -74,7 +78,7 @@ ON_POSTGRES = {
 """Run after their page's others, with a PostgreSQL of the tests."""
 
 RUN_ELSEWHERE = {
-    "docs/api.md": "tests/controlplane/test_documents.py",
+    "docs/api.md": "tests/controlplane/api/test_docs_examples.py",
     "docs/simulator.md": "tests/simulator/test_page.py",
 }
 """Pages whose every command another test runs."""

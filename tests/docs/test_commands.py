@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.declared import DECLARED
+from controlplane.config.setting_docs import DECLARED
 from tests.certificates import make_certificate
 from tests.docs.adapting import adapted, configurations
 from tests.docs.blocks import PROJECT, Command, commands, fenced, pages
@@ -31,7 +31,7 @@ from tests.docs.plan import (
 )
 from tests.needs import need
 from tests.postgres import PostgresServer, binaries
-from tests.server.rig import free_port, until
+from tests.proxy_process import free_port, until
 from tests.system.stack import Stack
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

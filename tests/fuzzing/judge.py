@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from random import Random
 
-from routing.http.upstream import UpstreamConnection
+from routing.http.upstream_connection import UpstreamConnection
 from tests.fuzzing.generate import KNOWN, pieces
 from tests.fuzzing.reader import Message, Reading, RequestReader, read_answer, read_requests
 from tests.fuzzing.wire import Transport, Wire

@@ -7,10 +7,10 @@ nothing but keep what is written. One run takes some 50 µs, against millisecond
 import asyncio
 import socket
 
+from routing.balancing.pool.table import Table
 from routing.contract.policy import Ejection, Policy
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
-from routing.http.upstream import UpstreamConnection
-from routing.pool.table import Table
+from routing.http.upstream_connection import UpstreamConnection
 from routing.proxy import Proxy, ProxySettings
 
 FLEET = "m"
@@ -78,7 +78,7 @@ class Wire:
             )
         )
         self.proxy = Proxy(table, ProxySettings())
-        self._pool = self.proxy.link(table.fleets[FLEET].replicas[0]).pool
+        self._pool = self.proxy.endpoint(table.fleets[FLEET].replicas[0]).pool
 
     def client(self) -> tuple[asyncio.Protocol, Transport]:
         """A new connection of a client: what hears its bytes, and what is written to it."""

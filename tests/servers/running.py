@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bootstrap.servers import installed
-from tests.server.rig import ROOT, Proxy, until
+from tests.proxy_process import ROOT, Proxy, until
 from tests.system.stack import Answer, Traffic, exchange, is_open
 
 APPS = Path(__file__).parent / "apps"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.servers.conftest import Servers
 from tests.servers.running import START_LIMIT_S, MLServer
 from tests.servers.test_mlserver import INFER, READY, REPOSITORY, request

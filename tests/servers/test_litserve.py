@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LitServe, b_answers_until_a_is_back
 from tests.system.stack import Traffic

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from controlplane.probes import prober
-from routing.contract.presets import checks_of
+from routing.contract.load_report import ReportedLoad
 from routing.contract.probe import Probe
-from routing.contract.reported import ReportedLoad
-from tests.server.rig import until
+from routing.contract.probe_presets import checks_of
+from tests.proxy_process import until
 from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LlamaCpp, Stream, b_answers_until_a_is_back
 from tests.system.stack import Traffic
@@ -122,7 +122,7 @@ def test_its_own_page_tells_what_it_works_on(pair: tuple[LlamaCpp, LlamaCpp]) ->
     checks = checks_of(Probe(preset="llama.cpp"), "openai", url, "tiny-llm")
 
     def told() -> ReportedLoad | None:
-        [finding] = prober.probe([prober.Question("a", url, checks, True)])
+        [finding] = prober.probe([prober.ReplicaProbe("a", url, checks, True)])
         return finding.load
 
     until(lambda: told() == ReportedLoad(running=0, waiting=0), "it is idle")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from routing import strategies
+from routing.balancing import strategies
 from routing.contract.fleet_file import FleetFile, StrategyRules, loads
-from routing.contract.presets import PRESETS, checks_of
+from routing.contract.probe_presets import PRESETS, checks_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "servers"
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.md"))}

@@ -8,7 +8,7 @@ import pytest
 
 from routing.contract.policy import Policy, Queue
 from routing.simulator.fleets import UNEQUAL, fixed_slots
-from routing.simulator.proxies import Exchange
+from routing.simulator.proxies import SimulatedExchange
 from routing.simulator.requests import ENDS
 from routing.simulator.results import Result
 from routing.simulator.simulation import Setting, simulate
@@ -21,13 +21,13 @@ Run = Callable[..., Result]
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """``run("random", load=0.5, faults=[…], proxies=3)``; afterwards all requests must have ended once."""
     ended: Counter[int] = Counter()
-    end = Exchange._end
+    end = SimulatedExchange._end
 
-    def counted(self: Exchange, how: str, now: float) -> None:
+    def counted(self: SimulatedExchange, how: str, now: float) -> None:
         ended[id(self._request)] += 1
         end(self, how, now)
 
-    monkeypatch.setattr(Exchange, "_end", counted)
+    monkeypatch.setattr(SimulatedExchange, "_end", counted)
     results: list[Result] = []
 
     def one(

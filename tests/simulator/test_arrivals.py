@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from routing.proxy import replay
+from routing.proxy.exchange import retry_policy
 from routing.simulator import proxies
 from routing.simulator.arrivals import times
 
@@ -34,4 +34,4 @@ def test_the_rate_follows_the_profile_also_where_it_rises():
 
 
 def test_a_request_is_tried_as_often_as_by_the_real_proxy():
-    assert proxies.MOST_EXTRA_TRIES == replay.MOST_EXTRA_TRIES
+    assert proxies.MAX_RETRIES == retry_policy.MAX_RETRIES

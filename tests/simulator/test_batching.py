@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.batching import TOLD_EVERY_S, BatchingServer
 from routing.simulator.engine import Engine
 from routing.simulator.gpus import Gpu

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from routing.simulator.options import BadOptions, parse
+from routing.simulator.options import BadSimulationOptions, parse
 
 QUICK = ["--duration", "0.5"]
 
@@ -105,7 +105,7 @@ def test_progress_is_shown_to_whoever_watches():
     ],
 )
 def test_what_is_wrong_is_said_by_option_with_the_cure(arguments, words):
-    with pytest.raises(BadOptions) as error:
+    with pytest.raises(BadSimulationOptions) as error:
         parse(arguments.split())
     assert words in str(error.value)
 

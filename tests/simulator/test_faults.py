@@ -7,7 +7,7 @@ import pytest
 
 from routing.contract.policy import Policy, Queue, Retries
 from routing.simulator.faults import ColdStart, Crash, FastFailure, Slowdown
-from routing.simulator.fleets import Fleet, fixed_slots
+from routing.simulator.fleets import SimulatedFleet, fixed_slots
 from routing.simulator.requests import ANSWERED, FAILED, LATE, REFUSED, Request
 from routing.simulator.results import Result
 from routing.simulator.workloads import EQUAL, MEAN_S, Traffic
@@ -24,7 +24,7 @@ class Given:
     def __init__(self, *requests: tuple[float, float, float]) -> None:
         self._requests = requests
 
-    def requests(self, traffic: Traffic, fleet: Fleet) -> Iterator[Request]:
+    def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         for at_s, seconds, deadline_s in self._requests:
             yield Request(at_s, seconds, deadline_s=deadline_s)
 

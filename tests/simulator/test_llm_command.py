@@ -6,7 +6,7 @@ import pytest
 
 from routing.simulator import __main__ as command
 from routing.simulator.gpus import Gpu
-from routing.simulator.options import BadOptions, parse
+from routing.simulator.options import BadSimulationOptions, parse
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"2023-11-16 18:15:{second:02}.0000000,{300 + second},{20 + second}\n" for second in range(60)
@@ -87,7 +87,7 @@ def test_the_servers_are_as_the_command_line_says(trace, tmp_path):
     ],
 )
 def test_what_cannot_be_is_refused_in_words(arguments, says):
-    with pytest.raises(BadOptions) as refused:
+    with pytest.raises(BadSimulationOptions) as refused:
         parse(arguments)
     assert says in str(refused.value)
 

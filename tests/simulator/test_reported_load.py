@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from routing.attempts.outcome import Outcome
+from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.faults import Fault
 from routing.simulator.fleets import UNEQUAL
 from routing.simulator.llm_fleets import batching

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from routing.contract import fleet_file
-from routing.simulator.catalogue import CATALOGUE, Told
+from routing.simulator.catalogue import CATALOGUE, ProxyKnowledge
 from routing.simulator.fleets import UNEQUAL
 from routing.simulator.radiology import READING_SLO_S, SLOTS, SPEEDS
 from routing.simulator.requests import ANSWERED
@@ -21,7 +21,7 @@ def missed(run, name, strategy, load, duration_s):
     result = run(
         strategy,
         workload=entry.workload,
-        fleet=entry.fleet(Told()),
+        fleet=entry.fleet(ProxyKnowledge()),
         faults=entry.faults(duration_s),
         sites=entry.sites,
         load=load,
@@ -50,7 +50,9 @@ def test_a_sale_is_ten_times_the_traffic_within_five_seconds(run):
 
 
 def test_each_camera_gives_thirty_frames_a_second(run):
-    result = run(workload=CATALOGUE["on_board"].workload, fleet=CATALOGUE["on_board"].fleet(Told()), load=0.6)
+    result = run(
+        workload=CATALOGUE["on_board"].workload, fleet=CATALOGUE["on_board"].fleet(ProxyKnowledge()), load=0.6
+    )
     assert len(result.requests) == 24 * 90
 
 
@@ -65,7 +67,7 @@ def test_the_documented_fleet_is_the_one_that_is_simulated():
 def test_a_clinics_images_leave_it_only_when_it_is_busy(run):
     """At a third of both clusters' capacity its own has two thirds; none is lost and few cross over."""
     entry = CATALOGUE["radiology"]
-    fleet = entry.fleet(Told())
+    fleet = entry.fleet(ProxyKnowledge())
     crossed = {}
     for load in (0.3, 0.7):
         picked = run(workload=entry.workload, fleet=fleet, sites=entry.sites, load=load).picked

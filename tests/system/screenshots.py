@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, StorageState, ViewportSize, sync_
 
 from tests.browser.conftest import FLAGS, sign_in
 from tests.browser.pages import addresses, parameters
-from tests.server.rig import ROOT, until
+from tests.proxy_process import ROOT, until
 from tests.system.stack import Stack
 
 LOAD_S = 75

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from controlplane.supervision.processes import descendants
 from tests.ports import free_ports
-from tests.server.rig import ROOT, until
+from tests.proxy_process import ROOT, until
 
 START_LIMIT_S = 110.0
 EXAMPLE_OFFSETS = (1, 2, 3, 4, 101, 102, 103)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from examples.client.requests import digit_pictures
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.system.stack import Stack, exchange, one_digit
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

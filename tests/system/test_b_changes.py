@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.reach import reaches_all
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.system.stack import Stack, Traffic, exchange, one_digit
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.system.stack import METRICS_OFFSETS, Answer, Stack, exchange
 
 pytestmark = pytest.mark.system

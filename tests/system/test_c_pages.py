@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import LIMIT_MS, sign_in
 from tests.browser.reach import reaches_all
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.system.stack import Stack, Traffic
 
 pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.timeout(240)]

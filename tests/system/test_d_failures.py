@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from routing.contract import redis_keys
-from tests.server.rig import until
+from tests.proxy_process import until
 from tests.system.stack import Stack, Traffic, exchange, is_open
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.supervision.processes import descendants
-from tests.server.rig import ROOT, until
+from tests.proxy_process import ROOT, until
 from tests.system.stack import Stack, clean_environment, is_running
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

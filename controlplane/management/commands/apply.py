@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 
 from controlplane.management.base import SwitchyardCommand
 from controlplane.services import fleet_files
-from controlplane.services.checking import STRATEGIES
 from controlplane.services.errors import ServiceError
+from controlplane.services.validation import STRATEGIES
 from routing.contract.fleet_file import FleetFile, FleetFileError, loadb
 
 STANDARD_INPUT = "-"
@@ -57,4 +57,4 @@ class Command(SwitchyardCommand):
     def read(self, file: str, source: str, prune: bool) -> FleetFile:
         """Raises OSError, and FleetFileError with all that is wrong in it and with what exists beside it."""
         data = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
-        return loadb(data, source, strategies=STRATEGIES, elsewhere=fleet_files.elsewhere(prune=prune))
+        return loadb(data, source, strategies=STRATEGIES, existing=fleet_files.elsewhere(prune=prune))

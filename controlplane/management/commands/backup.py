@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from controlplane.backups.file import BackupError
-from controlplane.backups.saving import save
+from controlplane.backups.backup import save
+from controlplane.backups.backup_file import BackupError
 from controlplane.management.base import SwitchyardCommand
 
 

@@ -8,12 +8,12 @@ import os
 import socket
 from typing import Any
 
-from controlplane import redis
+from controlplane.datastores import redis
 from controlplane.management.base import SwitchyardCommand
-from controlplane.observability import listener, signs
+from controlplane.observability import metrics_listener, process_heartbeats
 from controlplane.observability.process import this_process
 from controlplane.telemetry.conductor import Conductor
-from controlplane.telemetry.running import run
+from controlplane.telemetry.runner import run
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ class Command(SwitchyardCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = f"{socket.gethostname()}/{os.getpid()}"
         this_process.become("conductor")
-        listener.start()
-        signs.start()
+        metrics_listener.start()
+        process_heartbeats.start()
         logger.info("conductor %s started", name)
         run(Conductor(redis.client(), name))
         logger.info("conductor %s ended", name)

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from controlplane.backups.file import BackupError
-from controlplane.backups.restoring import check, restore
+from controlplane.backups.backup_file import BackupError
+from controlplane.backups.restore import check, restore
 from controlplane.management.base import SwitchyardCommand
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.declared import page
+from controlplane.config.setting_docs import page
 from controlplane.management.base import SwitchyardCommand
 
 

@@ -11,12 +11,12 @@ from django.core.management.base import CommandParser
 
 from controlplane.management.base import SwitchyardCommand
 from controlplane.supervision import example_fleets, preparation
+from controlplane.supervision.banner import banner
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.example_key import ExampleKey
 from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
 from controlplane.supervision.programs import EXAMPLE_KEY
 from controlplane.supervision.session import Session, StopRequested, only_one_on, stop_signals
-from controlplane.supervision.welcome import welcome
 
 
 class Command(SwitchyardCommand):
@@ -65,7 +65,7 @@ class Command(SwitchyardCommand):
         self.register_examples(session.options)
         session.wait_until_ready()
         seconds = time.monotonic() - self.started
-        self.say(welcome(session.options, session.data, administrator, seconds))
+        self.say(banner(session.options, session.data, administrator, seconds))
 
     def register_examples(self, options: UpOptions) -> None:
         if not options.examples:

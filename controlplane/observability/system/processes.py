@@ -4,18 +4,20 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from controlplane.observability.signs import LIVE_S, Seen, Sign
-from controlplane.observability.system.shape import Judged, ProcessRow
+from controlplane.observability.conductor_heartbeats import LIVE_S as BEAT_LIVE_S
+from controlplane.observability.conductor_heartbeats import ConductorLive
+from controlplane.observability.process_heartbeats import LIVE_S, LiveProcess, ProcessHeartbeat
+from controlplane.observability.system.status import ComponentStatus, ProcessStatus
 from controlplane.telemetry import durations
-from controlplane.telemetry.heartbeat import LIVE_S as BEAT_LIVE_S
-from controlplane.telemetry.heartbeat import ConductorLive
 
 LOOP_LATE_S = 10.0
 SLOW_BEAT_MS = 1000.0
 TITLES = {"web": "web process", "worker": "Celery worker", "beat": "beat", "conductor": "conductor"}
 
 
-def rows(seen: Sequence[Seen], conductors: Sequence[ConductorLive], software: str) -> list[ProcessRow]:
+def rows(
+    seen: Sequence[LiveProcess], conductors: Sequence[ConductorLive], software: str
+) -> list[ProcessStatus]:
     """By role, then by name."""
     signs = {each.sign.name: each.sign for each in seen if each.sign.role == "conductor"}
     found = [_row(each, software) for each in seen if each.sign.role != "conductor"]
@@ -24,15 +26,15 @@ def rows(seen: Sequence[Seen], conductors: Sequence[ConductorLive], software: st
     return sorted(found, key=lambda row: (roles.index(row.role) if row.role in roles else 9, row.name))
 
 
-def is_live(row: ProcessRow) -> bool:
+def is_live(row: ProcessStatus) -> bool:
     return row.state not in ("silent",)
 
 
-def _row(seen: Seen, software: str) -> ProcessRow:
+def _row(seen: LiveProcess, software: str) -> ProcessStatus:
     sign = seen.sign
-    judged = _judge(sign, seen.age_s, software)
-    return ProcessRow(
-        **asdict(judged),
+    assessed = _assess(sign, seen.age_s, software)
+    return ProcessStatus(
+        **asdict(assessed),
         name=sign.name.partition("/")[2],
         role=sign.role,
         software=sign.software,
@@ -43,56 +45,58 @@ def _row(seen: Seen, software: str) -> ProcessRow:
     )
 
 
-def _judge(sign: Sign, age_s: float, software: str) -> Judged:
+def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentStatus:
     if age_s > LIVE_S:
-        return Judged(
+        return ComponentStatus(
             level="warn",
             state="silent",
             words=f"No sign of life for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
             cure="Look at its log. A process that is gone leaves this list after 5 min.",
         )
     if sign.loop_age_s > LOOP_LATE_S:
-        return Judged(
+        return ComponentStatus(
             level="bad",
             state="stuck",
             words=f"It lives, but its loop has not turned for {durations.words(sign.loop_age_s)}.",
             cure="Look at its log; restart it if it stays so.",
         )
     if sign.software != software:
-        return Judged(
+        return ComponentStatus(
             level="notice",
             state="well",
             words=f"It runs {sign.software}, and the web process {software}.",
             cure="Planes one version apart work together; finish the upgrade.",
         )
-    return Judged(level="calm", state="well", words=f"Its loop turned {sign.loop_age_s:.1f} s ago.")
+    return ComponentStatus(level="calm", state="well", words=f"Its loop turned {sign.loop_age_s:.1f} s ago.")
 
 
-def _conductor(each: ConductorLive, sign: Sign | None) -> ProcessRow:
+def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessStatus:
     """Judged by its beats; ``sign`` adds what they do not tell."""
     beat = each.beat
     role = "leads" if beat.leads else "stands by"
-    judged = Judged(level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms.")
+    assessed = ComponentStatus(
+        level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."
+    )
     if each.age_s > BEAT_LIVE_S:
-        judged = Judged(
+        assessed = ComponentStatus(
             level="warn",
             state="silent",
             words=f"No beat for {durations.words(each.age_s)}: it is gone or stuck.",
             cure="Look at its log. One that is gone leaves this list after an hour.",
         )
     elif beat.away:
-        judged = Judged(
+        assessed = ComponentStatus(
             level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
         )
     elif beat.beat_ms > SLOW_BEAT_MS:
-        judged = Judged(
+        assessed = ComponentStatus(
             level="warn",
             state="slow",
             words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms, of a second that it has.",
             cure="Give it more CPU, or look how slow the database and Redis are.",
         )
-    return ProcessRow(
-        **asdict(judged),
+    return ProcessStatus(
+        **asdict(assessed),
         name=beat.name,
         role="conductor",
         software=sign.software if sign else "",

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from controlplane.observability.system.shape import Judged, ProxyWorker
-from controlplane.telemetry import by_hand, durations, shortages
-from controlplane.telemetry.merge import Heard
+from controlplane.observability.system.status import ComponentStatus, ProxyWorkerStatus
+from controlplane.telemetry import durations
+from controlplane.telemetry.merge import ReceivedReport
+from controlplane.telemetry.notices import manual_drains, worker_shortages
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.table import Version
 from routing.contract.telemetry import WorkerReport
@@ -15,21 +16,21 @@ NAMES_SHOWN = 3
 
 
 def rows(
-    heard: Sequence[Heard],
+    heard: Sequence[ReceivedReport],
     cpu_percent: Mapping[str, float],
     manifest: str | None,
     fleets: Mapping[str, str],
     software: str,
-) -> list[ProxyWorker]:
+) -> list[ProxyWorkerStatus]:
     """By name. ``manifest``, ``fleets``: newest versions by the database; None and empty while it is away."""
     found = []
     for each in sorted(heard, key=lambda one: one.report.worker):
         report = each.report
         behind = behind_in(report, manifest, fleets)
-        judged = judge(report, each.age_s, behind, manifest, software)
+        assessed = assess(report, each.age_s, behind, manifest, software)
         found.append(
-            ProxyWorker(
-                **asdict(judged),
+            ProxyWorkerStatus(
+                **asdict(assessed),
                 name=report.worker,
                 proxy=report.worker.rpartition("/")[0],
                 site=report.site,
@@ -48,20 +49,20 @@ def rows(
     return found
 
 
-def judge(
+def assess(
     report: WorkerReport, age_s: float, behind: Sequence[str], manifest: str | None, software: str
-) -> Judged:
+) -> ComponentStatus:
     """The worst that can be said of it."""
     refused = [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
     if age_s > WORKER_TTL_S:
-        return Judged(
+        return ComponentStatus(
             level="bad",
             state="silent",
             words=f"No report for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
             cure="Ask its admin listener (/readyz, /status) and look at its log.",
         )
     if refused:
-        return Judged(
+        return ComponentStatus(
             level="bad",
             state="refused",
             words=f"It refused a newer table and routes from the last good one. {'; '.join(refused)}",
@@ -69,14 +70,14 @@ def judge(
         )
     trouble = [f"{fleet.name}: {fleet.strategy_trouble}" for fleet in report.fleets if fleet.strategy_trouble]
     if trouble:
-        return Judged(
+        return ComponentStatus(
             level="warn",
             state="astray",
             words=f"It picks otherwise than asked for. {'; '.join(trouble)}.",
             cure="Correct the strategy's package (its log has the traceback), or choose another strategy.",
         )
     if not report.redis_ok:
-        return Judged(
+        return ComponentStatus(
             level="warn",
             state="cut off",
             words=f"It does not hear of new tables; its own is {durations.words(report.table_age_s)} old.",
@@ -85,46 +86,48 @@ def judge(
     if report.short_of:
         return _short(report)
     if report.draining:
-        return Judged(level="notice", state="draining", words="It finishes its requests and then ends.")
+        return ComponentStatus(
+            level="notice", state="draining", words="It finishes its requests and then ends."
+        )
     if behind:
-        return Judged(
+        return ComponentStatus(
             level="warn",
             state="behind",
             words=f"It routes from an older table of {named(behind)}.",
             cure="It compares all versions every 5 s. If this lasts longer, look at its log.",
         )
-    if drained := by_hand.at_worker(report):
-        return Judged(
+    if drained := manual_drains.at_worker(report):
+        return ComponentStatus(
             level="notice",
             state="current",
             words=f"Drained by hand at this proxy: {drained}.",
             cure="It ends by itself; sooner by POST …/undrain to the proxy's admin listener.",
         )
     if manifest is not None and newer(report.manifest, manifest):
-        return Judged(
+        return ComponentStatus(
             level="notice", state="ahead", words="Its table is newer than what the database said just now."
         )
     if report.software != software:
-        return Judged(
+        return ComponentStatus(
             level="notice",
             state="current",
             words=f"It runs {report.software}, and the web process {software}.",
             cure="Planes one version apart work together; finish the upgrade.",
         )
-    return Judged(level="calm", state="current", words="It routes from the newest table.")
+    return ComponentStatus(level="calm", state="current", words="It routes from the newest table.")
 
 
-def _short(report: WorkerReport) -> Judged:
+def _short(report: WorkerReport) -> ComponentStatus:
     """It has as many connections, or nearly as many descriptors, as it can."""
-    words = f"It {shortages.words(report)}."
+    words = f"It {worker_shortages.words(report)}."
     if report.short_of == "connections":
-        return Judged(
+        return ComponentStatus(
             level="bad",
             state="full",
             words=words,
             cure="Raise --max-connections or ulimit -n, or add workers. It is over when clients leave.",
         )
-    return Judged(
+    return ComponentStatus(
         level="warn",
         state="short",
         words=words,

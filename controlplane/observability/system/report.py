@@ -1,8 +1,15 @@
 """The whole answer: facts judged, and one sentence over all of them."""
 
-from controlplane.observability.system import parts, processes, proxies, reading
-from controlplane.observability.system.reading import DatabaseFacts, InRedis
-from controlplane.observability.system.shape import Judged, Part, ProcessRow, ProxyWorker, System, worst
+from controlplane.observability.system import components, fact_reader, processes, proxies
+from controlplane.observability.system.fact_reader import DatabaseFacts, InRedis
+from controlplane.observability.system.status import (
+    ComponentStatus,
+    ProcessStatus,
+    ProxyWorkerStatus,
+    SystemComponent,
+    SystemStatus,
+    worst,
+)
 from routing.contract.version import VERSION
 
 SOFTWARE = f"switchyard {VERSION}"
@@ -15,30 +22,30 @@ THROUGH_REDIS = {
 }
 
 
-def system() -> System:
+def system() -> SystemStatus:
     """As it is now. Raises nothing for what is merely away."""
-    return judged(*reading.read())
+    return assessed(*fact_reader.read())
 
 
-def judged(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> System:
+def assessed(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> SystemStatus:
     """Pure."""
-    workers: list[ProxyWorker] = []
-    others: list[ProcessRow] = []
+    workers: list[ProxyWorkerStatus] = []
+    others: list[ProcessStatus] = []
     known = not isinstance(in_redis, str)
     manifest = None if isinstance(in_database, str) else in_database.manifest
     replicas = 0 if isinstance(in_database, str) else in_database.replicas
     if isinstance(in_redis, str):
-        through = [parts.unknown(name, title) for name, title in THROUGH_REDIS.items()]
-        server = parts.redis(in_redis)
+        through = [components.unknown(name, title) for name, title in THROUGH_REDIS.items()]
+        server = components.redis(in_redis)
     else:
         fleets = {} if isinstance(in_database, str) else in_database.fleets
         workers = proxies.rows(in_redis.heard, in_redis.cpu_percent, manifest, fleets, SOFTWARE)
-        others = processes.rows(in_redis.signs, in_redis.conductors, SOFTWARE)
-        jobs = [parts.job(role, others) for role in ("conductor", "worker", "beat")]
-        through = [parts.proxies(workers), *jobs, parts.probes(in_redis, replicas)]
-        server = parts.redis(in_redis.server)
-    listed = [through[0], parts.database(in_database), server, *through[1:]]
-    return System(
+        others = processes.rows(in_redis.processes, in_redis.conductors, SOFTWARE)
+        jobs = [components.job(role, others) for role in ("conductor", "worker", "beat")]
+        through = [components.proxies(workers), *jobs, components.probes(in_redis, replicas)]
+        server = components.redis(in_redis.server)
+    listed = [through[0], components.database(in_database), server, *through[1:]]
+    return SystemStatus(
         verdict=verdict(listed),
         table=manifest,
         software=SOFTWARE,
@@ -49,15 +56,15 @@ def judged(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> System:
     )
 
 
-def verdict(listed: list[Part]) -> Judged:
+def verdict(listed: list[SystemComponent]) -> ComponentStatus:
     """The worst part first; how many more there are."""
     level = worst([part.level for part in listed])
     if level == "calm":
-        return Judged(level="calm", state="well", words="Every part does its work.")
+        return ComponentStatus(level="calm", state="well", words="Every part does its work.")
     wrong = [part for part in listed if part.level in ("warn", "bad")] or [
         part for part in listed if part.level == level
     ]
     first = next(part for part in wrong if part.level == level)
     listing = f"Not well: {', '.join(part.title for part in wrong)}. " if len(wrong) > 1 else ""
     words = f"{listing}{first.title}: {first.words}"
-    return Judged(level=level, state=first.state, words=words, cure=first.cure)
+    return ComponentStatus(level=level, state=first.state, words=words, cure=first.cure)

@@ -1,5 +1,5 @@
 /**
- * What GET /api/v1/system answers (controlplane/observability/system/shape.py). Types, and how a level looks.
+ * What GET /api/v1/system answers (controlplane/observability/system/status.py). Types, and how a level looks.
  *
  * @typedef {"calm" | "notice" | "warn" | "bad"} Level
  * @typedef {{level: Level, state: string, words: string, cure: string}} Judged

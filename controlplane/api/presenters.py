@@ -1,0 +1,223 @@
+"""Presenters: rows as the API answers them. ``serializers.py`` documents the shapes; a test compares both."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db.models import Count
+
+from controlplane.api import startup_eta
+from controlplane.api.live import LiveReplica, checking_reasons
+from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
+from controlplane.publishing import publisher
+from controlplane.publishing.snapshots import current_state
+from controlplane.services import device_memory, effective_settings
+from controlplane.services.changes import Change
+from controlplane.services.hardware import HardwareChange
+from controlplane.telemetry.frames import ReplicaLive
+from controlplane.telemetry.notices import manual_drains
+from routing.contract.table import Version
+
+
+def fleets(rows: Iterable[Fleet]) -> list[dict[str, Any]]:
+    """Two queries for all of them."""
+    rows = list(rows)
+    epoch = current_state().epoch
+    states = _health_states(rows)
+    return [_fleet(row, epoch, states.get(row.pk, {})) for row in rows]
+
+
+def fleet(row: Fleet) -> dict[str, Any]:
+    return fleets([row])[0]
+
+
+def _fleet(row: Fleet, epoch: int, states: Mapping[str, int]) -> dict[str, Any]:
+    policy = effective_settings.policy_of(row.policy)
+    return {
+        "name": row.name,
+        "protocol": row.protocol,
+        "aliases": row.aliases,
+        "adapters": row.adapters,
+        "match": [{"host": "", "path_prefix": "", **match} for match in row.match],
+        "served_model": row.served_model,
+        "credential": row.credential,
+        "default": row.is_default,
+        "strategy": policy.strategy,
+        "probe": effective_settings.effective(effective_settings.probe_of(row.probe)),
+        "tls": effective_settings.effective(effective_settings.tls_of(row.tls)),
+        "revision": row.revision,
+        "table_version": str(Version(epoch, row.table_version)),
+        "replicas": sum(states.values()),
+        "health": dict(states),
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+def _health_states(rows: list[Fleet]) -> dict[int, dict[str, int]]:
+    """Fleet → health → number of replicas."""
+    counted = (
+        Replica.objects.filter(fleet__in=rows)
+        .order_by()
+        .values_list("fleet_id", "health__state")
+        .annotate(number=Count("pk"))
+    )
+    states: dict[int, dict[str, int]] = {}
+    for fleet_id, state, number in counted:
+        states.setdefault(fleet_id, {})[state or "checking"] = number
+    return states
+
+
+def policy(row: Fleet) -> dict[str, Any]:
+    return {
+        "fleet": row.name,
+        "revision": row.revision,
+        "policy": effective_settings.effective(effective_settings.policy_of(row.policy)),
+        "set": row.policy,
+    }
+
+
+def revisions(rows: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": row.number,
+            "policy": effective_settings.effective(effective_settings.policy_of(row.policy)),
+            "weights": row.weights,
+            "actor": row.actor,
+            "summary": row.summary,
+            "created_at": row.created_at,
+        }
+        for row in rows
+    ]
+
+
+def replicas(rows: Iterable[Replica], seen: Mapping[str, LiveReplica]) -> list[dict[str, Any]]:
+    """``seen``: by replica's name. At most one question to Redis for all of them."""
+    rows = list(rows)
+    reasons = checking_reasons(rows)
+    expected = startup_eta.expected(rows)
+    return [
+        _replica(row, seen.get(row.name), reasons.get(str(row.uid)), expected.get(row.pk)) for row in rows
+    ]
+
+
+def replica(row: Replica, seen: Mapping[str, LiveReplica]) -> dict[str, Any]:
+    return replicas([row], seen)[0]
+
+
+def _replica(
+    row: Replica, seen: LiveReplica | None, checking_reason: str | None, start: startup_eta.StartupEta | None
+) -> dict[str, Any]:
+    health = getattr(row, "health", None)
+    reason = checking_reason or (health.reason if health else "not probed yet")
+    live = seen.live if seen else None
+    eligible, why = _eligibility(row, live, f"{reason}; {start.words}" if start else reason)
+    return {
+        "name": row.name,
+        "uid": str(row.uid),
+        "url": row.url,
+        "hardware": row.hardware.name if row.hardware else None,
+        "weight": row.weight,
+        "effective_weight": row.effective_weight,
+        "max_concurrency": row.max_concurrency,
+        "accelerators": device_memory.names_of(row),
+        "memory_bytes": row.memory_bytes,
+        "request_bytes": row.request_bytes,
+        "request_bytes_per_work": row.request_bytes_per_work,
+        "site": row.site,
+        "credential": row.credential,
+        "admin_state": row.admin_state,
+        "health": {
+            "state": health.state if health else "checking",
+            "reason": reason,
+            "has_passed": health.has_passed if health else False,
+            "since": health.since if health else row.created_at,
+            "startup_s": health.startup_s if health else None,
+            "expected_in_s": start.left_s if start else None,
+        },
+        "ejected": live.ejected if live else None,
+        "eligible": eligible,
+        "why": why,
+        "drained_by_hand": [
+            {"proxy": place.proxy, "expires_in_s": round(place.expires_in_s)}
+            for place in (live.drained_by_hand if live else [])
+        ],
+        "in_flight": live.in_flight if live else None,
+        "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[bool, str]:
+    """Whether admin state, health and ejection all allow it, and which of them does not. ``reason``: of its
+    health."""
+    health = getattr(row, "health", None)
+    state = health.state if health else "checking"
+    reasons = []
+    if row.admin_state != Replica.AdminState.ACTIVE:
+        reasons.append(f"admin state is {row.admin_state}")
+    if state != "ready":
+        reasons.append(f"health is {state}: {reason}")
+    if live is not None and live.ejected:
+        reasons.append(f"ejected: {live.why}" if live.state == "ejected" else "ejected by live traffic")
+    eligible = not reasons
+    if live is not None:
+        eligible = eligible and not (live.drained_everywhere or live.locked_out)
+        told = (manual_drains.words(live.drained_by_hand, live.drained_everywhere), live.no_credential)
+        reasons += [words for words in told if words]
+    if row.effective_weight == 0:
+        reasons.append("weight 0 receives nothing new")
+    if live is not None and live.memory_short:
+        reasons.append(live.memory_short)
+    return eligible, "; ".join(reasons) or "admin state, health and live traffic allow it"
+
+
+def hardware_classes(rows: Iterable[HardwareClass]) -> list[dict[str, Any]]:
+    """One query for the replicas of all of them."""
+    rows = list(rows)
+    used = Replica.objects.filter(hardware__in=rows).order_by().values_list("hardware_id")
+    replicas = dict(used.annotate(number=Count("pk")))
+    return [
+        {
+            "name": row.name,
+            "weight": row.weight,
+            "replicas": replicas.get(row.pk, 0),
+            "created_at": row.created_at,
+        }
+        for row in rows
+    ]
+
+
+def hardware(row: HardwareClass) -> dict[str, Any]:
+    return hardware_classes([row])[0]
+
+
+def outcome(change: Change, wait_s: float) -> dict[str, Any]:
+    """What became of a write: which version carries it, and how many proxy workers have it."""
+    wait_s = wait_s if change.published and change.lines else 0.0
+    workers = publisher.acknowledged(change.fleet.name, change.version, wait_s)
+    return {
+        "changed": list(change.lines),
+        "revision": change.revision,
+        "table_version": str(change.version),
+        "published": change.published,
+        "workers": workers._asdict(),
+    }
+
+
+def hardware_outcome(change: HardwareChange, wait_s: float) -> dict[str, Any]:
+    """As :func:`outcome`, of every fleet that the weight reaches; all of them within ``wait_s``."""
+    ends = time.monotonic() + (wait_s if change.published and change.lines else 0.0)
+    return {
+        "changed": list(change.lines),
+        "published": change.published,
+        "fleets": [
+            {
+                "name": name,
+                "table_version": str(version),
+                "workers": publisher.acknowledged(name, version, max(ends - time.monotonic(), 0))._asdict(),
+            }
+            for name, version in change.versions.items()
+        ],
+    }

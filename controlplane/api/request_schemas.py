@@ -1,0 +1,94 @@
+"""JSON schemas of what may be sent, made from the very rules that check it."""
+
+from typing import Any
+
+from controlplane.services.client_keys import CLIENT_KEY
+from controlplane.services.tokens import TOKEN
+from controlplane.services.trial_probes import TRIAL
+from routing.balancing.strategies import registry
+from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
+from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
+from routing.contract.names import SLUG_PATTERN
+from routing.contract.policy_rules import POLICY
+
+Schema = dict[str, Any]
+
+
+def schema_of(rule: Rule, *, partial: bool = False) -> Schema:
+    """``partial``: a merge patch, in which nothing is required and ``null`` goes back to the default."""
+    schema = {"description": rule.words, **_body(rule, partial)}
+    if rule.nullable:
+        return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
+    return schema
+
+
+def _body(rule: Rule, partial: bool) -> Schema:
+    if isinstance(rule, Section):
+        return _section(rule, partial)
+    if isinstance(rule, Number):
+        kind = "integer" if rule.whole else "number"
+        return {"type": kind, "minimum": rule.minimum, "maximum": rule.maximum}
+    if isinstance(rule, Choice):
+        options: list[str | None] = list(rule.options)
+        return {"enum": [*options, None] if rule.nullable else options}
+    if isinstance(rule, Flag):
+        return {"type": "boolean"}
+    if isinstance(rule, ListOf):
+        return {"type": "array", "items": schema_of(rule.item), "minItems": rule.at_least}
+    if isinstance(rule, Scalars):
+        scalar = {"type": ["number", "string", "boolean"]}
+        return {"type": "object", "additionalProperties": scalar}
+    if isinstance(rule, Text) and rule.what == "name":
+        return {"type": "string", "pattern": SLUG_PATTERN.replace(r"\Z", "$")}
+    return {"type": "string"}
+
+
+def _section(rule: Section, partial: bool) -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "properties": {name: schema_of(field, partial=partial) for name, field in rule.fields.items()},
+        "additionalProperties": False,
+    }
+    required = [name for name, field in rule.fields.items() if field.required and not partial]
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def _without(schema: Schema, *names: str) -> Schema:
+    kept = {name: field for name, field in schema["properties"].items() if name not in names}
+    return {**schema, "properties": kept}
+
+
+def _policy(*, partial: bool) -> Schema:
+    schema = schema_of(POLICY, partial=partial)
+    schema["properties"]["strategy"] = {
+        "description": POLICY.fields["strategy"].words,
+        "enum": list(registry.names()),
+    }
+    return schema
+
+
+def _fleet() -> Schema:
+    schema = schema_of(FLEET)
+    schema["properties"]["policy"] = _policy(partial=False)
+    return schema
+
+
+def _request(schema: Schema) -> dict[str, Schema]:
+    return {"application/json": schema}
+
+
+NEW_FLEET = _request(_fleet())
+FLEET_CHANGES = _request(_without(schema_of(FLEET, partial=True), "name", "policy", "replicas"))
+POLICY_CHANGES = _request(_policy(partial=True))
+NEW_REPLICA = _request(schema_of(REPLICA))
+REPLICA_CHANGES = _request(_without(schema_of(REPLICA, partial=True), "name"))
+NEW_CLIENT_KEY = _request(schema_of(CLIENT_KEY))
+CLIENT_KEY_CHANGES = _request(schema_of(CLIENT_KEY, partial=True))
+NEW_TOKEN = _request(schema_of(TOKEN))
+NEW_HARDWARE = _request(schema_of(HARDWARE))
+NEW_ACCELERATOR = _request(schema_of(ACCELERATOR))
+ACCELERATOR_CHANGES = _request(_without(schema_of(ACCELERATOR, partial=True), "name"))
+TRIAL_REQUEST = _request(schema_of(TRIAL))
+HARDWARE_CHANGES = _request(_without(schema_of(HARDWARE, partial=True), "name"))

@@ -1,0 +1,50 @@
+"""Trial probes, ``/trial-probes``: what an address answers, before or without registering it."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.api import request_schemas, serializers
+from controlplane.api.base import ApiView, body_of
+from controlplane.api.openapi_operations import asks
+from controlplane.probes.trial_probe import TrialResult
+from controlplane.services import trial_probes
+
+
+def represented(found: TrialResult) -> dict[str, Any]:
+    fits = found.fits
+    return {
+        "outcome": found.outcome,
+        "words": found.words,
+        "url": found.url,
+        "asked": found.asked,
+        "preset": found.preset,
+        "status": found.status,
+        "latency_ms": found.latency_ms,
+        "fits": {"probe": fits.probe, "words": fits.words} if fits else None,
+    }
+
+
+TRIAL = OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do not ask the replicas.")
+
+
+def trial_wanted(request: Request) -> bool:
+    """Whether a write that registers replicas is to ask them first."""
+    said = request.query_params.get("trial", "yes")
+    if said not in ("yes", "no"):
+        raise exceptions.ParseError(f"trial is yes or no, not {said[:40]!r}.")
+    return said == "yes"
+
+
+class TrialProbes(ApiView):
+    @asks(
+        "try_address",
+        "Probe an address once, and say in words what it answers (at most 5 s)",
+        request_schemas.TRIAL_REQUEST,
+        serializers.TrialSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        return Response(represented(trial_probes.attempt(body_of(request))))

@@ -1,0 +1,1 @@
+"""Configuration: settings from the environment, their documentation, and the system checks."""

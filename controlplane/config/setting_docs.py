@@ -1,0 +1,67 @@
+"""What is known of each setting: declared where it is read, and printed as ``docs/settings.md``.
+
+A reader of :mod:`controlplane.config.environment` declares its setting when ``settings.py`` calls it, so that
+a setting cannot be read without a place on the page, nor stand on the page without being read.
+``manage.py settings_page`` prints the page.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+
+class SettingDoc(NamedTuple):
+    meaning: str
+    """What it does, one or two sentences of Markdown."""
+    example: str
+    """A value that is accepted."""
+    default: str = ""
+    """The default in words, where the value itself would say little; empty: the value."""
+
+
+class DocumentedSetting(NamedTuple):
+    name: str
+    form: str
+    """What values look like, Markdown."""
+    default: str
+    meaning: str
+    example: str
+
+
+DECLARED: dict[str, DocumentedSetting] = {}
+"""By name, in the order in which the settings are read."""
+
+
+def misspelt(names: Iterable[str]) -> dict[str, str]:
+    """Of these variables, those that are no setting but nearly the name of one → that name."""
+    unknown = {name for name in names if name.startswith("SWITCHYARD_") and name not in DECLARED}
+    nearest = {name: get_close_matches(name, DECLARED, n=1, cutoff=0.85) for name in sorted(unknown)}
+    return {name: found[0] for name, found in nearest.items() if found}
+
+
+def declare(name: str, form: str, default: str, about: SettingDoc) -> None:
+    shown = about.default or (f"`{default}`" if default else "none")
+    DECLARED[name] = DocumentedSetting(name, form, shown, about.meaning, about.example)
+
+
+HEAD = """# Settings
+
+<!-- Printed by `manage.py settings_page` from the code; a test holds this file to it. -->
+
+Switchyard is configured by environment variables, and all of them are optional. A wrong value stops the start
+with one sentence that names the variable; `manage.py check` warns about a misspelt name. All processes of one
+installation need the same values, except where a row says otherwise. The proxy has flags of its own and reads
+only `SWITCHYARD_LOG_FORMAT` of these: see [the proxy](proxy.md#flags).
+
+| name | values | default | meaning | example |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def page() -> str:
+    """The whole of ``docs/settings.md``."""
+    rows = [
+        f"| `{each.name}` | {each.form} | {each.default} | {each.meaning} | `{each.example}` |"
+        for each in DECLARED.values()
+    ]
+    return HEAD + "\n".join(rows) + "\n"

@@ -1,0 +1,1 @@
+"""Datastores: connections to Redis, the file modes of SQLite, and errors of the database in words."""

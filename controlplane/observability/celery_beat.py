@@ -1,0 +1,40 @@
+"""Celery's scheduler, watched: its loop's turns, and what it handed to the queue."""
+
+from typing import Any
+
+from celery import signals
+from celery.beat import PersistentScheduler, SchedulingError
+
+from controlplane.observability import metrics, metrics_listener, process_heartbeats
+from controlplane.observability.process import this_process
+
+
+class WatchedScheduler(PersistentScheduler):
+    """The persistent scheduler. Each turn of its loop is a beat of this process's pulse."""
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        wait_s: float = super().tick(*args, **kwargs)
+        metrics.BEAT_TICKS.inc()
+        this_process.loop_heartbeat.beat()
+        this_process.ready.set()
+        return wait_s
+
+    def apply_async(self, entry: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            sent = super().apply_async(entry, *args, **kwargs)
+        except SchedulingError:
+            metrics.BEAT_SENT.labels(entry.task, "failed").inc()
+            raise
+        metrics.BEAT_SENT.labels(entry.task, "sent").inc()
+        return sent
+
+
+def watch() -> None:
+    """Have beat watched in this process, if that is what it is."""
+    signals.beat_init.connect(_beat_begins)
+
+
+def _beat_begins(**_: Any) -> None:
+    this_process.become("beat")
+    metrics_listener.start()
+    process_heartbeats.start()

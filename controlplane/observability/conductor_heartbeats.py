@@ -1,0 +1,63 @@
+"""Heartbeat of each conductor, for the system page: who leads, how long its beats take, what is away."""
+
+import msgspec
+import redis
+
+from controlplane.observability.heartbeats import Heartbeats
+from routing.contract.redis_keys import REPORT
+
+CONDUCTORS = "sy:conductors"
+"""Sorted set: conductor name → Redis time of its last beat."""
+
+STATES = "sy:conductors:state"
+"""Hash: conductor name → JSON of its Beat."""
+
+LIVE_S = 5.0
+FORGET_S = 3600.0
+
+
+class ConductorHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a conductor says of itself."""
+
+    name: str
+    """``host/pid``."""
+    leads: bool
+    beat_ms: float
+    """How long its last beat's work took."""
+    away: list[str]
+    """What it cannot reach just now."""
+    uptime_s: float
+
+
+class ConductorLive(msgspec.Struct, frozen=True, kw_only=True):
+    beat: ConductorHeartbeat
+    age_s: float
+    """Since that beat; older than LIVE_S: it is gone or stuck."""
+
+
+def send(client: "redis.Redis", beat: ConductorHeartbeat) -> None:
+    """Raises redis.RedisError."""
+    client.eval(REPORT, 2, CONDUCTORS, STATES, beat.name, msgspec.json.encode(beat).decode())
+
+
+def read(client: "redis.Redis") -> list[ConductorLive]:
+    """All conductors heard within FORGET_S, the youngest beat first. Raises redis.RedisError."""
+    found = [
+        ConductorLive(beat=msgspec.json.decode(said.body, type=ConductorHeartbeat), age_s=said.age_s)
+        for said in Heartbeats(client, CONDUCTORS, STATES)
+        if said.age_s <= FORGET_S and said.body
+    ]
+    return found[::-1]
+
+
+def remove(client: "redis.Redis", name: str) -> None:
+    """A conductor that ends says so."""
+    client.zrem(CONDUCTORS, name)
+    client.hdel(STATES, name)
+
+
+def forget_old(client: "redis.Redis") -> None:
+    """Delete what conductors that died without a word have left."""
+    oldest = client.time()[0] - FORGET_S
+    for name in client.zrangebyscore(CONDUCTORS, "-inf", oldest):
+        remove(client, name.decode() if isinstance(name, bytes) else str(name))

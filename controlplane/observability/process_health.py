@@ -1,0 +1,77 @@
+"""Liveness and readiness of this process: the words behind ``/livez`` and ``/readyz``."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import redis
+from django.db import close_old_connections
+
+from controlplane.observability.process import Role, ThisProcess, this_process
+from controlplane.observability.queues import queue_length
+from controlplane.web import health_checks
+
+LOOP_LIMIT_S = 60.0
+"""A loop that has not turned for so long hangs, unless what it waits for is away."""
+
+
+class ProcessHealth(NamedTuple):
+    ok: bool
+    checks: Mapping[str, str]
+    """What → ``ok``, or what is wrong in words."""
+
+
+class Liveness:
+    """Whether the loop turns. While the queue or Redis is away a loop waits for it, which restarting the
+    process would not cure: that counts as turning."""
+
+    def __init__(
+        self, process: ThisProcess, waits_for: Callable[[], str], limit_s: float = LOOP_LIMIT_S
+    ) -> None:
+        self._process = process
+        self._waits_for = waits_for
+        self._limit_s = limit_s
+
+    def look(self) -> ProcessHealth:
+        age_s = self._process.loop_heartbeat.age_s
+        if age_s <= self._limit_s:
+            return ProcessHealth(True, {"loop": "ok"})
+        if (words := self._waits_for()) != "ok":
+            self._process.loop_heartbeat.beat()
+            return ProcessHealth(True, {"loop": f"waiting, because Redis is {words}"})
+        return ProcessHealth(False, {"loop": f"has not turned for {age_s:.0f} s"})
+
+
+def queue() -> str:
+    """``ok``, or why tasks cannot be sent or taken."""
+    try:
+        queue_length()
+    except redis.RedisError as error:
+        return f"away: {error}"
+    return "ok"
+
+
+def started() -> str:
+    return "ok" if this_process.ready.is_set() else "starting"
+
+
+def database() -> str:
+    """Asked from a thread of the listener, whose connection must not grow old."""
+    try:
+        return health_checks.database()
+    finally:
+        close_old_connections()
+
+
+NEEDS: dict[Role, dict[str, Callable[[], str]]] = {
+    "web": {"database": database},
+    "worker": {"worker": started, "queue": queue, "database": database},
+    "beat": {"beat": started, "queue": queue},
+    "conductor": {"conductor": started, "redis": health_checks.redis_state, "database": database},
+    "manage": {},
+}
+
+
+def ready(role: Role) -> ProcessHealth:
+    """Whether everything that the process needs is there."""
+    checks = {name: check() for name, check in NEEDS[role].items()}
+    return ProcessHealth(all(words == "ok" for words in checks.values()), checks)

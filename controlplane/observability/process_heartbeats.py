@@ -1,0 +1,139 @@
+"""Heartbeats of processes: once a second each process of the control plane says in Redis that it is there.
+
+For the system page alone. Those of conductors are in
+:mod:`controlplane.observability.conductor_heartbeats`; those of proxies are their reports.
+"""
+
+import atexit
+import logging
+import resource
+import threading
+import time
+
+import msgspec
+import redis
+
+from controlplane.datastores.redis import client as redis_client
+from controlplane.datastores.redis import hasty_client
+from controlplane.observability.heartbeats import Heartbeats
+from controlplane.observability.process import this_process
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.contract.redis_keys import REPORT
+from routing.contract.version import VERSION
+
+NAMES = "sy:processes"
+"""Sorted set: process name → Redis time of its last sign."""
+
+BODIES = "sy:processes:signs"
+"""Hash: process name → JSON of its Sign."""
+
+EVERY_S = 1.0
+LIVE_S = 5.0
+FORGET_S = 300.0
+"""A process that ended without a word is shown as gone for this long."""
+
+logger = logging.getLogger(__name__)
+
+
+class ProcessHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself."""
+
+    name: str
+    """``role/host/pid``."""
+    role: str
+    software: str
+    uptime_s: float
+    loop_age_s: float
+    """Since the loop that does its work last turned, when this was written."""
+    cpu_percent: float
+    """Of one CPU, over the last second."""
+    memory_bytes: int
+    """Most that was ever resident."""
+
+
+class LiveProcess(msgspec.Struct, frozen=True, kw_only=True):
+    sign: ProcessHeartbeat
+    age_s: float
+    """Since it was written, by the clock of Redis."""
+
+
+def read(client: "redis.Redis") -> list[LiveProcess]:
+    """All heard within FORGET_S, by name. Raises redis.RedisError."""
+    found = []
+    for said in Heartbeats(client, NAMES, BODIES):
+        if said.age_s <= FORGET_S and said.body:
+            try:
+                sign = msgspec.json.decode(said.body, type=ProcessHeartbeat)
+            except DECODE_ERRORS:
+                continue  # of another version of the software
+            found.append(LiveProcess(sign=sign, age_s=said.age_s))
+    return sorted(found, key=lambda seen: seen.sign.name)
+
+
+def remove(client: "redis.Redis", name: str) -> None:
+    """A process that ends says so, in one round trip. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.zrem(NAMES, name)
+    pipeline.hdel(BODIES, name)
+    pipeline.execute()
+
+
+def start() -> None:
+    """Give signs until this process ends."""
+    threading.Thread(target=_HeartbeatSender().run, name="signs", daemon=True).start()
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    try:
+        with hasty_client() as client:
+            remove(client, this_process.name)
+    except redis.RedisError:
+        logger.debug("no farewell: Redis is away")
+
+
+class _HeartbeatSender:
+    def __init__(self) -> None:
+        self._cpu_s = time.process_time()
+        self._at = time.monotonic()
+        self._away = False
+
+    def run(self) -> None:
+        while True:
+            self._give()
+            time.sleep(EVERY_S)
+
+    def _give(self) -> None:
+        sign = self._sign()
+        try:
+            client = redis_client()
+            client.eval(REPORT, 2, NAMES, BODIES, sign.name, msgspec.json.encode(sign).decode())
+            if int(sign.uptime_s) % 60 == 0:
+                forget_old(client)
+        except redis.RedisError as error:
+            if not self._away:
+                logger.info("signs of life wait: Redis is away: %s", error)
+            self._away = True
+        else:
+            self._away = False
+
+    def _sign(self) -> ProcessHeartbeat:
+        now, cpu_s = time.monotonic(), time.process_time()
+        percent = 100 * (cpu_s - self._cpu_s) / max(now - self._at, 0.05)
+        self._cpu_s, self._at = cpu_s, now
+        return ProcessHeartbeat(
+            name=this_process.name,
+            role=this_process.role,
+            software=f"switchyard {VERSION}",
+            uptime_s=round(this_process.uptime_s, 1),
+            loop_age_s=round(this_process.loop_heartbeat.age_s, 2),
+            cpu_percent=round(percent, 1),
+            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+
+def forget_old(client: "redis.Redis") -> None:
+    """Delete what processes that died without a word have left. Raises redis.RedisError."""
+    oldest = client.time()[0] - FORGET_S
+    for name in client.zrangebyscore(NAMES, "-inf", oldest):
+        remove(client, name.decode() if isinstance(name, bytes) else str(name))

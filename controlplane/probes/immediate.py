@@ -1,0 +1,23 @@
+"""Immediate probes: a replica is probed now, not at its turn, after registering it or changing its URL."""
+
+import logging
+from collections.abc import Sequence
+
+import redis
+from kombu.exceptions import OperationalError
+
+from controlplane.celery import app
+from controlplane.datastores.redis import client as redis_client
+from controlplane.probes import schedule
+
+logger = logging.getLogger(__name__)
+
+
+def probe_immediately(uids: Sequence[str]) -> None:
+    """Call on commit. Costs two short messages; with Redis away nothing is lost, the next tick sees to it."""
+    try:
+        schedule.make_due(redis_client(), uids)
+        # By name: whoever registers replicas need not import what probing them takes.
+        app.send_task("controlplane.probes.tasks.tick", expires=60, retry=False, ignore_result=True)
+    except (redis.RedisError, OperationalError) as error:
+        logger.info("the first probe waits for the next tick: %s", error)

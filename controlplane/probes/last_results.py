@@ -1,0 +1,86 @@
+"""Last result of each replica's probe, for pages and the API: when, how long it took, what it said.
+
+Kept in Redis only. Gone after a flush, until the replica has been probed again.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import redis
+import redis.asyncio
+
+from controlplane.probes import keys
+
+
+class _Stored(msgspec.Struct, kw_only=True):
+    ms: float
+    passed: bool
+    words: str
+
+
+class LastProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """One result, as a reader sees it."""
+
+    age_s: float
+    """Seconds since it was recorded, by the clock of Redis."""
+    latency_ms: float
+    passed: bool
+    answer: str
+    """What the replica said: ``200 OK``, ``503 Loading model``, ``connection refused`` …"""
+
+    @property
+    def words(self) -> str:
+        """``200 OK in 3 ms``; a failure without the time that it took."""
+        return f"{self.answer} in {self.latency_ms:.0f} ms" if self.passed else self.answer
+
+
+def encode(*, latency_s: float, passed: bool, answer: str) -> str:
+    """A result as it is stored; the script that stores it puts the time before it."""
+    return msgspec.json.encode(_Stored(ms=round(latency_s * 1000, 1), passed=passed, words=answer)).decode()
+
+
+def read(client: "redis.Redis") -> dict[str, LastProbe]:
+    """All last results by replica uid. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.hgetall(keys.LAST)
+    now, stored = pipeline.execute()
+    return decode(now, stored)
+
+
+def read_of(client: "redis.Redis", uids: Sequence[str]) -> dict[str, LastProbe]:
+    """Last results of these replicas, by uid. Raises redis.RedisError."""
+    if not uids:
+        return {}
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.hmget(keys.LAST, list(uids))
+    now, stored = pipeline.execute()
+    found = {uid.encode(): text for uid, text in zip(uids, stored, strict=True) if text is not None}
+    return decode(now, found)
+
+
+async def aread(client: "redis.asyncio.Redis") -> dict[str, LastProbe]:
+    """As :func:`read`, on an event loop."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.hgetall(keys.LAST)
+    now, stored = await pipeline.execute()
+    return decode(now, stored)
+
+
+def decode(now: tuple[int, int], stored: dict[bytes, bytes]) -> dict[str, LastProbe]:
+    """``now``: Redis TIME. What cannot be read (another version wrote it) is left out."""
+    now_ms = now[0] * 1000 + now[1] // 1000
+    results = {}
+    for uid, text in stored.items():
+        at_ms, _, body = text.partition(b" ")
+        try:
+            result = msgspec.json.decode(body, type=_Stored)
+            age_s = max(now_ms - int(at_ms), 0) / 1000
+        except (msgspec.MsgspecError, ValueError):
+            continue
+        results[uid.decode()] = LastProbe(
+            age_s=age_s, latency_ms=result.ms, passed=result.passed, answer=result.words
+        )
+    return results

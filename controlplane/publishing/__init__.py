@@ -1,0 +1,1 @@
+"""Rows → routing table → Redis: snapshots, versions, epochs, and the acknowledgements of proxy workers."""

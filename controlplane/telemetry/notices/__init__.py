@@ -1,0 +1,1 @@
+"""Notices: what the conductor writes into the event log, each once: ejections, overloads, limits, drains."""

@@ -1,0 +1,50 @@
+"""Report reader: the proxies' reports as they lie in Redis, each with its age by the clock of Redis."""
+
+import logging
+from dataclasses import dataclass
+
+import redis
+
+from controlplane.observability.heartbeats import Heartbeats
+from controlplane.telemetry.merge import ReceivedReport
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.contract.redis_keys import MANIFEST_ACKS, REPORTS, WORKERS, fleet_acks_key
+from routing.contract.telemetry import decode_report
+
+FORGET_S = 60.0
+"""A worker silent for this long is forgotten: its name, report and acknowledgements are deleted."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedReports:
+    now_ms: int
+    """Redis's clock when the reports were read."""
+    heard: list[ReceivedReport]
+    silent: list[str]
+    """Workers to be forgotten."""
+
+
+def read(client: "redis.Redis") -> ReceivedReports:
+    """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line."""
+    signs = Heartbeats(client, WORKERS, REPORTS)
+    heard, silent = [], []
+    for said in signs:
+        if said.age_s > FORGET_S:
+            silent.append(said.name)
+        elif said.body:
+            try:
+                heard.append(ReceivedReport(decode_report(said.body), said.age_s))
+            except DECODE_ERRORS as error:
+                logger.warning("the report of worker %s cannot be read: %s", said.name, error)
+    return ReceivedReports(int(signs.now * 1000), heard, silent)
+
+
+def forget(pipeline: "redis.client.Pipeline", workers: list[str], fleets: list[str]) -> None:
+    """Queue the deletion of everything that silent workers left."""
+    if workers:
+        pipeline.zrem(WORKERS, *workers)
+        pipeline.hdel(REPORTS, *workers)
+        for key in (MANIFEST_ACKS, *map(fleet_acks_key, fleets)):
+            pipeline.hdel(key, *workers)

@@ -1,0 +1,155 @@
+"""State text: a replica's admin state, health and ejection as one word, and the reason under it. Pure.
+
+The facts stay three separate fields of the frame; only what is *shown first* is folded, in the order in
+which an operator would act: what he decided, then what probes saw, then what live traffic showed.
+"""
+
+from controlplane.probes.last_results import LastProbe
+from controlplane.telemetry import durations
+from controlplane.telemetry.db_snapshot import ReplicaRow
+from controlplane.telemetry.frames import DrainedAt
+from controlplane.telemetry.merge import ReplicaNumbers
+from controlplane.telemetry.notices import manual_drains
+from controlplane.telemetry.queues import QueueNumbers
+
+
+def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
+    """Whether admin state, health and ejection all allow it, and some proxy can send to it: nobody drained it
+    there, and its credential can be read."""
+    allowed = row.admin_state == "active" and row.health == "ready" and not numbers.ejected_by
+    return allowed and not numbers.drained_everywhere and not locked_out(numbers)
+
+
+def locked_out(numbers: ReplicaNumbers) -> bool:
+    """Whether no worker can read the token that it wants."""
+    return 0 < numbers.workers <= numbers.no_credential_at
+
+
+def state(row: ReplicaRow, numbers: ReplicaNumbers) -> str:
+    """``draining``, ``maintenance``, ``checking``, ``unready``, ``down``, ``ejected`` or ``ready``."""
+    if row.admin_state != "active":
+        return row.admin_state
+    if numbers.drained_everywhere:
+        return "draining"
+    if row.health != "ready":
+        return row.health
+    if locked_out(numbers):
+        return "unready"
+    return "ejected" if numbers.ejected_by else "ready"
+
+
+def why(
+    row: ReplicaRow,
+    numbers: ReplicaNumbers,
+    probe: LastProbe | None,
+    memory_short: str = "",
+    when_asked: str = "",
+    *,
+    startup_s: float | None = None,
+) -> str:
+    """What keeps the replica out, or since when it is in; all facts that keep it out are named, and what
+    its accelerators lack.
+
+    ``when_asked``: of one at another site than the proxies, in words.
+    ``startup_s``: how long its start is expected to take; ``None``: it does not start, or nobody knows.
+    """
+    parts = [
+        part
+        for part in (
+            _admin(row, numbers),
+            _manual_drain(numbers),
+            _health(row, numbers, probe, startup_s),
+            no_credential(numbers) or None,
+            _ejection(row, numbers),
+            _weight(row),
+        )
+        if part is not None
+    ]
+    if not parts:
+        parts = [f"for {durations.words(row.health_for_s)}", *([when_asked] if when_asked else [])]
+    if memory_short:
+        parts.append(memory_short)
+    if probe is not None and _tells_more(row, numbers, probe):
+        parts.append(f"probe: {probe.words}")
+    return "; ".join(parts)
+
+
+def queue_state(numbers: QueueNumbers, timeout_s: float) -> str:
+    """``refusing``, ``late``, ``waiting`` or nothing, as :attr:`QueueLive.state` says."""
+    if numbers.refuses:
+        return "refusing"
+    if numbers.waiting and numbers.oldest_wait_s >= timeout_s / 2:
+        return "late"
+    return "waiting" if numbers.waiting else ""
+
+
+def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
+    if row.admin_state == "active":
+        return None
+    if numbers.in_flight:
+        requests = "1 request" if numbers.in_flight == 1 else f"{numbers.in_flight} requests"
+        text = f"{requests} left"
+    else:
+        text = "no requests left"
+    return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
+
+
+def _manual_drain(numbers: ReplicaNumbers) -> str | None:
+    places = [
+        DrainedAt(proxy=proxy, expires_in_s=left_s) for proxy, left_s in sorted(numbers.drained_at.items())
+    ]
+    return manual_drains.words(places, numbers.drained_everywhere) or None
+
+
+def no_credential(numbers: ReplicaNumbers) -> str:
+    """``credential env:KEY … (host gpu-1)``; empty: every worker has it, or none is wanted."""
+    if not numbers.no_credential or locked_out(numbers):
+        return numbers.no_credential
+    return f"{numbers.no_credential} at {numbers.no_credential_at} of {numbers.workers} workers"
+
+
+def _health(
+    row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe | None, startup_s: float | None
+) -> str | None:
+    if row.health == "ready":
+        return None
+    # The word itself is shown when nothing stands before it.
+    prefix = f"{row.health}: " if row.admin_state != "active" or numbers.drained_everywhere else ""
+    reason = row.health_reason or "no reason recorded"
+    if row.health == "checking" and probe is not None and not probe.passed:
+        # Rows are written for transitions only: what keeps it from its first pass is in the last result.
+        reason = probe.answer
+    until = f"; {expectation(startup_s, row.health_for_s)}" if startup_s is not None else ""
+    return f"{prefix}{reason}, for {durations.words(row.health_for_s)}{until}"
+
+
+def expectation(startup_s: float, for_s: float) -> str:
+    """When a replica is ready whose start has lasted ``for_s`` and took ``startup_s`` before."""
+    if for_s < startup_s:
+        return f"expected in {durations.about(startup_s - for_s)}"
+    return f"longer than the {durations.words(startup_s)} of a start before"
+
+
+def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
+    if not numbers.ejected_by:
+        return None
+    alone = row.admin_state == "active" and row.health == "ready"
+    alone = alone and not (numbers.drained_everywhere or locked_out(numbers))
+    prefix = "" if alone else "ejected: "
+    text = f"{prefix}{numbers.ejection_reason or 'failures'}"
+    if numbers.ejected_by < numbers.workers:
+        text += f" at {numbers.ejected_by} of {numbers.workers} workers"
+    if numbers.ejected_for_s <= 0:
+        return f"{text}; on probation, its next answer decides"
+    return f"{text}; probation in {durations.words(numbers.ejected_for_s + 0.5)}"
+
+
+def _weight(row: ReplicaRow) -> str | None:
+    return "weight 0 receives nothing new" if row.weight == 0 else None
+
+
+def _tells_more(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe) -> bool:
+    """Shown when probes and the shown state disagree: failing though ready, passing though ejected."""
+    if numbers.ejected_by:
+        return True
+    return row.health == "ready" and not probe.passed

@@ -1,0 +1,329 @@
+"""Admission queue: who waits where no replica has a slot, and who of them goes next, on the whole host.
+
+Theory. A request is bound to a replica only when one has a place for it (late binding), so that none queues
+behind a slow replica while another is idle. Each worker keeps a line of its own, of the requests whose
+connections it has, and shows in the shared counts how many wait and since when, class by class. Whoever frees
+a place looks whose waiter is first of all: its own goes at once, another worker is woken. A newcomer does not
+overtake those that wait, wherever they do; only where the strategy weighs the wait against a poorer place
+(``weighs_waiting``) does it take one that nobody waits for.
+
+A worker that was woken may be unable to use the place, or may be stopped; so each worker with a line also
+looks by itself every :data:`LOOK_EVERY_S` and then takes what is free, whoever is first. That bounds what a
+lost word costs, too.
+
+Sources: late binding as in Sparrow (Ousterhout et al., SOSP 2013 §3.3) and in any central queue; bounded
+queues and early refusal as in "Overload control for scaling WeChat microservices" (Zhou et al., SoCC 2018).
+Failure mode: strict classes starve the lowest one under lasting overload, until its requests' deadlines.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from routing.balancing.admission.free_slots import FreeSlots
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.admission.request_queue import CLASSES, RequestQueue, Ticket
+from routing.balancing.admission.service_rate import ServiceRate
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.replica import sibling_load
+from routing.balancing.replica.device_memory import Demand
+from routing.balancing.replica.state import Replica
+from routing.contract.policy import Queue
+from routing.contract.sketch import bucket_of
+from routing.contract.telemetry import FleetCounters
+from routing.shared.limits import give_back, take
+from routing.shared.shm_counters import CounterCells, SharedCounters
+
+LOOK_EVERY_S = 0.005
+MOST_ASKED = 16
+"""Of those that want no place that is free, so many are asked; those behind them go on waiting, unless the
+replica that they wait for has a place. Of these as many are asked again."""
+LATE_BY = 1.5
+"""A request whose predicted wait is so many times what it may wait is refused at once."""
+
+# Fields of a fleet's cell.
+WAITING = 0
+ENDED = 1
+ELDEST = 2
+"""And the fields behind it, one a class: since when its first waits, 0: nobody does."""
+LENGTH = ELDEST + CLASSES
+"""Likewise: how many wait."""
+
+
+class QueueWaker(Protocol):
+    """Who calls a line's waiters when there may be a place: the worker, which has loop and descriptors."""
+
+    def serve_soon(self, admission: "AdmissionQueue") -> None:
+        """Have :meth:`AdmissionQueue.serve` called as soon as what happens now is over."""
+
+    def wake(self, worker: int) -> None:
+        """Have another worker of the host look."""
+
+
+class NullWaker(QueueWaker):
+    """Nobody to call: for pools without a proxy around them, in which nobody waits."""
+
+    def serve_soon(self, admission: "AdmissionQueue") -> None:
+        """There is nothing to look at."""
+
+    def wake(self, worker: int) -> None:
+        """There is no other worker."""
+
+
+class AdmissionQueue:
+    """One pool's line, and what the other workers of the host have of theirs."""
+
+    def __init__(self, fleet: str, counters: FleetCounters, shared: SharedCounters | None) -> None:
+        self.queue = RequestQueue()
+        self.policy = Queue()
+        """Of the queue, the one in force."""
+        self.size = self.policy.size
+        """This host's part of the queue's size."""
+        self.rate = ServiceRate()
+        self.free_slots = FreeSlots()
+        """Who has a place, where hardly any replica has one."""
+        self.waker: QueueWaker = NullWaker()
+        self.has_waiters = False
+        """Whether somebody waits, here or, as last seen, in another worker: newcomers line up."""
+        self._fleet = fleet
+        self._counters = counters
+        self._shared = shared
+        self._cells: CounterCells | None = None
+        self._ended = 0
+        self._places = 0
+        """That have become free since somebody was last let in."""
+
+    # --- cells -------------------------------------------------------------------------------------
+
+    def share(self) -> None:
+        """Have cells in the shared counts, and have them again where the parent has cleared them. Without
+        any each worker has a line of its own, of the whole size."""
+        shared, before = self._shared, self._cells
+        if shared is None or shared.workers < 2:
+            return
+        self._cells = cells = shared.ensure_held(f"fleet/{self._fleet}", before)
+        if cells is not None and cells is not before:
+            cells.write(WAITING, len(self.queue))
+            self._show(*range(CLASSES))
+
+    def unshare(self) -> None:
+        """The fleet is gone."""
+        if self._shared is not None and self._cells is not None:
+            self._shared.release(self._cells)
+            self._cells = None
+
+    def _show(self, *ranks: int) -> None:
+        """Let the others see who waits, of these classes."""
+        cells, queue = self._cells, self.queue
+        if cells is not None:
+            for rank in ranks:
+                cells.write(ELDEST + rank, queue.eldest(rank))
+                cells.write(LENGTH + rank, queue.counts[rank])
+
+    def look_at_peers(self) -> None:
+        """Whether somebody waits in another worker."""
+        cells = self._cells
+        self.has_waiters = bool(len(self.queue) or (cells is not None and cells.siblings_sum(WAITING)))
+
+    def refresh(self, now: float) -> None:
+        """On the slow timer."""
+        self.share()
+        cells, ended = self._cells, float(self._ended)
+        if cells is not None:
+            cells.write(ENDED, ended)
+            ended += cells.siblings_sum(ENDED)
+        self.look_at_peers()
+        (self.rate.observe if self.has_waiters else self.rate.observe_idle)(ended, now)
+
+    # --- coming and going ----------------------------------------------------------------------------
+
+    def join(self, ticket: Ticket, preferred: Replica | None, now: float) -> Rejection | None:
+        """Line up, for a place at the replica that is ``preferred`` best. A refusal: there is no room, or it
+        would be late."""
+        max_wait_s = ticket.deadline - now
+        ahead = self._ahead_of(ticket.rank)
+        if self.rate.known and self.rate.wait_for(ahead + 1) > LATE_BY * max_wait_s:
+            self._counters.queue_late += 1
+            return self._rejection("queue_late", f"would wait longer than the {max_wait_s:.3g} s that it may")
+        if not self._take_room():
+            last = self.queue.last
+            if last is None or last.rank <= ticket.rank:
+                self._counters.queue_full += 1
+                return self._full()
+            self._counters.queue_full += 1
+            self.leave(last)
+            last.waiter.preempted(now)
+            if not self._take_room():
+                return self._full()
+        self.queue.join(ticket)
+        self._set_target(ticket, preferred)
+        self._counters.queued += 1
+        self.has_waiters = True
+        self._show(ticket.rank)
+        # There may be a place by now, or none may ever have been missing but for those that wait elsewhere.
+        self.waker.serve_soon(self)
+        return None
+
+    def leave(self, ticket: Ticket) -> None:
+        """It waits no longer."""
+        if self.queue.leave(ticket):
+            self._set_target(ticket, None)
+            for device in ticket.reserved:
+                device.unreserve(ticket)
+            if self._cells is not None:
+                give_back(self._cells, WAITING, 1)
+            self._show(ticket.rank)
+            self.look_at_peers()
+
+    def look(self, ticket: Ticket, begin: Callable[[], Attempt | Rejection]) -> Attempt | Rejection:
+        """Look for a place by ``begin``, which must not see the request as one that waits."""
+        self._set_target(ticket, None)
+        found = begin()
+        if isinstance(found, Rejection):
+            self._set_target(ticket, found.preferred)
+        return found
+
+    @staticmethod
+    def keep_memory(ticket: Ticket, now: float) -> None:
+        """Have it kept free for one that has waited half of its time for memory, or smaller ones that come
+        later would take all that is given back."""
+        memory = None if ticket.target is None else ticket.target.memory
+        if memory is not None and not ticket.reserved and now >= ticket.half_time:
+            ticket.reserved = memory.reserve(ticket, Demand(ticket.work, ticket.since))
+
+    @staticmethod
+    def _set_target(ticket: Ticket, replica: Replica | None) -> None:
+        if ticket.target is not replica:
+            if ticket.target is not None:
+                sibling_load.count_queued(ticket.target, -1, -ticket.work)
+            if replica is not None:
+                sibling_load.count_queued(replica, 1, ticket.work)
+            ticket.target = replica
+
+    def found(self, ticket: Ticket, now: float) -> None:
+        """It has found a place."""
+        self.leave(ticket)
+        counts = self._counters.waited
+        bucket = bucket_of(now - ticket.since)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+    def _take_room(self) -> bool:
+        if self._cells is None:
+            return len(self.queue) < self.size
+        return take(self._cells, WAITING, 1, self.size)
+
+    def _ahead_of(self, rank: int) -> float:
+        """How many are served before a newcomer of that class."""
+        cells, ahead = self._cells, float(sum(self.queue.counts[: rank + 1]))
+        if cells is not None:
+            ahead += sum(cells.siblings_sum(LENGTH + higher) for higher in range(rank + 1))
+        return ahead
+
+    def _full(self) -> Rejection:
+        size = self.size
+        if not size:
+            return self._rejection("queue_full", "cannot wait: the fleet's queue has size 0")
+        others = f"{size} others wait" if size > 1 else "another one waits"
+        return self._rejection("queue_full", f"cannot wait: {others} already, as many as may")
+
+    def _rejection(self, code: str, words: str) -> Rejection:
+        message = f"every replica of fleet {self._fleet} that could be asked is busy, and the request {words}"
+        return Rejection(code, message, self.retry_after())
+
+    def retry_after(self) -> float:
+        """Seconds after which somebody who comes now would have been served."""
+        cells = self._cells
+        waiting = len(self.queue) + (0 if cells is None else cells.siblings_sum(WAITING))
+        return self.rate.retry_after(waiting + 1, self.policy.timeout_s)
+
+    # --- serving -------------------------------------------------------------------------------------
+
+    def slot_freed(self, replica: Replica) -> None:
+        """A request has ended at a replica that serves only so many at once."""
+        self._ended += 1
+        self._places += 1
+        if self.free_slots.few:
+            self.free_slots.note(replica)
+        if self.has_waiters:
+            self.wake_next()
+        elif (cells := self._cells) is not None:
+            view = cells.view
+            for sibling in cells.siblings:
+                if view[sibling]:  # WAITING, the first of its fields
+                    self.wake_next()
+                    return
+
+    def memory_freed(self) -> None:
+        """A request has ended, of whichever fleet, that had memory on a device of this fleet's replicas."""
+        if self.has_waiters or (self._cells is not None and self._cells.siblings_sum(WAITING)):
+            self.wake_next()
+
+    def wake_next(self) -> None:
+        """There may be a place: call whoever is first."""
+        first = self.queue.first
+        sibling = self._peer_before(first)
+        if sibling is not None:
+            self.waker.wake(sibling)
+        elif first is not None:
+            self.waker.serve_soon(self)
+
+    def _peer_before(self, first: Ticket | None) -> int | None:
+        """The worker whose waiter goes before this one; ``None``: there is no such worker."""
+        cells = self._cells
+        if cells is None:
+            return None
+        view, best, found = cells.view, None, None
+        if first is not None:
+            best = (first.rank, first.since)
+        for worker, cell in cells.others:
+            for rank in range(CLASSES):
+                since = view[cell + ELDEST + rank]
+                if since:
+                    if best is None or (rank, since) < best:
+                        best, found = (rank, since), worker
+                    break
+        return found
+
+    def serve(self, now: float, yields: bool = True, woken: bool = False) -> None:
+        """Let those in who find a place, in order. ``yields``: not before another worker's that is first.
+        ``woken``: by another worker, which is not called back: two could do so for ever."""
+        queue = self.queue
+        while (ticket := queue.overdue(now)) is not None:
+            self.leave(ticket)
+            self._counters.queue_late += 1
+            ticket.waiter.timed_out(now)
+        found, asked = not len(queue), 0
+        places, self._places = max(1, self._places), 0
+        for ticket in queue:
+            if not ticket.here:
+                continue
+            sibling = self._peer_before(ticket) if yields else None
+            if sibling is not None:
+                if not woken:
+                    self.waker.wake(sibling)
+                return
+            if asked >= MOST_ASKED and not self._has_slot_at_last(ticket):
+                continue
+            patient = ticket.yields_to_others(now)
+            if ticket.waiter.admit(now, patient):
+                found = True
+                places -= 1
+                continue
+            asked += not ticket.particular
+            # One that has come unnoticed is found at the next look.
+            if not patient or asked == 2 * MOST_ASKED or (yields and places <= 0):
+                return
+        # Places may be left, for others. Two that have found none would call each other for ever.
+        if found and (sibling := self._peer_before(None)) is not None:
+            self.waker.wake(sibling)
+
+    @staticmethod
+    def _has_slot_at_last(ticket: Ticket) -> bool:
+        """Whether the replica that it waits for has one: known without asking."""
+        target = ticket.target
+        return target is not None and sibling_load.has_slot(target, Demand(ticket.work, ticket.since))
+
+    def report(self, now: float) -> None:
+        """Into the pool's counters."""
+        since = self.queue.since
+        self._counters.waiting = len(self.queue)
+        self._counters.oldest_wait_s = max(0.0, now - since) if since else 0.0

@@ -1,0 +1,22 @@
+"""Rejection of a request (503): what to answer the client instead of a replica, or whether it may queue."""
+
+from routing.balancing.replica.state import Replica
+
+
+class Rejection:
+    """Why no replica takes the request now."""
+
+    __slots__ = ("code", "max_wait_s", "message", "preferred", "retry_after_s", "status")
+
+    def __init__(self, code: str, message: str, retry_after_s: float | None, max_wait_s: float = 0.0) -> None:
+        self.status = 503
+        self.code = code
+        self.message = message
+        self.retry_after_s = retry_after_s
+        self.max_wait_s = max_wait_s
+        """How long the request may wait for that to change; 0: it is answered at once."""
+        self.preferred: Replica | None = None
+        """The replica that it would best wait for; ``None``: any."""
+
+    def __repr__(self) -> str:
+        return f"<Refusal {self.status} {self.code}: {self.message}>"

@@ -1,0 +1,46 @@
+"""Retry budget: retries may add a share of the requests, so that they cannot multiply an outage.
+
+Theory. Retries are allowed while, over the last 10 to 20 s, they are fewer than ``percent`` of the
+requests plus 3. The 3 lets a fleet with little traffic retry at all. Two windows of 10 s are kept;
+counting is one addition, rotating is done on a slow timer. An attempt that could not even connect gave
+its replica nothing to do, so what is tried instead multiplies nothing and is not charged.
+
+Source: Finagle's ``RetryBudget`` (20 % over 10 s, plus a minimum).
+"""
+
+WINDOW_S = 10.0
+RESERVE = 3
+
+
+class RetryBudget:
+    """Requests and retries of one fleet in one worker, over two windows."""
+
+    __slots__ = ("earlier_requests", "earlier_retries", "requests", "retries", "rotated_at", "share")
+
+    def __init__(self, percent: float) -> None:
+        self.share = percent / 100
+        self.requests = self.earlier_requests = 0
+        self.retries = self.earlier_retries = 0
+        self.rotated_at: float | None = None
+
+    def take(self, unsent: bool = False) -> bool:
+        """Take one retry out of the budget; False: there is none left. Share 0 allows none at all.
+        ``unsent``: no byte of the request was written, so that it is not charged."""
+        if unsent and self.share:
+            return True
+        requests = self.requests + self.earlier_requests
+        if not self.share or self.retries + self.earlier_retries >= requests * self.share + RESERVE:
+            return False
+        self.retries += 1
+        return True
+
+    def rotate(self, now: float) -> None:
+        """Start a new window when the present one is full. Call at least every few seconds."""
+        if self.rotated_at is None:
+            self.rotated_at = now
+        elif now - self.rotated_at >= WINDOW_S:
+            keep = now - self.rotated_at < 2 * WINDOW_S
+            self.earlier_requests = self.requests if keep else 0
+            self.earlier_retries = self.retries if keep else 0
+            self.requests = self.retries = 0
+            self.rotated_at = now

@@ -1,0 +1,210 @@
+"""Attempt: one request on its way at one replica (upstream), and the one settlement that is owed for it.
+
+Counting begins with the attempt and ends in :meth:`Attempt.settle`, in the same
+object, so that no way out can forget a replica or count it twice.
+"""
+
+from typing import Protocol
+
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.learning.fleet_speed import FleetSpeed
+from routing.balancing.replica.client_source import ClientSource
+from routing.balancing.replica.state import Replica
+from routing.contract.sketch import bucket_of
+
+LEARN_STREAM_EVERY_S = 0.25
+_SUCCESS = Outcome.SUCCESS
+
+
+class OutcomeListener(Protocol):
+    """Who hears how an attempt ended, when that says something about the replica."""
+
+    def answered(self, attempt: "Attempt", now: float) -> None:
+        """A replica with failures behind it, or an ejected one, has answered."""
+
+    def not_answered(self, attempt: "Attempt", outcome: Outcome, now: float) -> None:
+        """Anything but a success."""
+
+    def emptied(self, replica: Replica) -> None:
+        """The last request of a replica that is no longer in the table has ended."""
+
+    def succeeded(self, source: ClientSource, replica: Replica, now: float) -> None:
+        """Such a request has been answered there. Told while it was asked for."""
+
+
+class Attempt:
+    """Whoever holds it owes exactly one :meth:`settle`, on every way out. Not for several threads."""
+
+    __slots__ = (
+        "_learned_at",
+        "_learned_tokens",
+        "_listener",
+        "_open",
+        "_source",
+        "_speed",
+        "_tokens",
+        "probe",
+        "replica",
+        "started",
+        "uncalibrated_work",
+        "work",
+    )
+
+    def __init__(
+        self, judge: OutcomeListener, speed: FleetSpeed, replica: Replica, work: float, started: float
+    ) -> None:
+        """Counts the request at the replica, before it is sent."""
+        self._listener = judge
+        self._speed = speed
+        self.replica = replica
+        self.work = work
+        self.started = started
+        self.probe = False
+        """Whether it is the one request that decides about a replica on probation."""
+        self._open = True
+        self.uncalibrated_work: float
+        """The estimate of its work as it was told; only where that was corrected."""
+        self._tokens = 0
+        self._learned_tokens = 0
+        self._learned_at = started
+
+        in_flight = replica.in_flight
+        if in_flight == replica.stall_exempt:
+            replica.last_heard_at = started
+        replica.in_flight = in_flight = in_flight + 1
+        replica.load += 1
+        replica.work += work
+        replica.load_work += work
+        replica.picked += 1
+        view = replica.cell_view
+        if view is not None:
+            at = replica.cell_at
+            view[at] = in_flight
+            view[at + 1] = replica.work
+
+    @property
+    def source(self) -> ClientSource | None:
+        """Whose request it is; ``None``: nobody has said. Told where it matters, before it is settled: for a
+        request that has failed, and for a :class:`routing.balancing.attempt.monitored.MonitoredAttempt`."""
+        try:
+            return self._source
+        except AttributeError:
+            # Not even an empty field: nothing is spent on a request that goes well.
+            return None
+
+    @source.setter
+    def source(self, source: ClientSource) -> None:
+        self._source = source
+
+    def request_sent(self, now: float) -> None:
+        """Only now has the replica the whole request: what it takes for the answer counts from here."""
+        self.started = self._learned_at = now
+
+    def first_byte(self, now: float) -> None:
+        """The first response byte came."""
+        replica = self.replica
+        replica.last_heard_at = now
+        counts = replica.first_byte
+        bucket = bucket_of(now - self.started)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+    def heard(self, now: float, tokens: int = 0) -> None:
+        """Any response bytes came; ``tokens``: output tokens in them, where the caller can tell."""
+        self.replica.last_heard_at = now
+        if tokens:
+            self._tokens += tokens
+            if now - self._learned_at >= LEARN_STREAM_EVERY_S:
+                self._learn_passing(now)
+
+    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
+        """End it: uncount, learn, judge. ``output_tokens``: of the whole answer, 0 when not known.
+
+        ``at_once``: the answer came in one piece and :meth:`first_byte` was not called, for its first byte
+        came with its last. Returns the sketch's bucket for the seconds it took. Raises RuntimeError when it
+        was settled before.
+        """
+        if not self._open:
+            raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
+        self._open = False
+        replica = self.replica
+        self._uncount(replica)
+        seconds = now - self.started
+        bucket = bucket_of(seconds)
+        if at_once:
+            replica.last_heard_at = now
+            counts = replica.first_byte
+            counts[bucket] = counts.get(bucket, 0) + 1
+        tokens = output_tokens or self._tokens
+        if tokens:
+            replica.output_tokens += tokens
+        if outcome is _SUCCESS:
+            replica.succeeded += 1
+            replica.last_heard_at = now
+            counts = replica.latency
+            counts[bucket] = counts.get(bucket, 0) + 1
+            speed = self._speed
+            if speed.samples:
+                speed.sample(replica, seconds, self._uncalibrated_work(), tokens)
+            if tokens:
+                self._learn_rest(now, tokens)
+            else:
+                speed.answered(replica, seconds, self.work, now)
+            state = replica.ejection
+            if state.failures or state.until:
+                self._listener.answered(self, now)
+        else:
+            self._listener.not_answered(self, outcome, now)
+        if replica.leaving and not replica.in_flight:
+            self._listener.emptied(replica)
+        return bucket
+
+    def _uncount(self, replica: Replica) -> None:
+        replica.in_flight = in_flight = replica.in_flight - 1
+        if in_flight:
+            work = self.work
+            replica.work -= work
+            replica.load -= 1
+            replica.load_work -= work
+        else:
+            # Set, not subtracted: sums of floats must come back to nothing exactly.
+            replica.work = 0.0
+            replica.load = replica.queued + replica.peer_load
+            replica.load_work = replica.queued_work + replica.peer_load_work
+        view = replica.cell_view
+        if view is not None:
+            at = replica.cell_at
+            view[at] = in_flight
+            view[at + 1] = replica.work
+        slot_freed = replica.slot_freed
+        if slot_freed is not None:
+            if replica.memory is not None:
+                replica.memory.give_back(self)
+            slot_freed(replica)
+
+    def _uncalibrated_work(self) -> float:
+        """The estimate of its work before that was corrected."""
+        try:
+            return self.uncalibrated_work
+        except AttributeError:
+            # Set on those alone that were corrected.
+            return self.work
+
+    def _learn_passing(self, now: float) -> None:
+        """Learn from a stream as it passes, once a scale of tokens is known."""
+        speed = self._speed
+        if speed.tokens_per_work:
+            units = (self._tokens - self._learned_tokens) / speed.tokens_per_work
+            speed.heard(self.replica, now - self._learned_at, units, now)
+            self._learned_tokens = self._tokens
+            self._learned_at = now
+
+    def _learn_rest(self, now: float, tokens: int) -> None:
+        """Learn what has not been learned while the stream passed."""
+        speed, work = self._speed, self.work
+        scale = speed.scale(tokens, work)
+        speed.seen(self.replica, now - self.started, work, tokens / scale, now)
+        units = max(0, tokens - self._learned_tokens) / scale
+        speed.heard(self.replica, now - self._learned_at, units, now)
+
+    def __repr__(self) -> str:
+        return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self._open else 'settled'}>"

@@ -1,0 +1,38 @@
+"""Tunnel (upgrade, WebSocket): an attempt that has become a connection on which both sides speak freely.
+
+It is load at the replica for as long as it is open, and is counted there like a request. But how long it
+stays open, and for how long it is silent, says nothing about the replica's speed or health, so neither is
+learned.
+"""
+
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.outcome import Outcome
+
+
+class TunnelAttempt(Attempt):
+    """Takes the place of the attempt whose replica switched protocols, and owes the one settlement."""
+
+    __slots__ = ()
+
+    def __init__(self, attempt: Attempt, now: float) -> None:
+        """Settles ``attempt``. From first to last the replica has it counted once."""
+        replica = attempt.replica
+        super().__init__(attempt._listener, attempt._speed, replica, 0.0, now)
+        replica.picked -= 1
+        replica.stall_exempt += 1
+        if replica.memory is not None:
+            replica.memory.pass_on(attempt, self)
+        attempt.first_byte(now)
+        attempt.settle(Outcome.SWITCHED, now)
+
+    def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
+        """The tunnel is closed, in whatever way: it only ceases to be counted."""
+        if not self._open:
+            raise RuntimeError(f"a tunnel to {self.replica.name} was settled twice")
+        self._open = False
+        replica = self.replica
+        replica.stall_exempt -= 1
+        self._uncount(replica)
+        if replica.leaving and not replica.in_flight:
+            self._listener.emptied(replica)
+        return 0

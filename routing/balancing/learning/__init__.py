@@ -1,0 +1,1 @@
+"""What is learned from traffic: speed, latency, sizes of requests, load that replicas report."""

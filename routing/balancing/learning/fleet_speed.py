@@ -1,0 +1,231 @@
+"""What one fleet has learned in one worker: mean sizes, response times, tokens per unit of work, p99.
+
+Keeps every replica's :class:`LearnedSpeed` up to date, in seconds per unit of *estimated* work.
+
+Where answers tell how many tokens they had, the work really done is known: a request counts
+by its tokens, divided by the fleet's mean tokens per unit of estimated work, so that speeds learned
+from requests with and without a token count stay comparable. Streams are learned from as they pass,
+not only at their end.
+"""
+
+from collections.abc import Sequence
+from math import exp
+
+from routing.balancing.learning import learned_speed, shared_evidence
+from routing.balancing.learning.cost_calibration import LEAST, CostCalibration
+from routing.balancing.learning.failure_penalty import failure_seconds, rejection_seconds
+from routing.balancing.learning.latency_by_load import LatencyByLoad
+from routing.balancing.learning.latency_ewma import LatencyTracker, MeanLatency, PeakLatency, expected_seconds
+from routing.balancing.learning.p99_tracker import P99Tracker
+from routing.balancing.learning.shared_learning import SharedLearning
+from routing.balancing.learning.tail_weight import TailWeight
+from routing.balancing.replica.state import Replica
+
+SMOOTHING = 0.02
+"""Share of the newest request in the running means: a memory of about 50 requests."""
+ANSWER_SMOOTHING = 0.005
+"""The same of the mean length of answers."""
+GUESSED_ANSWER_TOKENS = 256.0
+"""While no answer has told its length."""
+SAMPLES = 8
+"""Answers that the correction of estimates learns from between two refreshes: those that come first."""
+EVIDENCE_REQUESTS = 0.5
+"""How much decayed evidence counts as knowing a replica, in requests of mean size."""
+_TRACKERS: dict[str, type[LatencyTracker]] = {
+    "mean": MeanLatency,
+    "peak": PeakLatency,
+    "tail": TailWeight,
+    "by load": LatencyByLoad,
+}
+
+
+class FleetSpeed:
+    """Running means of one fleet, and the learning of its replicas' speeds."""
+
+    __slots__ = (
+        "_answers_told",
+        "_memory",
+        "_p99",
+        "_sampled",
+        "answer_tokens",
+        "base",
+        "calibration",
+        "latency_tracker",
+        "mean_seconds",
+        "mean_work",
+        "p99_s",
+        "samples",
+        "smoothing",
+        "tau",
+        "tokens_per_work",
+    )
+
+    def __init__(self) -> None:
+        self.base: float | None = None
+        """Median seconds per unit of work at weight 1; ``None`` while nothing is known."""
+        self.mean_work = 1.0
+        self.mean_seconds = 0.0
+        self.tokens_per_work = 0.0
+        """0 while no answer has told its tokens."""
+        self.tau = learned_speed.SHORTEST_TAU_S
+        self.p99_s = 0.0
+        """Of the last answers (:mod:`routing.balancing.learning.p99_tracker`); 0 while there were none."""
+        self.latency_tracker: LatencyTracker | None = None
+        """``None`` unless the strategy in force goes by answer times."""
+        self.calibration = CostCalibration()
+        self.answer_tokens = GUESSED_ANSWER_TOKENS
+        """Mean length of answers: what a request counts for that does not limit its own."""
+        self.samples = SAMPLES
+        """How many more answers to learn estimates from until the next refresh."""
+        self.smoothing = 1.0
+        """Share of the newest request in the running means, more while there have been few."""
+        self._sampled = 0
+        self._answers_told = 0
+        self._memory: tuple[float, str] | None = None
+        self._p99 = P99Tracker()
+
+    def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
+        """One answer in full: ``work`` estimated."""
+        smoothing = self.smoothing
+        self.mean_work += smoothing * (work - self.mean_work)
+        self.mean_seconds += smoothing * (seconds - self.mean_seconds)
+        self.learn(replica, seconds, work, now)
+        if self.latency_tracker is not None:
+            self.latency_tracker.learn(replica, seconds, work, now)
+
+    def seen(self, replica: Replica, seconds: float, work: float, done: float, now: float) -> None:
+        """Renew the running means by one answer, whose speed is learned apart. ``work`` was estimated, and so
+        much was ``done``: answers that were longer than usual do not look slow."""
+        smoothing = self.smoothing
+        self.mean_work += smoothing * (work - self.mean_work)
+        self.mean_seconds += smoothing * (seconds - self.mean_seconds)
+        if self.latency_tracker is not None and not self.latency_tracker.passing:
+            self.latency_tracker.learn(replica, seconds, done, now)
+
+    def heard(self, replica: Replica, seconds: float, units: float, now: float) -> None:
+        """Learn from what a stream has brought since it was looked at last, at its end what is left."""
+        self.learn(replica, seconds, units, now)
+        if self.latency_tracker is not None and self.latency_tracker.passing:
+            self.latency_tracker.learn(replica, seconds, units, now)
+
+    @property
+    def known_answer_tokens(self) -> float:
+        """Mean length of answers; 0 while none has told its own."""
+        return self.answer_tokens if self._answers_told else 0.0
+
+    def estimated(self, work: float) -> float:
+        """What a request of told ``work`` counts as in :meth:`routing.balancing.pool.pool.Pool.begin`,
+        uncorrected."""
+        if work > 0.0:
+            return work
+        return self.answer_tokens - work if work else self.mean_work
+
+    def sample(self, replica: Replica, seconds: float, told: float, tokens: int) -> None:
+        """Learn from one answer what estimates are worth, and how long answers are; while :attr:`samples`."""
+        self.samples -= 1
+        self._sampled = sampled = self._sampled + 1
+        self.smoothing = max(SMOOTHING, 1.0 / (sampled + 1))
+        if tokens:
+            if not self._answers_told:
+                # What was learned till now was in seconds.
+                self.calibration = CostCalibration()
+            self._answers_told = answers = self._answers_told + 1
+            share = max(ANSWER_SMOOTHING, 1.0 / answers)
+            self.answer_tokens += share * (tokens - self.answer_tokens)
+            self.calibration.learn(told, tokens)
+            return
+        slots = replica.concurrency
+        usual = self.tokens_per_work or self.base
+        if usual and seconds > 0.0 and (slots is None or replica.load < slots):
+            # Nobody waited there: what it took is its own.
+            self.calibration.learn(told, seconds * usual / replica.seconds_per_work)
+
+    def scale(self, tokens: int, work: float) -> float:
+        """Tokens per unit of estimated work, renewed by one answer; the first one defines the scale."""
+        ratio = tokens / work
+        known = self.tokens_per_work
+        self.tokens_per_work = known = known + SMOOTHING * (ratio - known) if known else ratio
+        return known
+
+    def learn(self, replica: Replica, seconds: float, units: float, now: float) -> None:
+        """Fold so many seconds for so many units of work into a replica's speed."""
+        speed = replica.speed
+        # learned_speed.learn written out: this runs for every answer.
+        keep = exp((speed.at - now) / self.tau)
+        speed.at = now
+        speed.seconds = seconds = speed.seconds * keep + seconds
+        speed.units = units = speed.units * keep + units
+        replica.seconds_per_work = known = (seconds + speed.prior_seconds) / (units + speed.prior_units)
+        replica.cost = known / replica.ramp
+
+    def failed(self, replica: Replica, elapsed_s: float, now: float) -> None:
+        """A failure is learned as a slow answer of mean size."""
+        self._penalise(replica, failure_seconds(elapsed_s, self.p99_s), now)
+
+    def rejected(self, replica: Replica, elapsed_s: float, now: float) -> None:
+        """So is a rejection, less slow."""
+        self._penalise(replica, rejection_seconds(elapsed_s, self.p99_s), now)
+
+    def _penalise(self, replica: Replica, seconds: float, now: float) -> None:
+        self.learn(replica, seconds, self.mean_work, now)
+        if self.latency_tracker is not None:
+            self.latency_tracker.learn(replica, seconds, self.mean_work, now)
+
+    def track_latency(self, memory: tuple[float, str] | None) -> None:
+        """Begin, or stop, keeping what the strategy in force wants kept: ``(tau_s, kept)``."""
+        if memory != self._memory:
+            self._memory = memory
+            self.latency_tracker = None if memory is None else _TRACKERS[memory[1]](memory[0])
+
+    def exchange(self, replicas: Sequence[Replica], learning: SharedLearning, now: float) -> None:
+        """On the slow timer: bring together what the workers of this host have learned."""
+        if learning.is_due(now):
+            own = (
+                self.mean_work,
+                self.mean_seconds,
+                self.tokens_per_work,
+                self.known_answer_tokens,
+                self._p99.p99_s,
+                self.calibration.all.told,
+                self.calibration.all.taken,
+            )
+            found = learning.means(own, sum(replica.succeeded for replica in replicas), now)
+            self.mean_work, self.mean_seconds, self.tokens_per_work, tokens, p99_s, told, taken = found
+            self._p99.p99_s = p99_s
+            if tokens:
+                if not self._answers_told:
+                    # What was learned till now was in seconds.
+                    self.calibration = CostCalibration()
+                    self._answers_told = LEAST
+                self.answer_tokens = tokens
+            if told and taken:
+                self.calibration.follow(told, taken)
+                learning.octaves(self.calibration)
+                self.calibration.refresh()
+        shared_evidence.exchange_speeds(replicas, now, self.tau)
+        if self.latency_tracker is not None:
+            self.latency_tracker.exchange(replicas, now)
+
+    def refresh(self, replicas: Sequence[Replica], now: float) -> None:
+        """On the slow timer: memory, p99, the pool's median, and each replica's drift towards it."""
+        self.tau = learned_speed.tau_s(self.mean_seconds)
+        if self.samples < SAMPLES:
+            self.samples = SAMPLES
+            self.calibration.refresh()
+        self._p99.refresh(replicas, now)
+        self.p99_s = self._p99.p99_s
+        least_units = self.mean_work * EVIDENCE_REQUESTS
+        known = learned_speed.pool_seconds_per_work(replicas, now, self.tau, least_units)
+        if known is not None:
+            self.base = known
+        base = self.base if self.base is not None else 1.0
+        prior_units = learned_speed.PRIOR_REQUESTS * self.mean_work
+        for replica in replicas:
+            speed = replica.speed
+            speed.prior_units = prior_units + speed.peer_units
+            speed.prior_seconds = prior_units * base / (replica.spec.weight or 1.0) + speed.peer_seconds
+            replica.seconds_per_work = learned_speed.estimate(speed, now, self.tau)
+            replica.cost = replica.seconds_per_work / replica.ramp
+        if self.latency_tracker is not None:
+            expected = expected_seconds(replicas, now, self.tau, self.mean_work, least_units)
+            self.latency_tracker.refresh(replicas, now, expected, self.mean_seconds)

@@ -1,0 +1,70 @@
+"""Latency by load: seconds per unit of work of each replica, apart by how much it had in flight.
+
+Theory. What an answer takes depends on what else is there, and a mean over all of it says neither what an
+idle replica would take nor a full one. So answers are counted by level of load, each level twice as wide as
+the one before it: 0, 1, 2–3, 4–7 … requests that are there when the answer is complete; a stream whose
+tokens are known counts as it passes, for it lasts while loads come and go. Each level is two sums, seconds
+and units of work, which decay with age; beside them stands a prior worth two requests, the replica's
+learned speed whatever its load (:mod:`routing.balancing.learning.learned_speed`), which begins at its
+hardware weight. Levels that nobody has tried, or not for long, so read as that. Failures count at the level
+they happen at.
+
+Source: Wydrowski et al., "Load is not what you should balance: Introducing Prequal" (NSDI 2024), §4:
+latency is estimated from recent answers that had about as many requests in flight beside them.
+
+Failure mode: a level is as old as the last visit to it, a few τ at most, then it is what is known of the
+whole.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import exp
+from typing import ClassVar
+
+from routing.balancing.learning import learned_speed
+from routing.balancing.learning.latency_ewma import LatencyTracker
+from routing.balancing.replica.state import LOAD_LEVELS, Replica
+
+RENEWED_EVERY_S = 0.25
+SMOOTHING = 0.02
+_LAST = LOAD_LEVELS - 1
+
+
+class LatencyByLoad(LatencyTracker):
+    """Keeps ``Replica.speed_by_load`` of one fleet in one worker."""
+
+    __slots__ = ("_due", "_mean_work")
+    passing: ClassVar[bool] = True
+
+    def __init__(self, tau_s: float) -> None:
+        super().__init__(tau_s)
+        self._mean_work = 0.0
+        self._due = 0.0
+
+    def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
+        self._mean_work += SMOOTHING * (work - self._mean_work) if self._mean_work else work
+        known, level = replica.speed_by_load, min(replica.load.bit_length(), _LAST)
+        known.seconds[level] = seconds = known.seconds[level] + seconds
+        known.units[level] = units = known.units[level] + work
+        # At once: whoever fails at once would be asked hundreds of times before it is renewed.
+        prior = learned_speed.PRIOR_REQUESTS * self._mean_work
+        known.reading[level] = (seconds + prior * replica.seconds_per_work) / (units + prior) / replica.ramp
+
+    def refresh(
+        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
+    ) -> None:
+        if now < self._due:
+            return
+        self._due = now + RENEWED_EVERY_S
+        self._remember(mean_s)
+        prior_units = learned_speed.PRIOR_REQUESTS * (self._mean_work or 1.0)
+        for replica in replicas:
+            known = replica.speed_by_load
+            keep = exp((known.at - now) / self.tau_s)
+            known.at = now
+            known.seconds = [seconds * keep for seconds in known.seconds]
+            known.units = [units * keep for units in known.units]
+            prior_seconds = prior_units * replica.seconds_per_work
+            known.reading = [
+                (seconds + prior_seconds) / (units + prior_units) / replica.ramp
+                for seconds, units in zip(known.seconds, known.units, strict=True)
+            ]

@@ -1,0 +1,47 @@
+"""p99 of a fleet: how slow its slow answers are, over the last ones.
+
+Theory. It is read where a failure is to count as a slow answer and where silence is to be told from slowness,
+so it must not vanish where answers are rare. A window is over after 10 s if it has 100 answers, fewer than
+which have no 99th percentile to speak of; it is looked at before that, with those that there are. Where
+answers are rare it lasts until it has as many, 10 minutes at most. One without any answer says nothing: what
+was known stays.
+"""
+
+from collections.abc import Sequence
+
+from routing.balancing.replica.state import Replica
+from routing.contract.sketch import Sketch, quantile, subtract
+
+WINDOW_S = 10.0
+LONGEST_S = 600.0
+ENOUGH = 100
+
+
+class P99Tracker:
+    """One fleet's, in one worker."""
+
+    __slots__ = ("_began", "_earlier", "_looked_at", "p99_s")
+
+    def __init__(self) -> None:
+        self.p99_s = 0.0
+        """0 while there were none."""
+        self._earlier: dict[int, int] = {}
+        self._began: float | None = None
+        self._looked_at = 0.0
+
+    def refresh(self, replicas: Sequence[Replica], now: float) -> None:
+        """On the slow timer."""
+        if self._began is None:
+            self._began = self._looked_at = now
+        elif now - self._looked_at >= WINDOW_S:
+            self._look(replicas, now, now - self._began >= LONGEST_S)
+
+    def _look(self, replicas: Sequence[Replica], now: float, is_over: bool) -> None:
+        self._looked_at = now
+        sums = Sketch()
+        for replica in replicas:
+            sums.add_counts(replica.latency)
+        counts = subtract(sums.counts, self._earlier)
+        self.p99_s = quantile(counts, 0.99) or self.p99_s
+        if is_over or sum(counts.values()) >= ENOUGH:
+            self._earlier, self._began = sums.counts, now

@@ -1,0 +1,122 @@
+"""Tail latency as weight: how slow a replica's slowest answers are (p99), as a factor: ``Replica.favour``.
+
+Theory. The seconds per unit of work of each answer are counted in buckets 5 % wide, in this window and the
+one before it. Their 99th percentile, times the replica's weight, is what a replica of weight 1 would show.
+The pool's median of those, over the replica's own, is what its *favour* is made of. Dividing by work takes
+the mix of requests out, the weight what is expected of the hardware, the median what slows all of them
+alike.
+
+This is a control loop with dead time: an answer tells of the load there was when its request was sent. Near
+saturation a tenth more load may double the percentile, so weights in full proportion to it swing from one
+replica to the next, and cost more than they save. Hence the damping. Of a ratio only what is beyond
+:data:`SPARED` counts, within a quarter and four times, and a favour falls with a time constant of
+:data:`FALLS_IN_S` and rises with :data:`RISES_IN_S`. What few answers show is believed in part: the
+logarithm of the ratio counts ``n / (n + 50)``. So a replica that is hardly asked any more goes back to its
+weight as its answers grow old, and is tried again.
+
+Source: weights that follow latency as in the "latency-aware" policy of Cassandra's drivers and F5's
+observed modes; percentiles by counts in logarithmic buckets (:mod:`routing.contract.sketch`); gains and
+times by our own simulation.
+
+Failure mode: among fewer than a hundred answers the percentile is the slowest of them, so one failure,
+which counts as a slow answer, costs a replica of a quiet fleet much of its weight for a while.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import exp, floor, log
+from statistics import median
+
+from routing.balancing.learning.latency_ewma import LatencyTracker
+from routing.balancing.replica.state import LatencyTail, Replica
+from routing.shared import shm_counters as cell
+
+SPARED = 2.0
+BOUND = 4.0
+FALLS_IN_S = 0.5
+RISES_IN_S = 5.0
+MOVES_EVERY_S = 0.25
+DOUBT = 50.0
+"""So many answers count as much as knowing nothing does."""
+_STEPS = 20.0
+"""Buckets an e-fold."""
+_LEAST = 1e-12
+
+
+class TailWeight(LatencyTracker):
+    """Keeps ``Replica.favour`` of one fleet in one worker."""
+
+    __slots__ = ("_moved_at",)
+
+    def __init__(self, tau_s: float) -> None:
+        super().__init__(tau_s)
+        self._moved_at: float | None = None
+
+    def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
+        bucket = floor(log(max(seconds / work, _LEAST)) * _STEPS)
+        counts = replica.tail.newer
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+    def refresh(
+        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
+    ) -> None:
+        if self._moved_at is None:
+            self._moved_at = now
+        elapsed = now - self._moved_at
+        if elapsed < MOVES_EVERY_S:
+            return
+        self._moved_at = now
+        self._remember(mean_s)
+        for replica, aim in zip(replicas, self._aims(replicas, now), strict=True):
+            favour = log(replica.favour)
+            settles_in_s = RISES_IN_S if aim > favour else FALLS_IN_S
+            replica.favour = exp(favour + (aim - favour) * (1 - exp(-elapsed / settles_in_s)))
+
+    def _aims(self, replicas: Sequence[Replica], now: float) -> list[float]:
+        """Logarithm of where each one's favour should go."""
+        found = []
+        for replica in replicas:
+            slowest, count = _slowest(replica.tail, now, self.tau_s)
+            if replica.cells is not None:
+                slowest, count = _of_all(replica, slowest, count, now, self.tau_s)
+            found.append((slowest + log(replica.spec.weight or 1.0), count))
+        middle = median([slowest for slowest, count in found if count] or [0.0])
+        return [_damped(middle - slowest) * count / (count + DOUBT) for slowest, count in found]
+
+
+def _damped(ratio: float) -> float:
+    """Logarithms in and out."""
+    favour = min(log(BOUND), max(0.0, abs(ratio) - log(SPARED)))
+    return favour if ratio > 0 else -favour
+
+
+def _of_all(replica: Replica, slowest: float, count: int, now: float, window_s: float) -> tuple[float, int]:
+    """Show this worker's, and have the host's: the mean of all workers', by their answers."""
+    cells = replica.cells
+    assert cells is not None
+    cells.write(cell.SLOWEST, slowest)
+    cells.write(cell.SLOWEST_OF, count)
+    cells.write(cell.SLOWEST_AT, now)
+    view, weighed, answers = cells.view, slowest * count, count
+    for sibling in cells.siblings:
+        # One that is not renewed any more is of another strategy's time.
+        if now - view[sibling + cell.SLOWEST_AT] < window_s:
+            theirs = int(view[sibling + cell.SLOWEST_OF])
+            weighed += view[sibling + cell.SLOWEST] * theirs
+            answers += theirs
+    return (weighed / answers, answers) if answers else (0.0, 0)
+
+
+def _slowest(tail: LatencyTail, now: float, window_s: float) -> tuple[float, int]:
+    """Logarithm of the 99th percentile, and of how many answers; begins a new window when one is over."""
+    age = now - tail.began
+    if age >= window_s:
+        tail.older = tail.newer if age < 2 * window_s else {}
+        tail.newer, tail.began = {}, now
+    newer, older = tail.newer, tail.older
+    count = sum(newer.values()) + sum(older.values())
+    above = count // 100
+    for bucket in sorted({*newer, *older}, reverse=True):
+        above -= newer.get(bucket, 0) + older.get(bucket, 0)
+        if above < 0:
+            return (bucket + 0.5) / _STEPS, count
+    return 0.0, 0

@@ -1,0 +1,1 @@
+"""Zone-aware routing: the own site first, and spill-over to the others."""

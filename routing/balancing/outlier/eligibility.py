@@ -1,0 +1,157 @@
+"""Eligibility: admin state × health × ejection, three facts that are never folded into one.
+
+A replica is eligible when all three allow it; :func:`ineligible_because` says, in plain words, which of them
+does not. :func:`partition` says for a whole pool who is asked: those that are eligible and, where these are
+too few, others that are better than an error (:func:`asked_despite`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from routing.balancing.outlier.panic import in_panic
+from routing.balancing.replica.state import Replica
+
+
+@dataclass(slots=True)
+class Eligibility:
+    """A pool sorted out at one moment."""
+
+    eligible: list[Replica] = field(default_factory=list)
+    """Those that are asked, in panic and as a last resort with others among them."""
+    probation: list[Replica] = field(default_factory=list)
+    """Their ejection is over; each waits for its one probe request."""
+    panic: bool = False
+    """Health is being ignored for replicas that have passed a probe once."""
+    last_resort: bool = False
+    """Nothing but ejected replicas is left, so they are used."""
+    next_end: float = 0.0
+    """When the next ejection ends, 0: none is running."""
+
+
+def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligibility:
+    """Sort a pool's replicas by whether they may receive something new at ``now``.
+
+    ``site``: the proxy's own, where sites matter; those that name none count as there.
+    """
+    result = Eligibility(panic=_panic(replicas, site))
+    ejected: list[Replica] = []
+    for replica in replicas:
+        if not _intended(replica) or not _healthy(replica, result.panic):
+            continue
+        ends = replica.ejection.until
+        if not ends:
+            result.eligible.append(replica)
+            continue
+        ejected.append(replica)
+        if now >= ends:
+            result.probation.append(replica)
+        elif not result.next_end or ends < result.next_end:
+            result.next_end = ends
+    if not result.eligible and ejected:
+        # An ejected replica is better than none: the limit on ejections is a share of what is left.
+        result.eligible = ejected
+        result.last_resort = True
+    return result
+
+
+def available(replicas: Iterable[Replica], site: str = "") -> int:
+    """How many replicas could be in use if none was ejected: what the limit on ejections is a share of.
+
+    ``site``: as for :func:`partition`."""
+    everyone = list(replicas)
+    panic = _panic(everyone, site)
+    return sum(1 for replica in everyone if _intended(replica) and _healthy(replica, panic))
+
+
+def may_finish(replica: Replica, panic: bool) -> bool:
+    """Whether it can be asked about work that it took on before; while it empties, too."""
+    state = replica.spec.admin_state
+    if replica.no_credential:
+        return False
+    return state != "maintenance" and _healthy(replica, panic) and not replica.ejection.until
+
+
+def is_closed(replica: Replica) -> bool:
+    """Whether it takes nothing new for more than a moment: as an operator wants it, or because it is down."""
+    return not _intended(replica) or replica.spec.health == "down"
+
+
+def ineligible_because(replica: Replica, now: float) -> list[str]:
+    """Why a replica is to receive nothing new, one entry a reason; empty: it is eligible."""
+    spec, ejection, found = replica.spec, replica.ejection, []
+    if spec.admin_state != "active":
+        found.append(f"{spec.admin_state}, as an operator wants it")
+    if spec.weight <= 0:
+        found.append("weight 0")
+    if replica.no_credential:
+        found.append(replica.no_credential)
+    if spec.health != "ready":
+        found.append(_HEALTH_WORDS[spec.health])
+    if ejection.until:
+        left = ejection.until - now
+        when = f"for another {left:.0f} s" if left > 0 else "until its probe request is answered"
+        found.append(f"ejected {when}: {ejection.reason}")
+    return found
+
+
+def asked_despite(replica: Replica, found: Eligibility) -> str:
+    """Why a replica that is not eligible is asked all the same; empty: it is not, or it is eligible."""
+    if not any(other is replica for other in found.eligible):
+        return ""
+    if replica.ejection.until:
+        return "asked nevertheless: all others are out as well"
+    if replica.spec.health != "ready":
+        return "asked nevertheless: of the replicas that ever passed a probe, fewer than half are ready"
+    return ""
+
+
+def summary(fleet: str, replicas: Sequence[Replica]) -> str:
+    """Why nobody can be picked: ``2 replicas of fleet digits: 1 checking, 1 draining``."""
+    if not replicas:
+        return f"fleet {fleet} has no replicas"
+    count = f"{len(replicas)} replica{'s' if len(replicas) > 1 else ''}"
+    states = Counter(_first_obstacle(replica) for replica in replicas)
+    return f"{count} of fleet {fleet}: {', '.join(f'{n} {state}' for state, n in states.items())}"
+
+
+def _first_obstacle(replica: Replica) -> str:
+    spec = replica.spec
+    if spec.admin_state != "active":
+        return spec.admin_state
+    if spec.weight <= 0:
+        return "with weight 0"
+    if replica.no_credential:
+        return f"without its credential ({replica.no_credential.removeprefix('credential ')})"
+    if spec.health != "ready":
+        return spec.health
+    return "ejected" if replica.ejection.until else "ready"
+
+
+def _intended(replica: Replica) -> bool:
+    spec = replica.spec
+    return spec.admin_state == "active" and spec.weight > 0 and not replica.no_credential
+
+
+def _healthy(replica: Replica, panic: bool) -> bool:
+    spec = replica.spec
+    return spec.health == "ready" or (panic and spec.has_passed and spec.health != "checking")
+
+
+def _panic(replicas: Iterable[Replica], site: str) -> bool:
+    passed: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    for replica in replicas:
+        spec = replica.spec
+        if spec.admin_state == "active" and spec.has_passed:
+            place = (spec.site or site) if site else ""
+            passed[place] += 1
+            ready[place] += spec.health == "ready"
+    return bool(passed) and all(in_panic(passed[place], ready[place]) for place in passed)
+
+
+_HEALTH_WORDS = {
+    "checking": "checking: no probe has passed yet",
+    "unready": "unready: its readiness probe fails",
+    "down": "down: probes do not reach it",
+}

@@ -1,0 +1,319 @@
+"""Outlier detector: what live traffic says about a pool's replicas: ejected, on probation, back.
+
+The rules are in :mod:`routing.balancing.outlier.ejection`; here they meet the pool's replicas and, by way of
+the shared counts, the other workers of the host.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.outcome import FAILURES, Outcome
+from routing.balancing.learning import latency_ewma, learned_speed
+from routing.balancing.learning.failure_penalty import failure_seconds
+from routing.balancing.learning.fleet_speed import FleetSpeed
+from routing.balancing.outlier import (
+    ejection,
+    eligibility,
+    failure_load,
+    shared_consecutive_failures,
+    shared_ejection,
+    soft_ejection,
+    success_rate,
+)
+from routing.balancing.outlier.poison_clients import PoisonClients
+from routing.balancing.outlier.shared_poison_clients import SharedPoisonClients, number_of
+from routing.balancing.replica.client_source import ClientSource
+from routing.balancing.replica.state import Replica
+from routing.contract.policy import Policy
+from routing.shared.shm_counters import SharedCounters
+
+log = logging.getLogger(__name__)
+
+MONITOR_S = 30.0
+"""How long a failure that is held against a client has the requests say who sent them."""
+
+_WORDS = {
+    Outcome.FAILED: "answered with a server error",
+    Outcome.WITHOUT_MODEL: "answered 404: it does not have the model",
+    Outcome.REFUSED: "found no connection",
+    Outcome.LOST: "lost its connection",
+    Outcome.TIMEOUT: "timed out",
+}
+
+
+class OutlierDetector:
+    """Of one pool. ``replicas()``: those in the table. ``emptied`` is called when the last request of one
+    that is not any more has ended, ``changed(now)`` when a replica was ejected or let back."""
+
+    def __init__(
+        self,
+        replicas: Callable[[], Sequence[Replica]],
+        emptied: Callable[[Replica], None],
+        speed: FleetSpeed,
+        rng: Random,
+        changed: Callable[[float], None],
+        shared: SharedCounters | None = None,
+    ) -> None:
+        self._replicas = replicas
+        self.emptied = emptied
+        """Called when the last request of a replica that is no longer in the table has ended."""
+        self._speed = speed
+        self._rng = rng
+        self._changed = changed
+        self.policy = Policy()
+        self._goes_by_load = False
+        self.fleet = ""
+        """The pool's name, for the log."""
+        self.site = ""
+        """The proxy's own, where sites matter."""
+        self._poison_clients = PoisonClients()
+        self._sibling_news = SharedPoisonClients(shared)
+        self.monitoring = False
+        """Whether the next requests are to say who sent them: :meth:`succeeded`."""
+        self._monitor_until = 0.0
+
+    def follow_strategy(self, goes_by_load: bool) -> None:
+        """The strategy in force counts what is in flight, and does not take it for people who wait."""
+        self._goes_by_load = goes_by_load
+        if not goes_by_load:
+            for replica in self._replicas():
+                failure_load.forget(replica)
+
+    # --- attempts that ended ---------------------------------------------------------------------
+
+    def answered(self, attempt: Attempt, now: float) -> None:
+        """A replica that had failures, or is ejected, has answered."""
+        state = attempt.replica.ejection
+        state.failures = 0
+        attempt.replica.soft_ejected_until = 0.0
+        if state.failure_run.is_shown:
+            shared_consecutive_failures.end(attempt.replica)
+        if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
+            self._uneject(attempt.replica, now)
+
+    def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        """Count what is no success, learn from it, and eject when that is due."""
+        replica = attempt.replica
+        if outcome in FAILURES:
+            replica.failed += 1
+            self._speed.failed(replica, now - attempt.started, now)
+            if self._goes_by_load:
+                failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
+            self._failed(attempt, outcome, now)
+        elif outcome is Outcome.SWITCHED:
+            self.answered(attempt, now)
+        elif outcome is Outcome.CANCELLED or outcome is Outcome.PREVENTED:
+            replica.cancelled += outcome is Outcome.CANCELLED
+            if attempt.probe:
+                replica.ejection.probing = False
+                shared_ejection.release_probe(replica)
+        else:
+            self._answered_without_success(attempt, outcome, now)
+
+    def succeeded(self, source: ClientSource, replica: Replica, now: float) -> None:
+        """Such a request has been answered there."""
+        if any(self._poison_clients.knows(who) for who in source):
+            number = number_of(replica.uid)
+            self._poison_clients.succeeded(source.request, number, now)
+            if self._poison_clients.succeeded(source.client, number, now):
+                self._sibling_news.tell(self.fleet, source.client, number, now, succeeded=True)
+
+    def close(self) -> None:
+        """The fleet is gone."""
+        self._sibling_news.unshare()
+
+    def _answered_without_success(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        replica = attempt.replica
+        replica.last_heard_at = now
+        if outcome is Outcome.REJECTED:
+            replica.rejected += 1
+            self._speed.rejected(replica, now - attempt.started, now)
+        else:
+            replica.client_errors += 1
+        if attempt.probe:
+            # It lives and answers; neither load nor a client's own error would have ejected it.
+            self._uneject(replica, now)
+
+    def _failed(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
+        replica = attempt.replica
+        state = replica.ejection
+        # Of what was refused nothing was sent, so that it cannot be the request's fault.
+        source = None if outcome is Outcome.REFUSED else attempt.source
+        if source is not None:
+            self._note(source, replica, now)
+        if attempt.probe and source is not None and self._is_suspect(source, now):
+            # It would have failed anywhere, so it decides nothing.
+            state.probing = False
+            shared_ejection.release_probe(replica)
+        elif attempt.probe:
+            self._eject(replica, now, f"its probe request {_words(replica, outcome)}")
+        else:
+            self._failed_again(replica, outcome, source, now)
+
+    def _failed_again(
+        self, replica: Replica, outcome: Outcome, source: ClientSource | None, now: float
+    ) -> None:
+        state = replica.ejection
+        if not state.failures:
+            shared_consecutive_failures.begin(replica)
+        is_row = ejection.failed(state, self.policy.ejection.consecutive_failures, source)
+        if is_row and not state.until and not self._excuse(replica, now):
+            words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
+            self._eject(replica, now, words)
+
+    # --- whose fault it is -----------------------------------------------------------------------
+
+    def _note(self, source: ClientSource, replica: Replica, now: float) -> None:
+        success_rate.failed_by(replica, source.client)
+        number = number_of(replica.uid)
+        self._poison_clients.failed(source.request, number, now)
+        if self._poison_clients.failed(source.client, number, now):
+            self._sibling_news.tell(self.fleet, source.client, number, now)
+
+    def _is_suspect(self, source: ClientSource, now: float) -> bool:
+        self._sibling_news.follow(self._poison_clients)
+        return any(self._poison_clients.is_suspect(who, now) for who in source)
+
+    def _excuse(self, replica: Replica, now: float) -> str:
+        """Why its row of failures is not its fault, in words; empty: it is."""
+        self._sibling_news.follow(self._poison_clients)
+        state, limit = replica.ejection, self.policy.ejection.consecutive_failures
+        others = [other for other in self._replicas() if other is not replica]
+        # What is broken as well says nothing of the requests.
+        well = [other for other in others if not other.ejection.until and other.ejection.failures < limit]
+        others_fail = success_rate.failed_share(well or others)
+        excuse = self._poison_clients.excuse(
+            state.failure_run, number_of(replica.uid), limit, others_fail, now
+        )
+        if excuse:
+            if state.failures == limit:
+                said = (replica.name, self.fleet, limit, excuse)
+                log.info("replica %s of fleet %s is not ejected for %d failures in a row: %s", *said)
+            self._monitor(now)
+        return excuse
+
+    def _monitor(self, now: float) -> None:
+        self._monitor_until = now + MONITOR_S
+        if not self.monitoring:
+            self.monitoring = True
+            self._changed(now)
+
+    # --- on the slow timer -----------------------------------------------------------------------
+
+    def review(self, now: float) -> None:
+        """Follow the other workers, and look for replicas that are silent or fail too often."""
+        replicas, stall_s = self._replicas(), self.policy.timeouts.stall_s
+        success_rate.renew(replicas, now)
+        self.monitoring = now < self._monitor_until
+        self._sibling_news.follow(self._poison_clients)
+        for replica in replicas:
+            state = replica.ejection
+            self._follow(replica, now)
+            if replica.failure_load:
+                failure_load.expire(replica, now)
+            waiting = replica.in_flight - replica.stall_exempt
+            if state.until:
+                if state.stalled and replica.last_heard_at > state.claimed_at:
+                    self._uneject(replica, now)
+            elif ejection.stalled(waiting, replica.last_heard_at, now, stall_s, self._speed.p99_s):
+                silent = now - replica.last_heard_at
+                words = f"stalled: nothing heard for {silent:.0f} s with {waiting} in flight"
+                self._eject(replica, now, words, stalled=True)
+            elif (state.failures or state.failure_run.is_shown) and self._is_failure_run(replica, now):
+                self._eject(
+                    replica, now, f"{state.failure_run.judged} failures in a row in the workers of this host"
+                )
+            elif success_rate.is_outlier(replica, replicas):
+                client = success_rate.by_one_client(replica)
+                if client and not self._poison_clients.is_good(client, now, except_at=number_of(replica.uid)):
+                    self._monitor(now)
+                    continue
+                self._eject(replica, now, success_rate.words(replica))
+                if replica.soft_ejected_until:
+                    # What comes after it is judged by itself, as after an ejection.
+                    success_rate.forget(replica)
+
+    def _is_failure_run(self, replica: Replica, now: float) -> bool:
+        """Whether the workers of the host together have seen as many failures in a row as eject."""
+        number = number_of(replica.uid)
+        length = shared_consecutive_failures.length(
+            replica, lambda who: self._poison_clients.fails_elsewhere(who, number, now)
+        )
+        if length < self.policy.ejection.consecutive_failures:
+            return False
+        replica.ejection.failure_run.judged = length
+        return True
+
+    # --- out and back ----------------------------------------------------------------------------
+
+    def _eject(self, replica: Replica, now: float, words: str, stalled: bool = False) -> None:
+        """Take a replica out if the host's limit allows it. One that is out already is out anew."""
+        state = replica.ejection
+        if replica.leaving:
+            return
+        again = bool(state.until)
+        available = eligibility.available(self._replicas(), self.site)
+        limit = ejection.allowed(available, self.policy.ejection.max_ejected_percent)
+        if not again and self._ejected_on_host(now) >= limit:
+            self._soft_eject(replica, available, now, words)
+            return
+        base_s, answers = self.policy.ejection.base_s, replica.succeeded + replica.failed
+        ejection.eject(state, now, base_s, self._rng, words, stalled, answers)
+        shared_ejection.show_ejection(replica)
+        if not again and self._ejected_on_host(now) > limit:
+            ejection.undo(state)
+            shared_ejection.show_ejection(replica)
+        else:
+            said = (replica.name, self.fleet, state.lasted_s, state.reason)
+            log.info("replica %s of fleet %s is ejected for %.0f s: %s", *said)
+        self._changed(now)
+
+    def _soft_eject(self, replica: Replica, available: int, now: float, words: str) -> None:
+        """As many are ejected as may be."""
+        if not soft_ejection.may_begin(replica, self._replicas(), available):
+            return
+        begins = not replica.soft_ejected_until
+        seconds = failure_seconds(0.0, self._speed.p99_s)
+        soft_ejection.begin(replica, now + seconds)
+        if begins:
+            said = (replica.name, self.fleet, seconds, words)
+            log.info(
+                "replica %s of fleet %s gets next to nothing for %.0f s, for no more may be ejected: %s",
+                *said,
+            )
+            self._changed(now)
+
+    def _uneject(self, replica: Replica, now: float) -> None:
+        log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
+        ejection.lift(replica.ejection, now, replica.succeeded + replica.failed)
+        self._forget_learned(replica)
+        shared_ejection.show_ejection(replica)
+        self._changed(now)
+
+    def _forget_learned(self, replica: Replica) -> None:
+        """What it was learned to cost while it failed is no longer true."""
+        learned_speed.forget(replica.speed)
+        latency_ewma.forget(replica)
+        success_rate.forget(replica)
+        failure_load.forget(replica)
+        replica.soft_ejected_until = 0.0
+
+    def _follow(self, replica: Replica, now: float) -> None:
+        """Take over what other workers have decided."""
+        was_out = bool(replica.ejection.until)
+        shared_ejection.follow_ejections(replica, now)
+        if was_out and not replica.ejection.until:
+            self._forget_learned(replica)
+
+    def _ejected_on_host(self, now: float) -> int:
+        for replica in self._replicas():
+            self._follow(replica, now)
+        return sum(1 for replica in self._replicas() if replica.ejection.until)
+
+
+def _words(replica: Replica, outcome: Outcome) -> str:
+    if outcome is Outcome.REFUSED and replica.not_verified:
+        return f"{_WORDS[outcome]}: {replica.not_verified}"
+    return _WORDS[outcome]

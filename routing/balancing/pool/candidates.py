@@ -1,0 +1,114 @@
+"""Candidates: another replica for a request where the one that was picked for it has no slot.
+
+The strategy picks again among those that have one. Of a small pool these are all; of a large one a sample
+(:mod:`routing.balancing.admission.free_slots`), or those near to where the request's key leads. It does so
+beside what it keeps of the whole list, which would have to be made anew for the next request.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+
+from routing.balancing.admission.free_slots import FreeSlots
+from routing.balancing.replica import sibling_load
+from routing.balancing.replica.device_memory import Demand
+from routing.balancing.replica.state import Replica
+from routing.balancing.strategies.base import KeyedStrategy
+from routing.balancing.strategies.sampling import LARGE_POOL, SAMPLE
+
+
+class CandidateSearch(ABC):
+    """The part of a pool that finds who else has a place. The pool sets all that is named here."""
+
+    _rng: Random
+    _eligible: list[Replica]
+    _pick_of_found: Callable[[Sequence[Replica], float, float, Random], Replica]
+    """The strategy's, for those that have a place."""
+    _pick_of_sample: Callable[[Sequence[Replica], float, float, Random], Replica]
+    """And where they are not all that have one."""
+    _free_slots: FreeSlots
+    _declined_slot: bool
+    """Whether a place was passed up for one that is worth the wait, the last time."""
+    _reserves_memory: bool
+    """Whether requests reserve memory at any replica: then all are looked at."""
+
+    @property
+    @abstractmethod
+    def _sees_peers(self) -> bool:
+        """Whether other workers of this host serve the fleet as well."""
+
+    def _another_than_wait(
+        self, preferred: Replica, candidates: Sequence[Replica], demand: Demand, now: float, new: bool
+    ) -> Replica | None:
+        """Another one of a large pool, of which the strategy has seen a part, than wait for the best of
+        those; ``None``: it is worth the wait. ``new``: it may not take a place that others wait for."""
+        found, _ = self._free_slots.some(candidates, demand, self._rng)
+        if new:
+            found = [one for one in found if not sibling_load.is_waited_for(one)]
+        if not found:
+            return None
+        self._declined_slot = True
+        picked = self._pick_again([preferred, *found], False, demand.work, now)
+        return None if picked is preferred else picked
+
+    def _another(
+        self,
+        near: KeyedStrategy | None,
+        candidates: Sequence[Replica],
+        refused: Sequence[Replica],
+        demand: Demand,
+        now: float,
+        key: tuple[int, ...],
+    ) -> Replica | None:
+        """The best of those that have a place, where these have refused; ``None``: nobody has."""
+        if self._sees_peers:
+            # Those of a large pool were read milliseconds ago, but one has just refused.
+            small = candidates is self._eligible and len(candidates) <= LARGE_POOL
+            sibling_load.read_counts(candidates if small else refused[-1:])
+        if near is None:
+            found, all_found = self._with_slot(candidates, demand)
+        else:
+            found, all_found = self._near_with_slot(near, candidates, demand, key), True
+        for one in refused:
+            while one in found:
+                found.remove(one)
+        if not found:
+            return None
+        if near is None or len(found) == 1:
+            return self._pick_again(found, all_found, demand.work, now)
+        return near.pick_among(found, demand.work, now, self._rng, key)
+
+    def _near_with_slot(
+        self,
+        near: KeyedStrategy,
+        candidates: Sequence[Replica],
+        demand: Demand,
+        key: tuple[int, ...],
+    ) -> list[Replica]:
+        """Those that have a place, or of a large pool those near to where a key has led."""
+
+        def with_slot(some: Iterable[Replica]) -> list[Replica]:
+            return sibling_load.with_slot(some, demand)
+
+        if len(candidates) <= LARGE_POOL or self._reserves_memory:
+            return with_slot(candidates)
+        known = self._free_slots.known(candidates, demand, SAMPLE)
+        if known is not None:
+            return known
+        found = near.neighbours(key, with_slot)
+        if found is None:
+            return with_slot(candidates)
+        return found or self._free_slots.all(candidates, demand)
+
+    def _with_slot(self, candidates: Sequence[Replica], demand: Demand) -> tuple[list[Replica], bool]:
+        """Those that have a place, or some of them; whether these are all."""
+        if len(candidates) <= LARGE_POOL or self._reserves_memory:
+            return sibling_load.with_slot(candidates, demand), True
+        return self._free_slots.some(candidates, demand, self._rng)
+
+    def _pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
+        """Of one or more that have a place, all or a sample of them, once more for the same request."""
+        if len(found) == 1:
+            return found[0]
+        pick = self._pick_of_found if all_found else self._pick_of_sample
+        return pick(found, work, now, self._rng)

@@ -1,0 +1,200 @@
+"""Library calls: of one process, from any thread, begun and settled under one lock, and queued for slots.
+
+The lock is held for the microseconds of a pick or a settlement, never while a call runs or waits. An object
+that is thrown away may settle its call in the middle of another's pick, in the same thread: the garbage
+collector runs where it likes. So the lock may be taken again by its holder, and what comes in then is kept
+until the pick is done.
+
+Who waits is handed its place by whoever gives one back, and the first in line looks by itself every
+:data:`LOOK_EVERY_S`, for places that come with time alone: a slow start that goes on, an ejection that
+ends.
+"""
+
+import threading
+from collections.abc import Callable
+from itertools import count
+from typing import TypeVar
+
+from routing.balancing.admission.admission_queue import AdmissionQueue
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.monitored import MonitoredAttempt, monitor_attempt
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
+from routing.balancing.replica.client_source import ClientSource, client_number
+from routing.balancing.replica.state import Replica
+
+T = TypeVar("T")
+
+LOOK_EVERY_S = 0.05
+_RANK = 1
+
+
+class ThreadSafePool:
+    """Who calls those that wait (:class:`routing.balancing.admission.admission_queue.QueueWaker`), and the
+    lock round it all."""
+
+    def __init__(self, pool: Pool, clock: Callable[[], float]) -> None:
+        self.pool = pool
+        self.clock = clock
+        self.numbers = count(1)
+        """Of calls that say whose they are: each is another request."""
+        self._lock = threading.RLock()
+        self._at_work = False
+        self._soon = False
+        self._ended: list[tuple[Attempt, Outcome]] = []
+        pool.admission.waker = self
+
+    def serve_soon(self, admission: AdmissionQueue) -> None:
+        self._soon = True
+
+    def wake(self, worker: int) -> None:
+        """There is no other worker."""
+
+    def do(self, work: Callable[[float], T]) -> T:
+        """``work(now)`` under the lock, and all that is owed by then."""
+        with self._lock:
+            if self._at_work:
+                return work(self.clock())
+            self._at_work = True
+            try:
+                return work(self.clock())
+            finally:
+                self._catch_up()
+                self._at_work = False
+
+    def settle(self, attempt: Attempt, outcome: Outcome) -> None:
+        """A call has ended."""
+        with self._lock:
+            self._ended.append((attempt, outcome))
+            if not self._at_work:
+                self._at_work = True
+                try:
+                    self._catch_up()
+                finally:
+                    self._at_work = False
+
+    def _catch_up(self) -> None:
+        while self._ended or self._soon:
+            while self._ended:
+                attempt, outcome = self._ended.pop()
+                attempt.settle(outcome, self.clock())
+            if self._soon:
+                self._soon = False
+                self.pool.admission.serve(self.clock())
+
+
+class LibraryCall:
+    """One call: it has a place, was refused, or waits
+    (:class:`routing.balancing.admission.request_queue.Waiter`)."""
+
+    def __init__(
+        self,
+        calls: ThreadSafePool,
+        work: float,
+        tried: tuple[Replica, ...],
+        key: str | bytes,
+        client: str | bytes,
+    ) -> None:
+        self._calls = calls
+        self._work = work
+        self._tried = tried
+        self._key = key.encode() if isinstance(key, str) else key
+        self._client = client.encode() if isinstance(client, str) else client
+        self._hashes: tuple[int, ...] = ()
+        self._ticket: Ticket | None = None
+        self.attempt: Attempt | None = None
+        self.rejection: Rejection | None = None
+        self.on_decided: Callable[[], None] = _nobody
+        """Called under the lock, by whatever thread, when one that has waited does so no longer."""
+
+    @property
+    def waits(self) -> bool:
+        return self.attempt is None and self.rejection is None
+
+    def begin(self, timeout_s: float) -> None:
+        """Have a place, or be refused, or, for ``timeout_s`` at most, wait."""
+        self._calls.do(lambda now: self._begin(now, timeout_s))
+
+    def _begin(self, now: float, timeout_s: float) -> None:
+        pool = self._calls.pool
+        if self._key and pool.affinity is not None:
+            self._hashes = pool.affinity.hashes(self._key)
+        found = pool.begin(self._work, now, self._tried, NEW if timeout_s > 0 else ANY_SLOT, key=self._hashes)
+        if isinstance(found, Attempt):
+            self.attempt = found
+        elif timeout_s > 0 and found.max_wait_s:
+            work = self._work or pool.speed.mean_work
+            self._ticket = Ticket(self, _RANK, now, now + timeout_s, work, bool(self._tried))
+            self.rejection = pool.admission.join(self._ticket, found.preferred, now)
+        else:
+            self.rejection = found
+
+    def look(self) -> None:
+        """For a place that has come with time, if it is this one's turn."""
+
+        def first_looks(now: float) -> None:
+            admission = self._calls.pool.admission
+            if self.waits and admission.queue.first is self._ticket:
+                admission.serve(now)
+
+        self._calls.do(first_looks)
+
+    def give_up(self) -> None:
+        """Whoever made it does not want it any more: it leaves the line, or gives its place back."""
+        self._calls.do(lambda now: self._give_up())
+        if self.attempt is not None:
+            self._calls.settle(self.attempt, Outcome.CANCELLED)
+
+    def _give_up(self) -> None:
+        if self._ticket is not None:
+            self._calls.pool.admission.leave(self._ticket)
+
+    def end(self, outcome: Outcome) -> None:
+        """It has run."""
+        attempt = self.attempt
+        assert attempt is not None
+        if self._client:
+            # Of most that succeed nobody asks. That another replica answers what one has failed at says whose
+            # fault it was.
+            if self._tried and type(attempt) is Attempt:
+                monitor_attempt(attempt)
+            if outcome is not Outcome.SUCCESS or type(attempt) is MonitoredAttempt:
+                attempt.source = ClientSource(client_number(self._client), next(self._calls.numbers))
+        self._calls.settle(attempt, outcome)
+
+    # What the line asks of it, under the lock.
+
+    def admit(self, now: float, patient: bool) -> bool:
+        pool, ticket = self._calls.pool, self._ticket
+        assert ticket is not None
+        turn = DEQUEUED if patient else ANY_SLOT
+        found = pool.admission.look(
+            ticket, lambda: pool.begin(self._work, now, self._tried, turn, ticket.since, self._hashes)
+        )
+        if isinstance(found, Attempt):
+            self.attempt = found
+            pool.admission.found(ticket, now)
+        elif found.max_wait_s:
+            return False
+        else:
+            self.rejection = found
+            pool.admission.leave(ticket)
+        self.on_decided()
+        return True
+
+    def timed_out(self, now: float) -> None:
+        assert self._ticket is not None
+        waited = f"{now - self._ticket.since:.3g} s"
+        words = f"no replica has had a place for the call in {waited}"
+        self.rejection = Rejection("queue_timeout", words, self._calls.pool.admission.retry_after())
+        self.on_decided()
+
+    def preempted(self, now: float) -> None:
+        self.rejection = Rejection("queue_full", "another call has taken its place in the queue", None)
+        self.on_decided()
+
+
+def _nobody() -> None:
+    """Nobody waits for it to be decided."""

@@ -1,0 +1,18 @@
+"""Pinned replica (stickiness): only one can serve the request, for it keeps what the request is about."""
+
+
+class PinnedReplica:
+    """Takes the place of the replicas that were tried: instead of these it says who alone may be asked."""
+
+    __slots__ = ("finishes", "name", "uid", "what")
+
+    def __init__(self, uid: str, name: str, what: str, finishes: bool) -> None:
+        """``name``: of the replica, should it be gone. ``what`` it keeps, in words. ``finishes``: the request
+        belongs to work that was taken on before, so a replica that empties is asked as well."""
+        self.uid = uid
+        self.name = name
+        self.what = what
+        self.finishes = finishes
+
+    def __repr__(self) -> str:
+        return f"<OneReplica {self.name}: {self.what}>"

@@ -1,0 +1,74 @@
+"""What a pool says about its replicas: to telemetry in numbers, to people in words."""
+
+import msgspec
+
+from routing.balancing.learning import reported_load
+from routing.balancing.locality.site_split import SiteSplit
+from routing.balancing.outlier import soft_ejection
+from routing.balancing.outlier.eligibility import Eligibility, asked_despite, ineligible_because
+from routing.balancing.replica.device_memory import Demand
+from routing.balancing.replica.state import Replica
+from routing.contract.telemetry import ReplicaCounters
+
+
+class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica, and whether it may receive something new."""
+
+    uid: str
+    name: str
+    eligible: bool
+    """Whether admin state, health and ejection all allow it."""
+    asked: bool
+    """Whether it receives requests: it is eligible, or too few others are, and its devices have the memory
+    for a usual one."""
+    reasons: list[str]
+    """Why it is not eligible, why it is asked nevertheless, when it is asked that is at another site,
+    that it is set back, and which device is short of memory, in plain words; empty when it is asked like any
+    other."""
+
+
+def explanation(
+    replica: Replica, found: Eligibility, now: float, work: float, sites: SiteSplit | None
+) -> ReplicaExplanation:
+    """``work``: of a usual request. ``sites``: where it matters at which site a replica is."""
+    reasons = ineligible_because(replica, now)
+    despite = asked_despite(replica, found) if reasons else ""
+    when = "" if reasons or sites is None else sites.when_asked(replica)
+    back = soft_ejection.words(replica, now)
+    short = "" if replica.memory is None else replica.memory.why_not(Demand(work))
+    return ReplicaExplanation(
+        uid=replica.uid,
+        name=replica.name,
+        eligible=not reasons,
+        asked=(not reasons or bool(despite)) and not short,
+        reasons=[*reasons, *(words for words in (despite, when, back, short) if words)],
+    )
+
+
+def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
+    """A replica's part of a worker's report. The sketches are shared, not copied: encode it at once."""
+    state = replica.ejection
+    learned = bool(replica.speed.units or replica.speed.peer_units)
+    return ReplicaCounters(
+        uid=replica.uid,
+        name=replica.name,
+        picked=replica.picked,
+        succeeded=replica.succeeded,
+        failed=replica.failed,
+        rejected=replica.rejected,
+        cancelled=replica.cancelled,
+        client_errors=replica.client_errors,
+        in_flight=replica.in_flight,
+        work=replica.work,
+        seconds_per_work=replica.seconds_per_work if learned else None,
+        output_tokens=replica.output_tokens,
+        ejected_for_s=max(0.0, state.until - now) if state.until else None,
+        ejection_reason=state.reason,
+        ejections=state.count,
+        no_credential=replica.no_credential,
+        reported=reported_load.told(replica, now),
+        reports_refused=replica.reports_refused,
+        elsewhere=replica.external_load,
+        latency=replica.latency,
+        first_byte=replica.first_byte,
+    )

@@ -1,0 +1,192 @@
+"""Routing table of one worker: snapshots become pools; names, aliases and adapters find them.
+
+``(epoch, version)`` orders tables: older ones are ignored, invalid ones refused with words, and the
+last good one stays. Only a manifest removes fleets. Replicas whose uid and URL match keep their
+live state over every swap.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from routing.balancing.admission.admission_queue import NullWaker, QueueWaker
+from routing.balancing.admission.memory_leases import MemoryLeases
+from routing.balancing.pool.pool import Pool
+from routing.contract.client_keys import salt_bytes
+from routing.contract.matches import MatchIndex
+from routing.contract.policy import Limits, Timeouts
+from routing.contract.table import FleetSnapshot, Manifest, Version
+from routing.shared.quota_share import QuotaShare
+from routing.shared.shm_counters import SharedCounters
+
+
+class TableRefused(Exception):
+    """A manifest or snapshot cannot be routed from; the text says why. The last good one is kept."""
+
+
+class Bounds(NamedTuple):
+    """What at least one fleet allows: the bound for a request whose fleet is not known yet."""
+
+    head_s: float
+    max_body_bytes: int
+
+
+class Table:
+    """The routing table of one worker."""
+
+    def __init__(self, shared: SharedCounters | None = None, rng: Random | None = None) -> None:
+        self._shared = shared
+        self._rng = rng or Random()
+        self.quota_share = QuotaShare()
+        """Which part of each limit is this proxy's. The same object for good."""
+        self.site = ""
+        """Where this proxy is, for the fleets to come; empty: it does not matter."""
+        self.manifest = Manifest(epoch=0, version=0)
+        self.fleets: dict[str, Pool] = {}
+        self.default: Pool | None = None
+        self.matches: MatchIndex | None = None
+        """What the manifest says of hosts and paths; ``None``: nothing. The same object while that lasts."""
+        self.memory = MemoryLeases(shared, self.quota_share)
+        self.refusals: dict[str, str] = {}
+        """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
+        self.on_manifest: Callable[[], None] = _nobody
+        """Called after each manifest that was taken."""
+        self.on_snapshot: Callable[[Pool], None] = _nobody_of
+        """Called with its pool after each snapshot that was taken."""
+        self._by_name: dict[str, Pool] = {}
+        self._waker: QueueWaker = NullWaker()
+        self._bounds: Bounds | None = None
+
+    @property
+    def shared(self) -> SharedCounters | None:
+        """The block in which workers of the host see each other's counts."""
+        return self._shared
+
+    @property
+    def version(self) -> Version:
+        """Of the manifest; ``0:0`` before the first one."""
+        return Version(self.manifest.epoch, self.manifest.version)
+
+    def resolve(self, model: str) -> Pool | None:
+        """The fleet of this name, alias or adapter."""
+        return self._by_name.get(model)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of the most generous fleets; without any fleet, as by default."""
+        if self._bounds is None:
+            policies = [pool.policy for pool in self.fleets.values()]
+            self._bounds = Bounds(
+                max((one.timeouts.head_s for one in policies), default=Timeouts().head_s),
+                max((one.limits.max_body_bytes for one in policies), default=Limits().max_body_bytes),
+            )
+        return self._bounds
+
+    def set_waker(self, waker: QueueWaker) -> None:
+        """Who calls requests that wait in these fleets and in those to come."""
+        self._waker = waker
+        for pool in self.fleets.values():
+            pool.admission.waker = waker
+
+    def wanted(self) -> list[str]:
+        """Fleets that the manifest lists and of which this worker holds no snapshot, or an older one."""
+        return [name for name, number in self.manifest.fleets.items() if self._lacks(name, number)]
+
+    def apply_manifest(self, manifest: Manifest) -> bool:
+        """Take a newer manifest: remove fleets it does not list, renew names. False: not newer.
+
+        Raises TableRefused, and changes nothing, when its names contradict each other.
+        """
+        if Version(manifest.epoch, manifest.version) <= self.version:
+            return False
+        check_manifest(manifest)
+        if manifest.matches != self.manifest.matches:
+            self.matches = MatchIndex(manifest.matches) if manifest.matches else None
+        self.manifest = manifest
+        for name in [name for name in self.fleets if name not in manifest.fleets]:
+            pool = self.fleets.pop(name)
+            pool.close()
+            self.memory.take_fleet(name, (), pool.admission.memory_freed)
+            self.refusals.pop(name, None)
+        self.memory.take_devices(manifest.accelerators)
+        self._bounds = None
+        self._index()
+        self.on_manifest()
+        return True
+
+    def apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
+        """Take a newer snapshot of one fleet. False: not newer, or the manifest does not list the fleet.
+
+        Before the first manifest any fleet is taken. Raises TableRefused, and changes nothing, when it
+        cannot be routed from.
+        """
+        name = snapshot.name
+        if self.version > (0, 0) and name not in self.manifest.fleets:
+            return False
+        pool = self.fleets.get(name)
+        if pool is not None and (snapshot.epoch, snapshot.version) <= pool.version:
+            return False
+        try:
+            if pool is None:
+                self.fleets[name] = pool = Pool(
+                    snapshot, self._shared, self._rng, self.quota_share, self.site
+                )
+                pool.admission.waker = self._waker
+                self._index()
+            else:
+                pool.replace(snapshot)
+        except ValueError as error:
+            self.refusals[name] = str(error)
+            raise TableRefused(
+                f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
+            ) from error
+        self.memory.take_fleet(name, pool.replicas, pool.admission.memory_freed)
+        self.refusals.pop(name, None)
+        self._bounds = None
+        self.on_snapshot(self.fleets[name])
+        return True
+
+    def _lacks(self, name: str, number: int) -> bool:
+        pool = self.fleets.get(name)
+        return pool is None or pool.version < (self.manifest.epoch, number)
+
+    def _index(self) -> None:
+        """Names win over aliases and adapters, so that a new one never hides a fleet."""
+        fleets, manifest = self.fleets, self.manifest
+        aliases = {alias: fleets[name] for alias, name in manifest.aliases.items() if name in fleets}
+        adapters = {name: fleets[fleet] for name, fleet in manifest.adapters.items() if fleet in fleets}
+        self._by_name = {**adapters, **aliases, **fleets}
+        self.default = fleets.get(manifest.default) if manifest.default is not None else None
+
+    def __repr__(self) -> str:
+        return f"<Table {self.version}: {', '.join(self.fleets) or 'no fleets'}>"
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Raise TableRefused when names contradict each other or client keys cannot be checked."""
+    words = f"manifest {manifest.epoch}:{manifest.version}"
+    if manifest.default is not None and manifest.default not in manifest.fleets:
+        raise TableRefused(f"{words}: the default fleet {manifest.default!r} is not among its fleets")
+    for alias, name in manifest.aliases.items():
+        if name not in manifest.fleets:
+            raise TableRefused(f"{words}: alias {alias!r} stands for {name!r}, which is not among its fleets")
+    for adapter, name in manifest.adapters.items():
+        if name not in manifest.fleets:
+            raise TableRefused(f"{words}: adapter {adapter!r} is of {name!r}, which is not among its fleets")
+    for name in manifest.matches:
+        if name not in manifest.fleets:
+            raise TableRefused(f"{words}: hosts or paths lead to {name!r}, which is not among its fleets")
+    if manifest.key_hashes:
+        try:
+            salt_bytes(manifest.key_salt)
+        except ValueError as error:
+            why = f"no client key can be checked, key_salt is not valid: {error}"
+            raise TableRefused(f"{words}: {why}") from None
+
+
+def _nobody() -> None:
+    """Nobody wants to be told."""
+
+
+def _nobody_of(pool: Pool) -> None:
+    """Nobody wants to be told of a pool."""

@@ -1,0 +1,74 @@
+"""Client source: who a request came from, and the consecutive failures of one replica, by who sent them."""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+
+class ClientSource(NamedTuple):
+    """Who sent a request, and which: 32-bit hashes that are the same in all workers of a host, never 0."""
+
+    client: int
+    request: int
+
+
+UNKNOWN = 0
+"""Stands for a client that nobody knows."""
+MOST_CLIENTS = 64
+"""Of one row that are told apart; the others are as unknown."""
+
+
+def client_number(name: bytes) -> int:
+    """What stands for a client of this name."""
+    return number_of(blake2b(name, digest_size=4).digest())
+
+
+def number_of(digest: bytes) -> int:
+    """What stands for whatever has this digest of four bytes."""
+    return int.from_bytes(digest) or 1
+
+
+class ClientFailures:
+    """What one client has of a row."""
+
+    __slots__ = ("failures", "is_varied", "request")
+
+    def __init__(self, request: int) -> None:
+        self.failures = 0
+        self.request = request
+        """The first."""
+        self.is_varied = False
+        """Whether there were others."""
+
+
+class FailureRun:
+    """A replica's failures since its last answer that was none: by whom."""
+
+    __slots__ = ("answers", "clients", "is_shown", "judged", "left_out")
+
+    def __init__(self) -> None:
+        self.clients: dict[int, ClientFailures] = {}
+        """By client, :data:`UNKNOWN` among them."""
+        # What :mod:`routing.balancing.outlier.shared_consecutive_failures` goes by.
+        self.left_out = 0
+        """Those before another worker's last answer."""
+        self.judged = 0
+        """How long the host's row was when it was judged."""
+        self.answers = 0.0
+        """Of the replica, that all workers had shown."""
+        self.is_shown = False
+        """Whether the others see this worker's part."""
+
+    def begin(self) -> None:
+        """Nobody has failed."""
+        self.clients.clear()
+
+    def add(self, source: ClientSource | None) -> None:
+        """One more failure. ``None``: the request was not at fault, or nobody knows whose it was."""
+        client, request = source or (UNKNOWN, 0)
+        if client not in self.clients and len(self.clients) >= MOST_CLIENTS:
+            client = UNKNOWN
+        part = self.clients.get(client)
+        if part is None:
+            part = self.clients[client] = ClientFailures(request)
+        part.failures += 1
+        part.is_varied |= request != part.request

@@ -1,0 +1,9 @@
+"""Load-balancing strategies: one file each, each pure, each with its theory in its docstring.
+
+The control plane builds its forms from what is here, so nothing heavy may be imported.
+"""
+
+from routing.balancing.strategies.parameter_schema import ParameterDescription, StrategyDescription
+from routing.balancing.strategies.registry import build, describe, names, why_not
+
+__all__ = ["ParameterDescription", "StrategyDescription", "build", "describe", "names", "why_not"]

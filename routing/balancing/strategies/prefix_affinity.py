@@ -1,0 +1,237 @@
+"""Prefix affinity: a prompt goes where its beginning was sent before, so that what was computed serves again.
+
+Theory. Model servers keep the KV cache of prompts for a while, and read only what follows a beginning that
+they know. Of each prompt the hashes of its beginnings, block by block, are remembered at the replica that it
+was sent to (:mod:`routing.balancing.replica.prefix_cache_index`). A prompt goes
+
+1. to the replica that knows the longest beginning of it;
+2. where that has more than ``load_bound`` times its fair share in flight, to the one that knows the longest
+   beginning of those that have not. Shares are by learned speed, which starts from weight: ``1 / m``, as
+   ``least_expected_work`` has it;
+3. where none of these knows any of it, to one expected to be done about as soon as the soonest: within twice
+   its ``m · (n + 1)``.
+
+Of several the prompt's next block, the first that they do not know, draws one (rendezvous hashing). So all
+workers and proxies send what begins alike to the same one of them, although each knows only what it has sent
+itself. Wherever a prompt goes, that replica knows it from then on. The bound always wins: a beginning that
+everybody sends spreads over as many replicas as its load takes, and none of them takes more while it
+has ``2 · load_bound`` times what the least loaded would have, so that nobody is idle beside long queues.
+
+In a large pool not all are looked at: those next on a ring from the prompt's first block, and from the first
+block that the best of these do not know.
+
+Source: SGLang's cache-aware router (Zheng et al., "SGLang", 2024) for longest prefix with a bound on
+imbalance; vLLM's automatic prefix caching and the prefix scorer of the Gateway API's inference extension for
+hashes of blocks, each of all before it; Preble (Srivatsa et al., 2024) for placing what shares a beginning.
+
+Weakness: what replicas really keep is not known, only what they were sent; where prompts have little in
+common it is least expected work with fewer choices.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from routing.balancing.affinity import Affinity
+from routing.balancing.replica.prefix_cache_index import BYTES_EACH, EMPTY_INDEX, PrefixCacheIndex
+from routing.balancing.replica.state import Replica
+from routing.balancing.strategies.base import AnswerMemory
+from routing.balancing.strategies.bounded_load import BoundedLoad
+from routing.balancing.strategies.hash_ring import HashRing, points_of
+from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+from routing.balancing.strategies.sampling import LARGE_POOL
+
+_NEAR = 2.0
+_MIXES, _ALL = 0x2545F491, (1 << 30) - 1
+"""Of draws; numbers of 30 bits are the quickest to reckon with."""
+_LOOKED_AT = 6
+"""From one place of the ring on, in a large pool."""
+_MOST_OF_ONE = 16_384
+"""Hashes of one replica: of some hundred prompts of 32 kB that share nothing."""
+
+
+class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    load_bound: Annotated[
+        float,
+        msgspec.Meta(
+            ge=1.0,
+            le=100.0,
+            description="How many times its fair share of the requests in flight a replica may have before "
+            "prompts that it knows go elsewhere.",
+        ),
+    ] = 1.5
+    block_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=16,
+            le=65536,
+            description="Size of a prompt's first blocks; later ones are up to an eighth of what stands "
+            "before them. A beginning that is shorter is not recognised.",
+        ),
+    ] = 256
+    memory_mb: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=4096,
+            description="MiB that a worker may take to remember what this fleet's replicas were sent.",
+        ),
+    ] = 32
+
+
+class PrefixAffinity:
+    """The replica that knows most of a prompt, if it has room; else where it is expected soonest."""
+
+    name: ClassVar[str] = "prefix_affinity"
+    sentence: ClassVar[str] = (
+        "Sends a prompt to the replica that was sent the longest beginning of it, unless that has more than "
+        "its share in flight."
+    )
+    weighs_waiting: ClassVar[bool] = False
+    Parameters: ClassVar[type[msgspec.Struct]] = PrefixAffinityParameters
+    memory: AnswerMemory | None = None
+
+    def __init__(self, parameters: msgspec.Struct) -> None:
+        assert isinstance(parameters, PrefixAffinityParameters)
+        self.affinity: Affinity | None = Affinity(block_bytes=parameters.block_bytes)
+        self.home: Replica | None = None
+        self._hashes = (parameters.memory_mb << 20) // BYTES_EACH
+        self._most = _MOST_OF_ONE
+        """Hashes of one replica, as many as there are."""
+        self._bound = BoundedLoad(parameters.load_bound, by_speed=True)
+        self._of: Sequence[Replica] = ()
+        self._largest = 1
+        self._ring = HashRing()
+        """Of a large pool only."""
+        self._among: frozenset[Replica] = frozenset()
+        self._limit = 0.0
+        self._looked_at: list[Replica] = []
+        """Of the last pick in a large pool."""
+        self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
+        """Of requests without a prompt."""
+
+    def pick_near(
+        self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        if candidates is not self._of:
+            self._take(candidates)
+        if len(candidates) > LARGE_POOL:
+            limit = self._bound.per_share(candidates)
+            candidates, length, holders = self._look_round(key)
+            self.home = chosen = drawn(holders, key, length) if length else None
+        else:
+            length, holders = longest_known(candidates, key)
+            self.home = chosen = drawn(holders, key, length) if length else None
+            if chosen is not None and not chosen.load:
+                # Whatever the bound is, an idle one is below it.
+                return chosen
+            limit = self._bound.per_share(candidates)
+        self._limit = limit
+        if chosen is not None:
+            if chosen.load * chosen.cost < limit:
+                return chosen
+            free = [replica for replica in holders if replica.load * replica.cost < limit]
+            if free:
+                self.home = chosen = drawn(free, key, length)
+                return chosen
+        return self._within(candidates, limit, key, bool(length)) or self.pick(self._of, work, now, rng)
+
+    def neighbours(
+        self, key: tuple[int, ...], with_slot: Callable[[Iterable[Replica]], list[Replica]]
+    ) -> list[Replica]:
+        ring = self._ring
+        return with_slot(self._looked_at) or ring.some_after(ring.after(key[0]), self._among, with_slot)
+
+    def pick_among(
+        self, found: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
+    ) -> Replica:
+        of = self._of
+        limit = self._limit if len(of) > LARGE_POOL else self._bound.per_share(of)
+        return self._within(found, limit, key, True) or self.pick(found, work, now, rng)
+
+    def _within(
+        self, candidates: Sequence[Replica], limit: float, key: tuple[int, ...], known: bool
+    ) -> Replica | None:
+        """Of those within the bound the one that knows most, or a near best; ``None``: none is.
+        ``known``: whether any of them may know anything of it."""
+        free = [replica for replica in candidates if replica.load * replica.cost < limit]
+        if known:
+            length, holders = longest_known(free, key)
+            if length:
+                return drawn(holders, key, length)
+        return drawn(near_best(free), key, 0) if free else None
+
+    def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
+        if replica.prefixes is EMPTY_INDEX:
+            replica.prefixes = PrefixCacheIndex()
+        replica.prefixes.note(key, self._most)
+
+    def _take(self, candidates: Sequence[Replica]) -> None:
+        self._of = candidates
+        # A list may lack those that were tried, or are full.
+        self._largest = max(self._largest, len(candidates))
+        self._most = min(_MOST_OF_ONE, self._hashes // self._largest)
+        for replica in candidates:
+            if not replica.draw_seed:
+                replica.draw_seed = points_of(replica.uid, 1)[0] & _ALL
+        if len(candidates) > LARGE_POOL:
+            self._among = frozenset(candidates)
+            self._ring.take(candidates)
+
+    def _look_round(self, key: tuple[int, ...]) -> tuple[Sequence[Replica], int, list[Replica]]:
+        """Those of a large pool that may know more of it than others; how much is known, and by whom."""
+        ring, among = self._ring, self._among
+        looked_at: list[Replica] = []
+        holders: list[Replica] = []
+        length = 0
+        while True:
+            near = ring.next_ones(key[length], _LOOKED_AT, among)
+            looked_at += near
+            before, (length, holders) = length, longest_known((*holders, *near), key)
+            if length in (before, len(key)):
+                self._looked_at = looked_at
+                return looked_at, length, holders
+
+
+def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[int, list[Replica]]:
+    """How many of a prompt's hashes are known at most by one of them, and by which; 0: by none."""
+    length = 0
+    holders: list[Replica] = []
+    last: int = key[0]
+    following: int | None = last
+    """The last of them, and the first that none of the holders knows; ``None``: they know all."""
+    for replica in candidates:
+        known = replica.prefixes
+        young, old = known.young, known.old
+        # Who knows one knows all before it.
+        if last in young or last in old:
+            if following in young or following in old:
+                length = known.length(key, length + 1)
+                holders = [replica]
+                last, following = key[length - 1], key[length] if length < len(key) else None
+            else:
+                holders.append(replica)
+    return length, holders
+
+
+def drawn(replicas: Sequence[Replica], key: tuple[int, ...], length: int) -> Replica:
+    """One of those that know so much of it, the same for all prompts that go on alike."""
+    if len(replicas) == 1:
+        return replicas[0]
+    place = key[min(length, len(key) - 1)] & _ALL
+    chosen, highest = replicas[0], -1
+    # A loop is quicker here than a list and its largest.
+    for replica in replicas:
+        draw = (place ^ replica.draw_seed) * _MIXES & _ALL
+        if draw > highest:
+            chosen, highest = replica, draw
+    return chosen
+
+
+def near_best(candidates: Sequence[Replica]) -> Sequence[Replica]:
+    """Those where a request is expected to be done about as soon as where it is soonest."""
+    scores = [replica.cost * (replica.load + 1) for replica in candidates]
+    most = _NEAR * min(scores)
+    return [replica for replica, score in zip(candidates, scores, strict=True) if score <= most]

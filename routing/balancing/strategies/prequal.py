@@ -1,0 +1,116 @@
+"""Prequal: hot and cold.
+
+Theory. A replica with more requests in flight for its weight than 84 % of the pool is *hot*, every other
+one *cold*. Among the cold ones the one that is expected to answer soonest is taken, for load says little
+there; where all are hot, the one with the fewest in flight, for what comes next there is a queue. Where hot
+begins is read when the list of candidates is renewed (every tenth of a second), as Prequal's own bound is
+that of its recent probes: so a burst finds all hot before long, and spreads.
+
+How soon it would answer is learned at the load that it has now
+(:mod:`routing.balancing.learning.latency_by_load`), per unit of work, which takes the mix of requests out. It
+begins at the hardware weight, drifts back to what is known of the replica while idle, and is longer in slow
+start. Both halves of the rule attract whoever fails fast: that one has nothing in flight and answers soonest.
+Here a failure is learned as a slow answer (:mod:`routing.balancing.learning.failure_penalty`), and what is in
+flight at a replica counts as many times as its learned speed is slower than four times the pool's median, so
+it is soon hot with nothing in flight.
+
+Source: Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing Prequal"
+(NSDI 2024), §4. There both figures come from probes; here whoever sends counts and learns.
+
+Weakness: blind to the size of what is in flight. Below the bound the fastest gets all, so in a quiet fleet
+few replicas work, and what is known of the others is old. Servers that batch have no bound below which more
+requests cost nothing: answers there take a tenth longer than with the default.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from routing.balancing.affinity import Affinity
+from routing.balancing.replica.state import LOAD_LEVELS, Replica
+from routing.balancing.strategies.base import AnswerMemory
+from routing.balancing.strategies.sampling import sample
+
+LAST_LEVEL = LOAD_LEVELS - 1
+FAR_SLOWER = 4.0
+"""Than the median: so slow that its few requests in flight are not the whole of its load."""
+
+
+class PrequalParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    quantile: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0.0,
+            le=1.0,
+            description="Share of the replicas that count as cold, those with the fewest requests in "
+            "flight for their weight; the fastest of them is picked. 0: load decides alone; 1: speed does.",
+        ),
+    ] = 0.84
+    tau_s: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0.1,
+            le=3600.0,
+            description="Memory in seconds: an answer this old counts a third of a new one. "
+            "Never shorter than three mean answers.",
+        ),
+    ] = 5.0
+
+
+class Prequal:
+    """The fastest of the cold, else the least loaded; ties at random."""
+
+    name: ClassVar[str] = "prequal"
+    sentence: ClassVar[str] = (
+        "Picks the fastest of the replicas that are not among the most loaded; if all are, the least loaded."
+    )
+    weighs_waiting: ClassVar[bool] = False
+    Parameters: ClassVar[type[msgspec.Struct]] = PrequalParameters
+    affinity: Affinity | None = None
+
+    def __init__(self, parameters: msgspec.Struct) -> None:
+        assert isinstance(parameters, PrequalParameters)
+        self.memory: AnswerMemory | None = AnswerMemory(parameters.tau_s, "by load")
+        self.quantile = parameters.quantile
+        self._seen: Sequence[Replica] = ()
+        self._hot_above = self._far = 0.0
+
+    def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
+        if candidates is not self._seen:
+            self._see(candidates)
+        hot_above, far = self._hot_above, self._far
+        best = candidates[0]
+        none_cold = True
+        least = float("inf")
+        ties = 1
+        for replica in sample(candidates, rng):
+            load = replica.load
+            score = (load + 1) / replica.share
+            slowness = replica.cost * far
+            if slowness > 1.0:
+                score *= slowness
+            if score <= hot_above:
+                level = load.bit_length()
+                score = replica.speed_by_load.reading[level if level < LAST_LEVEL else LAST_LEVEL]
+                if none_cold:
+                    none_cold = False
+                    least = float("inf")
+            elif not none_cold:
+                continue
+            if score < least:
+                least, best, ties = score, replica, 1
+            elif score == least:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    best = replica
+        return best
+
+    def _see(self, candidates: Sequence[Replica]) -> None:
+        """Where hot begins, once for each list: lists are replaced, never edited."""
+        self._seen = candidates
+        loads = sorted((replica.load + 1) / replica.share for replica in candidates)
+        self._hot_above = loads[int(self.quantile * (len(loads) - 1))]
+        usual = sorted(replica.cost for replica in candidates)[len(candidates) // 2]
+        self._far = 1 / (FAR_SLOWER * usual) if usual else 0.0

@@ -1,0 +1,205 @@
+"""Cross-checks between the entries of a fleet file.
+
+Names, aliases, adapters, hardware, the default fleet, and what devices hold
+(:mod:`routing.contract.fleet_file.devices`).
+
+Looks at the file as it was written, so that these problems are reported together with those of single
+fields; whatever is not of the right type is passed over here, being reported there.
+"""
+
+from collections.abc import Collection, Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+
+from routing.contract.accelerators import MemoryClaim
+from routing.contract.field_rules import FieldProblem, Problems, did_you_mean
+from routing.contract.fleet_file.devices import device_problems
+from routing.contract.fleet_file.raw_entries import RawEntry, entries_of, texts_of
+from routing.contract.matches import describe_match, normalised
+from routing.contract.policy_rules import POLICY, StrategyRules, strategy_problems
+from routing.contract.table import AcceleratorSpec, Match
+
+OTHER_NAMES = {"aliases": "alias", "adapters": "adapter"}
+"""Fields of a fleet that list names which clients may say instead of its own → the word for one of them."""
+
+
+class ExistingState(NamedTuple):
+    """What exists besides the file, in the control plane that it is to be applied to."""
+
+    hardware: Collection[str] = ()
+    """Classes of hardware."""
+    aliases: Mapping[str, Collection[str]] = {}
+    """Fleet → its aliases. Fleets that the file names are passed over: they become what it says."""
+    adapters: Mapping[str, Collection[str]] = {}
+    """Fleet → its adapters; likewise."""
+    matches: Mapping[Match, str] = {}
+    """Match → the fleet that it leads to; likewise."""
+    accelerators: Collection[AcceleratorSpec] = ()
+    """Devices. One that the file lists becomes what it says there."""
+    held: Collection[MemoryClaim] = ()
+    """What replicas ask of devices; those of fleets that the file names are passed over."""
+    refused: Mapping[str, str] = {}
+    """Top-level field that has no place there → why. Empty lists pass."""
+
+    def taken_names(self, in_file: Collection[str]) -> dict[str, str]:
+        """Name, alias or adapter → whose it is: ``an alias of fleet x``."""
+        taken: dict[str, str] = {}
+        for fleet, aliases in self.aliases.items():
+            if fleet not in in_file:
+                taken[fleet] = f"the name of fleet {fleet}"
+                taken |= dict.fromkeys(aliases, f"an alias of fleet {fleet}")
+        for fleet, adapters in self.adapters.items():
+            if fleet not in in_file:
+                taken |= dict.fromkeys(adapters, f"an adapter of fleet {fleet}")
+        return taken
+
+    def taken_matches(self, in_file: Collection[str]) -> dict[Match, str]:
+        """Match → the fleet that it leads to."""
+        return {match: fleet for match, fleet in self.matches.items() if fleet not in in_file}
+
+    def staying(self, in_file: Collection[str]) -> list[MemoryClaim]:
+        """What replicas of fleets that the file does not name ask of devices."""
+        return [one for one in self.held if one.fleet not in in_file]
+
+
+def cross_check_problems(content: Any, strategies: StrategyRules | None, existing: ExistingState) -> Problems:
+    """Every problem between parts, and between them and what is ``existing``."""
+    file: RawEntry = ("", content if isinstance(content, Mapping) else {})
+    classes = list(entries_of(file, "hardware"))
+    fleets = list(entries_of(file, "fleets"))
+    known = {*existing.hardware, *(texts_of(classes, "name"))}
+    problems: Problems = [
+        FieldProblem(f"/{key}", why, at_key=True) for key, why in existing.refused.items() if file[1].get(key)
+    ]
+    _unique_names(classes, problems)
+    keys = list(entries_of(file, "client_keys"))
+    _unique_names(fleets, problems)
+    _unique_names(keys, problems)
+    _known_fleets(keys, set(texts_of(fleets, "name")), problems)
+    in_file = set(texts_of(fleets, "name"))
+    taken = existing.taken_names(in_file)
+    _free_names(fleets, taken, problems)
+    _unique_other_names(fleets, taken, problems)
+    _unique_matches(fleets, existing.taken_matches(in_file), problems)
+    _one_default(fleets, problems)
+    devices = list(entries_of(file, "accelerators"))
+    _unique_names(devices, problems)
+    problems += device_problems(devices, fleets, existing.accelerators, existing.staying(in_file))
+    for fleet in fleets:
+        replicas = list(entries_of(fleet, "replicas"))
+        _unique_names(replicas, problems)
+        _known_hardware(replicas, known, problems)
+        problems += _strategy(fleet, strategies)
+    return problems
+
+
+def _unique_names(parts: list[RawEntry], problems: Problems) -> None:
+    first: dict[str, str] = {}
+    for pointer, fields in parts:
+        name = fields.get("name")
+        if not isinstance(name, str):
+            continue
+        taken_by = first.setdefault(name, pointer)
+        if taken_by != pointer:
+            message = f'the name "{name}" is already taken by {_short_path(taken_by)}: choose another'
+            problems.append(FieldProblem(f"{pointer}/name", message))
+
+
+def _free_names(fleets: list[RawEntry], existing: Mapping[str, str], problems: Problems) -> None:
+    for pointer, fields in fleets:
+        name = fields.get("name")
+        if isinstance(name, str) and name in existing:
+            message = f'the name "{name}" is already {existing[name]}: choose another'
+            problems.append(FieldProblem(f"{pointer}/name", message))
+
+
+def _unique_other_names(fleets: list[RawEntry], existing: Mapping[str, str], problems: Problems) -> None:
+    taken = {**existing, **{name: f"the name of fleet {name}" for name in texts_of(fleets, "name")}}
+    for pointer, fields in fleets:
+        for key, word in OTHER_NAMES.items():
+            names = fields.get(key)
+            for index, name in enumerate(names if isinstance(names, list) else []):
+                if not isinstance(name, str):
+                    continue
+                if name in taken:
+                    message = f'the {word} "{name}" is already {taken[name]}: choose another'
+                    problems.append(FieldProblem(f"{pointer}/{key}/{index}", message))
+                else:
+                    taken[name] = f"an {word} of fleet {fields.get('name')}"
+
+
+def _unique_matches(fleets: list[RawEntry], existing: Mapping[Match, str], problems: Problems) -> None:
+    first: dict[Match, str] = {**existing}
+    for fleet in fleets:
+        name = str(fleet[1].get("name"))
+        for pointer, fields in entries_of(fleet, "match"):
+            match = _readable_match(fields)
+            taken_by = first.setdefault(match, name) if match is not None else name
+            if match is not None and (taken_by != name or _listed_before(fleet, pointer, match)):
+                problems.append(FieldProblem(pointer, taken_match(match, taken_by, name)))
+
+
+def _listed_before(fleet: RawEntry, pointer: str, match: Match) -> bool:
+    """Whether the same fleet lists it further up."""
+    above = takewhile(lambda part: part[0] != pointer, entries_of(fleet, "match"))
+    return any(_readable_match(fields) == match for _, fields in above)
+
+
+def _readable_match(fields: Mapping[str, Any]) -> Match | None:
+    try:
+        match = normalised(msgspec.convert(fields, Match))
+        return match if match != Match() else None
+    except ValueError:  # msgspec's own among them; reported elsewhere
+        return None
+
+
+def taken_match(match: Match, taken_by: str, fleet: str) -> str:
+    """Why ``fleet`` cannot have a match that ``taken_by`` has."""
+    if taken_by == fleet:
+        return f"{describe_match(match)} is listed twice: remove one"
+    return (
+        f"{describe_match(match)} leads to fleet {taken_by} already: fleet {fleet} needs another host or path"
+    )
+
+
+def _one_default(fleets: list[RawEntry], problems: Problems) -> None:
+    defaults = [part for part in fleets if part[1].get("default") is True]
+    for pointer, _ in defaults[1:]:
+        message = f"fleet {defaults[0][1].get('name')} is the default already: only one fleet can be"
+        problems.append(FieldProblem(f"{pointer}/default", message))
+
+
+def _known_hardware(replicas: list[RawEntry], known: Collection[str], problems: Problems) -> None:
+    for pointer, fields in replicas:
+        name = fields.get("hardware")
+        if isinstance(name, str) and name not in known:
+            listed = f"; known: {', '.join(sorted(known))}" if known else ""
+            hint = did_you_mean(name, known) or f"{listed}; add it to the hardware list"
+            problems.append(FieldProblem(f"{pointer}/hardware", f'unknown hardware class "{name}"{hint}'))
+
+
+def _known_fleets(keys: list[RawEntry], known: Collection[str], problems: Problems) -> None:
+    for pointer, fields in keys:
+        names = fields.get("fleets")
+        for index, name in enumerate(names if isinstance(names, list) else []):
+            if isinstance(name, str) and name not in known:
+                hint = did_you_mean(name, known) or "; it must be the name of a fleet in this file"
+                problems.append(FieldProblem(f"{pointer}/fleets/{index}", f'unknown fleet "{name}"{hint}'))
+
+
+def _strategy(fleet: RawEntry, strategies: StrategyRules | None) -> Problems:
+    pointer, fields = fleet
+    policy = fields.get("policy")
+    if not isinstance(policy, Mapping):
+        return []
+    reported_elsewhere: Problems = []
+    valid = POLICY.read_fields(policy, "", reported_elsewhere)
+    return strategy_problems(valid, f"{pointer}/policy", strategies)
+
+
+def _short_path(pointer: str) -> str:
+    """The last list and index of a pointer: ``replicas[0]``."""
+    _, key, index = pointer.rsplit("/", 2)
+    return f"{key}[{index}]"

@@ -1,0 +1,93 @@
+"""Structs of a fleet file: what it says, as typed values, with their defaults.
+
+The reference for people is ``docs/fleet-file.md``; its tables are checked against these structs.
+"""
+
+import msgspec
+
+from routing.contract.policy import Policy
+from routing.contract.priority import DEFAULT_PRIORITY, Priority
+from routing.contract.probe import Probe
+from routing.contract.table import AcceleratorSpec, AdminState, Match, Protocol, Tls
+
+FILE_VERSION = 1
+
+
+class HardwareEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A named kind of hardware."""
+
+    name: str
+    weight: float = 1.0
+
+
+class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of a fleet."""
+
+    name: str
+    url: str
+    """Normalised (:func:`routing.contract.addresses.normalise_url`)."""
+    hardware: str = ""
+    """Name of a hardware class; empty: none."""
+    weight: float | None = None
+    """``None``: the hardware class's weight, or 1.0 without one."""
+    max_concurrency: int | None = None
+    """``None``: as the fleet's policy says."""
+    accelerators: list[str] = []
+    """Names of the devices that it runs on."""
+    memory_bytes: int | None = None
+    """What it holds on each of them all the time; ``None``: not said."""
+    request_bytes: int = 0
+    """What a request takes on each of them while it runs, beside what follows."""
+    request_bytes_per_work: float = 0.0
+    """The same for each unit of its estimated work."""
+    site: str = ""
+    """Where it is; empty: near to proxies of every site."""
+    credential: str = ""
+    """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""
+    admin_state: AdminState | None = None
+    """``None``: applying the file leaves an existing replica's state as it is; a new one is active."""
+
+
+class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """All replicas that serve one model, and how requests are spread over them."""
+
+    name: str
+    protocol: Protocol
+    aliases: list[str] = []
+    adapters: list[str] = []
+    served_model: str = ""
+    credential: str = ""
+    """Of replicas that have none of their own."""
+    match: list[Match] = []
+    """Normalised (:mod:`routing.contract.matches`)."""
+    default: bool = False
+    policy: Policy = Policy()
+    probe: Probe = Probe()
+    tls: Tls = Tls()
+    replicas: list[ReplicaEntry] = []
+
+
+class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A client key of a proxy that runs from the file alone. The key itself is never in the file."""
+
+    name: str
+    key: str
+    """Where the key is: ``env:NAME`` or ``file:PATH``."""
+    fleets: list[str] | None = None
+    """``None``: every fleet."""
+    priority: Priority = DEFAULT_PRIORITY
+    requests_per_minute: int | None = None
+    max_concurrency: int | None = None
+    tokens_per_minute: int | None = None
+    """As :class:`routing.contract.table.KeyLimits` has them."""
+
+
+class FleetFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One fleet file, checked: names are unique, every hardware class and device named exists, and what
+    replicas hold fits on their devices."""
+
+    version: int = FILE_VERSION
+    hardware: list[HardwareEntry] = []
+    accelerators: list[AcceleratorSpec] = []
+    fleets: list[FleetEntry] = []
+    client_keys: list[ClientKeyEntry] = []

@@ -1,0 +1,106 @@
+"""Probe result: what one probe found, in words a person reads at 3 a.m.
+
+Pure: whoever sends the probe hands over the answer's status and body, or the error it met.
+"""
+
+import errno
+import json
+import socket
+from http import HTTPStatus
+from typing import Literal, NamedTuple
+
+Hint = Literal["ready", "unready", "down"]
+
+MAX_BODY_BYTES = 65_536
+"""As much of an answer's body as a probe needs to read."""
+
+MAX_WORDS = 200
+
+_ERRNO_WORDS = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection closed without an answer",
+    errno.EPIPE: "connection closed without an answer",
+    errno.EHOSTUNREACH: "no route to the host",
+    errno.ENETUNREACH: "no route to the network",
+    errno.EHOSTDOWN: "the host is down",
+}
+
+
+class ProbeResult(NamedTuple):
+    """One probe's result."""
+
+    passed: bool
+    hint: Hint
+    """Where a row of such results leads: ``unready`` is alive but cannot serve, ``down`` is not alive."""
+    words: str
+    timed_out: bool = False
+    """No answer in time. A saturated replica is slow to answer probes, so this alone proves little."""
+
+
+def passed(words: str) -> ProbeResult:
+    return ProbeResult(True, "ready", _short(words))
+
+
+def unready(words: str) -> ProbeResult:
+    return ProbeResult(False, "unready", _short(words))
+
+
+def down(words: str) -> ProbeResult:
+    return ProbeResult(False, "down", _short(words))
+
+
+def result_of_error(error: BaseException, timeout_s: float) -> ProbeResult:
+    """What it means that a probe got no HTTP answer.
+
+    ``error`` is what connecting or reading raised: an OSError (as such, or wrapped by a client that
+    keeps it in ``os_error``), a TimeoutError after ``timeout_s``, or a protocol error.
+    """
+    cause: BaseException = getattr(error, "os_error", error)
+    if isinstance(error, TimeoutError) or isinstance(cause, TimeoutError):
+        return ProbeResult(False, "down", f"no answer in {timeout_s:.1f} s", timed_out=True)
+    if isinstance(cause, socket.gaierror):
+        return down("the host name is unknown")
+    if isinstance(cause, EOFError):
+        return down("connection closed without an answer")
+    number = getattr(cause, "errno", None)
+    if number in _ERRNO_WORDS:
+        return down(_ERRNO_WORDS[number])
+    # asyncio joins the errors of several addresses (::1 and 127.0.0.1) into one text.
+    if f"[Errno {errno.ECONNREFUSED}]" in str(cause):
+        return down("connection refused")
+    return down(f"no answer: {str(cause) or type(cause).__name__}")
+
+
+def status_words(status: int, body: bytes = b"") -> str:
+    """``503 Loading model``: the status, and what the body says of it or else its usual meaning."""
+    said = message_of(body) if status >= 400 else ""
+    if not said:
+        said = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else ""
+    return _short(f"{status} {said}".strip())
+
+
+def message_of(body: bytes) -> str:
+    """The error message inside a body, or a short plain text; empty when there is none to show.
+
+    Reads ``{"error": {"message": …}}`` (OpenAI), ``{"error": …}`` (V2), ``{"message": …}``,
+    ``{"detail": …}``.
+    """
+    text = body[:MAX_BODY_BYTES].decode("utf-8", "replace").strip()
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return "" if text.startswith(("<", "{", "[")) else _short(text)
+    if not isinstance(content, dict):
+        return ""
+    for key in ("error", "message", "detail"):
+        value = content.get(key)
+        if isinstance(value, dict):
+            value = value.get("message")
+        if isinstance(value, str) and value.strip():
+            return _short(value)
+    return ""
+
+
+def _short(text: str) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= MAX_WORDS else line[: MAX_WORDS - 1] + "…"

@@ -1,6 +1,0 @@
-"""What msgspec raises of bytes that cannot be read, its own errors and two of Python's."""
-
-import msgspec
-
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Of bytes that are no such message, of text that is not UTF-8, of what is nested too deeply."""

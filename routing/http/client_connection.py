@@ -1,0 +1,335 @@
+"""Downstream connection: one client's connection, its requests one after another (keep-alive, pipelining).
+
+Theory. A connection is in one of these states, told apart by three fields:
+
+========== ====== ======= ==========================================================
+exchange   _body  _ending bytes that arrive are
+========== ====== ======= ==========================================================
+None       None   False   a request head, from its first byte or continued (``_partial``)
+set        set    False   that request's body, or a tunnel's bytes
+set        None   False   further requests, held until this one is answered
+None       any    True    dropped: the last answer is written, the client still sends
+========== ====== ======= ==========================================================
+
+What a request means is no business of this module: the *exchange* that the host makes for each head
+is told of body bytes, of the client's leaving, and of time passing; it writes its answer through
+``write`` and says ``finish`` once. How the connection ends, and its limits of time, are
+:mod:`routing.http.client_lifecycle`.
+
+Clients tend to repeat a head byte for byte. The last one is kept (``_known``): where the next begins
+with the same bytes, it was checked already. The usual request, a known head and the whole of its body in one
+segment while the connection is idle (``_ready``), is begun in :meth:`ClientConnection.data_received` itself.
+Where heads differ only in values such as a length or an id, a template recognises them (``_template``).
+
+uvloop reports a client's close and its half-close alike, so either counts as the client's leaving, unless the
+request's fleet says otherwise (:mod:`routing.http.half_close`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from time import monotonic
+
+from routing.http.client_lifecycle import ClientLifecycle
+from routing.http.errors import RequestRefused
+from routing.http.head_cache import MAX_CACHED_HEAD, HeadTemplate, build_template
+from routing.http.interfaces import ClientHost
+from routing.http.limits import BodyLimits
+from routing.http.local_response import CONTINUE
+from routing.http.partial_head import PartialHead
+from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, ReadPause
+from routing.http.request_body import RequestBody
+from routing.http.request_head import RequestHead
+from routing.http.request_parser import parse_request_head
+from routing.http.syntax import HEAD_END, LINE_END
+from routing.http.tunnel_body import TunnelBody
+
+_MOST_TEMPLATES = 8
+"""Made for one connection: heads that no template recognises so often are not alike at all."""
+
+
+class ClientConnection(ClientLifecycle):
+    """One client's connection. See the module's text for its states."""
+
+    __slots__ = (
+        "_held_at",
+        "_known",
+        "_known_head",
+        "_known_stop",
+        "_serving",
+        "_template",
+        "_templates_left",
+        "forwarding_fields",
+        "peer",
+    )
+
+    def __init__(self, host: ClientHost) -> None:
+        super().__init__(host)
+        self.peer = b""
+        """The client's address, for X-Forwarded-For."""
+        self.forwarding_fields = b""
+        """What the host adds to the head of each request that it forwards, ready-made."""
+        self._known = b""
+        self._known_head: RequestHead | None = None
+        self._known_stop = 0
+        """Where the body of a request with this head ends."""
+        self._template: HeadTemplate | None = None
+        """Of a head before, once the next one was another."""
+        self._templates_left = _MOST_TEMPLATES
+        self._held_at = 0
+        """Where in ``_held`` the next request begins."""
+        self._serving = False
+
+    def __repr__(self) -> str:
+        state = "lingering" if self._lingering is not None else "idle" if self.exchange is None else "serving"
+        return f"<ClientConnection {self.peer.decode()} {state}>"
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        # Whatever the kernel does not take pauses the other side: small pieces are dear to keep, and the
+        # kernel keeps enough.
+        self.transport.set_write_buffer_limits(high=0)
+        self._read_pause = ReadPause(self.transport, self._host.disconnects, self._hung_up, self._gone)
+        self.write = partial(self._host.writes.add, self.transport.write)
+        address = transport.get_extra_info("peername")
+        self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
+        self._since = monotonic()
+        self._host.sweeper.add(self)
+        self._host.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        head = self._ready
+        if head is not None:
+            stop = len(self._known)
+            if len(data) != self._known_stop or not data.startswith(self._known):
+                template = self._template
+                head = template.recognise(data, 0) if template is not None else None
+                if head is not None:
+                    stop = template.end  # type: ignore[union-attr]
+                    if stop + head.content_length != len(data):
+                        head = None
+        if head is not None:
+            self._ready = None
+            make = self._host.exchange
+            self.exchange = exchange = make(self, head)
+            self.deadline = 0.0
+            exchange.begin(data[stop:], True)
+        elif self.exchange is not None:
+            if self._body is not None:
+                self._receive(data)
+            else:
+                self._hold(data)
+        elif self._ending:
+            if self._lingering is not None and self._lingering.drop(data):
+                self.transport.abort()
+        elif self._partial is not None:
+            self._continue_head(data)
+        else:
+            self._serve(data, 0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ending = True
+        self._host.sweeper.discard(self)
+        self._read_pause.closed()
+        exchange = self.exchange
+        if exchange is not None:
+            self.exchange = None
+            exchange.client_gone()
+        self._host.closed(self)
+
+    def pause_writing(self) -> None:
+        """No further request is begun now (see :meth:`_serve`): its answer would pile up behind this one."""
+        self.clear_head_cache()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._held and self.exchange is None and not self._serving:
+            self._serve_held()
+
+    # Called by the exchange.
+
+    def finish(self, now: float, keep: bool) -> None:
+        """The answer is written to its end. ``keep``: the connection may serve another request."""
+        self.exchange = None
+        self._since = now
+        self.deadline = 0.0
+        if not keep or self._body is not None:
+            self._shut(now)
+        elif not self._held:
+            self._ready = self._known_head
+        elif not self._serving:
+            self._serve_held()
+
+    def pause_body(self) -> None:
+        """Read no more of the request's body for now."""
+        if self._body is not None and not self._read_pause.is_paused(BACKPRESSURE):
+            self._body.pause(monotonic())
+            self._read_pause.pause(BACKPRESSURE)
+
+    def resume_body(self) -> None:
+        if self._body is not None and self._read_pause.is_paused(BACKPRESSURE):
+            self._body.resume(monotonic())
+        self._read_pause.resume(BACKPRESSURE)
+
+    def set_body_limits(self, limits: BodyLimits) -> None:
+        """From now on these hold for what is still to come of the request's body."""
+        if isinstance(self._body, RequestBody):
+            self._body.limits = limits
+
+    def open_tunnel(self) -> None:
+        """What the client sends from now on is no request: the exchange hears of it as of a body."""
+        exchange = self.exchange
+        assert exchange is not None
+        self._body = TunnelBody()
+        held, self._held = self._held[self._held_at :], b""
+        self._read_pause.resume(PIPELINE_FULL)
+        if held:
+            exchange.body(self._body.feed(held), False)
+
+    # Called by the host.
+
+    def clear_head_cache(self) -> None:
+        self._known = b""
+        self._known_head = self._ready = self._template = None
+
+    # Reading requests.
+
+    def _serve_held(self) -> None:
+        held, position = self._held, self._held_at
+        self._held = b""
+        if len(held) - position <= self._limits.max_pipelined:
+            self._read_pause.resume(PIPELINE_FULL)
+        self._serve(held, position)
+        if self._is_half_closed and not (self.write_paused and self._held):
+            self._begin_last()
+
+    def _serve(self, data: bytes, position: int) -> None:
+        """Begin the requests in ``data`` from ``position`` on, as long as each is answered at once."""
+        self._serving = True
+        length = len(data)
+        try:
+            while position < length and self.exchange is None and not self._ending and not self.write_paused:
+                self._ready = None
+                known = self._known_head
+                if known is not None and data.startswith(self._known, position):
+                    position = self._begin(known, data, position + len(self._known))
+                    continue
+                template = self._template
+                if template is not None:
+                    head = template.recognise(data, position)
+                    if head is not None:
+                        position = self._begin(head, data, template.end)
+                        continue
+                end = data.find(HEAD_END, position)
+                if end > position:
+                    while data.startswith(LINE_END, position):
+                        position += 2
+                    head = parse_request_head(data, position, end, self._limits)
+                    self._is_new = False
+                    if end - position < MAX_CACHED_HEAD:
+                        self._remember(head, data[position : end + 4])
+                    position = self._begin(head, data, end + 4)
+                elif data.startswith(LINE_END, position):
+                    position += 2
+                else:
+                    self._keep_partial(data[position:])
+                    return
+        except RequestRefused as error:
+            self._refuse(error, data[position : position + 64])
+            return
+        finally:
+            self._serving = False
+        if position < length and not self._ending:
+            self._hold(data, position)
+
+    def _begin(self, head: RequestHead, data: bytes, position: int) -> int:
+        """Hand one request to the host; returns where the next one begins."""
+        stop = position + head.content_length
+        if stop <= len(data) and not head.chunked:
+            self.exchange = exchange = self._host.exchange(self, head)
+            self.deadline = 0.0
+            exchange.begin(data[position:stop], True)
+            self.head_s = 0.0
+            return stop
+        self._body = body = RequestBody(head, self._host.body_limits, monotonic())
+        self.exchange = exchange = self._host.exchange(self, head)
+        self.deadline = 0.0
+        try:
+            piece = body.feed(data[position:])
+        except RequestRefused as error:
+            exchange.refuse(error)
+            return len(data)
+        if body.complete:
+            self._body = None
+            exchange.begin(piece, True)
+            return len(data) - len(body.rest)
+        exchange.begin(piece, False)
+        if head.expects_continue and not piece and self.exchange is exchange:
+            self.write(CONTINUE)
+        return len(data)
+
+    def _remember(self, head: RequestHead, text: bytes) -> None:
+        if not head.chunked:
+            if self._known_head is not None and self._templates_left:
+                self._templates_left -= 1
+                self._template = build_template(text, head, self._known, self._template, self._limits)
+            self._known = text
+            self._known_head = head
+            self._known_stop = len(text) + head.content_length
+
+    def _keep_partial(self, data: bytes) -> None:
+        """Raises :class:`RequestRefused`."""
+        self._partial = PartialHead(self._limits)
+        self._since = monotonic()
+        self.deadline = 0.0
+        self._partial.add(data)
+
+    def _continue_head(self, data: bytes) -> None:
+        partial = self._partial
+        assert partial is not None
+        try:
+            collected = partial.add(data)
+        except RequestRefused as error:
+            self._refuse(error, partial.beginning)
+            return
+        if collected is not None:
+            self._partial = None
+            self.head_s = monotonic() - self._since
+            self._serve(collected, 0)
+            self.head_s = 0.0
+
+    def _receive(self, data: bytes) -> None:
+        """Bytes of the body of the request that is being served."""
+        body, exchange = self._body, self.exchange
+        assert body is not None
+        assert exchange is not None
+        try:
+            piece = body.feed(data)
+        except RequestRefused as error:
+            exchange.refuse(error)
+            return
+        if not body.complete:
+            if piece:
+                exchange.body(piece, False)
+            return
+        self._body = None
+        self._read_pause.resume(BACKPRESSURE)
+        rest = body.rest
+        if rest:
+            self._hold(rest)
+        exchange.body(piece, True)
+
+    def _hold(self, data: bytes, position: int = 0) -> None:
+        """Keep bytes of further requests until the present one is answered."""
+        if self._held:
+            self._held = self._held[self._held_at :] + data[position:]
+            self._held_at = 0
+        else:
+            self._held = data
+            self._held_at = position
+        if len(self._held) - self._held_at > self._limits.max_pipelined:
+            self._read_pause.pause(PIPELINE_FULL)

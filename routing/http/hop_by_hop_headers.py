@@ -1,0 +1,219 @@
+"""Hop-by-hop headers of a request: read, checked and removed from what is forwarded.
+
+RFC 9110 §7.6.1 lists what an intermediary removes; RFC 9112 §6 says what frames the body. Fields
+that the proxy writes itself (Via, X-Forwarded-*, X-Request-Id) are read here and removed too, so
+that a client's copy never stands beside ours. A client key is meant for this hop as well: the field that
+holds one is removed, whether keys are asked for or not, so that none ever reaches a replica. Any other
+credential is the replica's business and is forwarded.
+"""
+
+import re
+
+from routing.contract.client_keys import PREFIX
+from routing.http.errors import RequestRefused
+from routing.http.request_head import RequestHead
+from routing.http.syntax import HOST, LENGTH, members
+from routing.http.trace_context import TRACEPARENT
+
+HANDLED = re.compile(
+    rb"\r\n(authorization|c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer|raceparent)|upgrade|keep-alive"
+    rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
+    rb"|x-(?:api-key|forwarded-(?:for|proto)|request-(?:id|timeout-ms)|switchyard-(?:fleet|replica))):"
+    rb"[ \t]*+([^\r]*+)"
+)
+CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key"})
+"""Fields in which a client may present its key: OpenAI's clients the first, Anthropic's the second."""
+CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
+"""Finds a client key in the value of such a field, behind whatever scheme it stands."""
+REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
+_MILLISECONDS = re.compile(rb"0*+[1-9][0-9]{0,8}+\Z")
+_NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
+_DROPPED = frozenset({b"te", b"trailer", b"keep-alive", b"proxy-connection", b"proxy-authorization"})
+_KEEP_ALIVE = (b"keep-alive", b"")
+_TRACE = (b"traceparent", b"tracestate")
+
+
+def read_hop_by_hop_headers(head: RequestHead, fields: bytes, has_host: bool) -> None:
+    """Fill ``head`` from ``fields`` (each preceded by CRLF). ``has_host``: a valid Host stood before them.
+
+    Raises :class:`RequestRefused`.
+    """
+    found = list(HANDLED.finditer(fields.lower()))
+    kept = []
+    position = 0
+    rare: _RareFields | None = None
+    length = -1
+    for match in found:
+        name, value = match.groups()
+        start, end = match.span()
+        if name == b"content-length":
+            if length >= 0:
+                raise RequestRefused(
+                    400, "duplicate_content_length", "Content-Length is given more than once"
+                )
+            length = _content_length(value)
+            continue
+        if name == b"host":
+            if has_host:
+                raise RequestRefused(400, "duplicate_host", "the request has more than one Host field")
+            has_host = True
+            host = fields[match.start(2) : end].rstrip(b" \t")
+            _check_host(host)
+            # What stands in the target comes before it (RFC 9112 §3.2.2).
+            head.host = head.host or host
+        elif name in CREDENTIAL_HEADERS:
+            key = CLIENT_KEY.search(fields[match.start(2) : end])
+            if key is None:
+                continue
+            if head.key is None:
+                head.key = key[1]
+        elif (
+            name == b"traceparent"
+            and head.trace is None
+            and (trace := TRACEPARENT.match(fields[match.start(2) : end].rstrip(b" \t")))
+        ):
+            head.trace = trace[1]
+            continue
+        elif not (name in _DROPPED or (name == b"connection" and value in _KEEP_ALIVE)):
+            if rare is None:
+                rare = _RareFields(head)
+            if rare.stays(name, fields[match.start(2) : end].rstrip(b" \t")):
+                continue
+        kept.append(fields[position:start])
+        position = end
+    if not has_host and head.minor == 1:
+        raise RequestRefused(400, "missing_host", "an HTTP/1.1 request must have a Host field")
+    if length > 0:
+        head.content_length = length
+    if kept:
+        kept.append(fields[position:])
+        fields = b"".join(kept)
+    head.fields = fields if rare is None else rare.finish(fields, length >= 0)
+
+
+def _content_length(value: bytes) -> int:
+    digits = value.rstrip(b" \t")
+    if LENGTH.match(digits) is None:
+        raise RequestRefused(400, "bad_content_length", "Content-Length must be one decimal number")
+    return int(digits)
+
+
+def _check_host(value: bytes) -> None:
+    if HOST.match(value) is None:
+        raise RequestRefused(
+            400, "bad_host", "the Host field is not a host name or address with an optional port"
+        )
+
+
+class _RareFields:
+    """Those of one head that few requests have, or have with an unusual value."""
+
+    __slots__ = ("_forwarded_for", "_head", "_nominated", "_transfer_encodings", "_upgrades", "_via")
+
+    def __init__(self, head: RequestHead) -> None:
+        self._head = head
+        self._transfer_encodings: list[bytes] = []
+        self._nominated: set[bytes] = set()
+        self._upgrades: list[bytes] = []
+        self._via: list[bytes] = []
+        self._forwarded_for: list[bytes] = []
+
+    def stays(self, name: bytes, value: bytes) -> bool:
+        """Take note of one field; whether it is forwarded as it is."""
+        head = self._head
+        if name == b"x-request-id":
+            if REQUEST_ID.match(value):
+                head.request_id = value
+        elif name == b"x-request-timeout-ms":
+            return self._time_limit(value)
+        elif name == b"connection":
+            self._connection(members(value))
+        elif name == b"transfer-encoding":
+            self._transfer_encodings.append(value.lower())
+        elif name == b"x-forwarded-for":
+            self._forwarded_for.append(value)
+        elif name == b"via":
+            self._via.append(value)
+        elif name == b"upgrade":
+            self._upgrades += members(value)
+        elif name == b"x-switchyard-fleet":
+            head.fleet = value
+        elif name == b"expect":
+            if value.lower() != b"100-continue":
+                raise RequestRefused(417, "unknown_expectation", "the only known expectation is 100-continue")
+            head.expects_continue = head.minor == 1
+        elif name == b"max-forwards":
+            return self._max_forwards(value)
+        elif name == b"traceparent":
+            # Not valid, or a second one.
+            self._nominated.update(_TRACE)
+        return False
+
+    def finish(self, fields: bytes, has_length: bool) -> bytes:
+        """What is left of ``fields``; all of them have been seen."""
+        head = self._head
+        head.via = b", ".join(self._via) or None
+        head.forwarded_for = b", ".join(self._forwarded_for) or None
+        if self._transfer_encodings:
+            self._check_transfer_encoding(has_length)
+        if b"traceparent" in self._nominated:
+            head.trace = None
+        head.upgrade = self._asks_for_web_socket()
+        continued = head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade
+        head.plain = head.minor == 1 and not continued
+        return _without(fields, self._nominated) if self._nominated else fields
+
+    def _connection(self, options: list[bytes]) -> None:
+        if b"close" in options:
+            self._head.keep_alive = False
+        # Framing is never nominated away: what was read by it must be forwarded by it.
+        self._nominated.update(option for option in options if option not in _NEVER_NOMINATED)
+
+    def _asks_for_web_socket(self) -> bool:
+        """Any other protocol, and one asked for together with a body, is not taken up (RFC 9110 §7.8)."""
+        head = self._head
+        return (
+            self._upgrades == [b"websocket"]
+            and b"upgrade" in self._nominated
+            and head.method == b"GET"
+            and head.minor == 1
+            and not (head.content_length or head.chunked)
+        )
+
+    def _time_limit(self, value: bytes) -> bool:
+        if _MILLISECONDS.match(value) is None:
+            words = "X-Request-Timeout-Ms must be a whole number of milliseconds, from 1 to 999999999"
+            raise RequestRefused(400, "bad_request_timeout", words)
+        self._head.time_limit_s = int(value) / 1000
+        return True
+
+    def _max_forwards(self, value: bytes) -> bool:
+        if self._head.method != b"OPTIONS":
+            return True
+        if not value.isdigit() or len(value) > 9 or self._head.max_forwards >= 0:
+            raise RequestRefused(400, "bad_max_forwards", "Max-Forwards must be one decimal number")
+        self._head.max_forwards = int(value)
+        return False
+
+    def _check_transfer_encoding(self, has_length: bool) -> None:
+        if has_length:
+            raise RequestRefused(
+                400, "ambiguous_length", "Content-Length and Transfer-Encoding exclude each other"
+            )
+        if len(self._transfer_encodings) > 1:
+            raise RequestRefused(
+                400, "duplicate_transfer_encoding", "Transfer-Encoding is given more than once"
+            )
+        if self._transfer_encodings[0] != b"chunked":
+            raise RequestRefused(
+                501, "unknown_transfer_encoding", "the only known transfer coding is chunked"
+            )
+        if self._head.minor == 0:
+            raise RequestRefused(400, "chunked_http_1_0", "an HTTP/1.0 request cannot be chunked")
+        self._head.chunked = True
+
+
+def _without(fields: bytes, names: set[bytes]) -> bytes:
+    """``fields`` less every field with one of these lower-case names."""
+    lines = fields.split(b"\r\n")[1:]
+    return b"".join([b"\r\n" + line for line in lines if line.partition(b":")[0].lower() not in names])

@@ -1,0 +1,175 @@
+"""Interfaces between a client connection, the handler of its requests, and whoever accepts connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from routing.http.disconnect_watcher import DisconnectWatcher
+from routing.http.errors import RequestRefused
+from routing.http.limits import BodyLimits, ConnectionLimits
+from routing.http.request_head import RequestHead
+from routing.http.timeout_sweeper import TimeoutSweeper
+from routing.http.write_batch import WriteBatch
+
+
+class Client(Protocol):
+    """One client's connection, as exchanges and its host see it."""
+
+    write: Callable[[bytes], None]
+    """Bytes of the answer; they go out at the end of the loop's turn."""
+    peer: bytes
+    """The client's address, for X-Forwarded-For."""
+    forwarding_fields: bytes
+    """What the host adds to the head of each request that it forwards, ready-made."""
+
+    @property
+    def head_s(self) -> float:
+        """While an exchange begins: seconds that the request's head took, where it came in pieces."""
+        ...
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client takes its answer slowly."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether closing now would cut off a request or an answer."""
+        ...
+
+    @property
+    def request_is_complete(self) -> bool:
+        """Whether nothing more of the present request is to come."""
+        ...
+
+    def unbatched_write(self) -> Callable[[bytes], None]:
+        """As ``write``, without waiting for the end of the turn; for pieces of an answer that are small and
+        come one by one. To be asked for anew after each use of ``write``: what that was given goes first."""
+        ...
+
+    def may_keep_alive(self, complete: bool) -> bool:
+        """Whether the connection may be kept after the answer whose head is written now. ``complete``: the
+        answer ends now as well."""
+        ...
+
+    def finish(self, now: float, keep: bool) -> None:
+        """The answer is written to its end. ``keep``: the connection may serve another request."""
+
+    def abort(self, reset: bool = False) -> None:
+        """Cut the connection off, so that the client cannot take the answer for a whole one. ``reset``: where
+        the connection's orderly end would be the answer's end."""
+
+    def pause_body(self) -> None:
+        """Read no more of the request's body for now."""
+
+    def resume_body(self) -> None:
+        """Read on."""
+
+    def set_body_limits(self, limits: BodyLimits) -> None:
+        """From now on these hold for what is still to come of the request's body."""
+
+    def open_tunnel(self) -> None:
+        """What the client sends from now on is no request: the exchange hears of it as of a body."""
+
+    def close_if_idle(self) -> None:
+        """Close between two requests, where no answer is lost by it."""
+
+    def drain(self, now: float, quiet_s: float) -> bool:
+        """The server leaves: close once nothing has come for so long; whether it is to be waited for."""
+        ...
+
+    def tap_writes(self, listener: Callable[[bytes], bool]) -> None:
+        """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""
+
+    def clear_head_cache(self) -> None:
+        """Read the next head anew, even if it is the same: what was concluded from it no longer holds."""
+
+
+class Connection(Protocol):
+    """One client's connection, or a TLS handshake with one, as whoever has accepted it sees it."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """``time.monotonic()`` seconds; ``None``: something is in flight, or has begun."""
+        ...
+
+    @property
+    def descriptor(self) -> int:
+        """The number of the connection's descriptor."""
+        ...
+
+    def reject(self, answer: bytes) -> bool:
+        """End with this answer before any request has come; whether it can be told now."""
+        ...
+
+    def close_if_idle(self) -> None:
+        """Close between two requests, where no answer is lost by it."""
+
+    def abort(self) -> None:
+        """Cut it off."""
+
+
+class OpenClient(Client, Connection, Protocol):
+    """As both see it."""
+
+
+class RequestHandler(Protocol):
+    """One request and its answer, as a client connection sees it."""
+
+    def begin(self, body: bytes, complete: bool) -> None:
+        """The head is read; ``body`` is what came with it."""
+
+    def body(self, piece: bytes, complete: bool) -> None:
+        """More of the body, chunked coding removed."""
+
+    def refuse(self, error: RequestRefused) -> None:
+        """The body breaks a rule or a limit: answer if nothing was, and finish. May come instead of
+        :meth:`begin`."""
+
+    @property
+    def allows_half_close(self) -> bool:
+        """Whether a client that ends its own direction is to get its answer all the same."""
+        ...
+
+    def client_gone(self) -> None:
+        """The client left. Nothing must be written any more."""
+
+    def client_paused(self, paused: bool) -> None:
+        """The client takes its answer slowly (or keeps up again)."""
+
+    def check(self, now: float) -> float:
+        """Time passes: look at the time limits. Returns how many seconds the next look may wait; 0: none."""
+        ...
+
+
+class ClientHost(Protocol):
+    """What a connection needs of whoever accepts connections."""
+
+    limits: ConnectionLimits
+    sweeper: TimeoutSweeper
+    disconnects: DisconnectWatcher
+    writes: WriteBatch
+    draining: bool
+    """Whether each connection is to be closed after its answer."""
+
+    @property
+    def head_timeout_s(self) -> float:
+        """How long a head may take whose request is not known yet, or a new connection until it begins."""
+        ...
+
+    @property
+    def body_limits(self) -> BodyLimits:
+        """Of a request of which nothing is known yet."""
+        ...
+
+    def opened(self, client: OpenClient) -> None: ...
+    def closed(self, client: OpenClient) -> None: ...
+    @property
+    def exchange(self) -> Callable[[Client, RequestHead], RequestHandler]:
+        """Makes the exchange for a request head."""
+        ...
+
+    def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
+        """The whole answer to a head that was refused; it closes the connection. ``head_only``: to HEAD."""
+        ...

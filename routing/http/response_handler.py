@@ -1,0 +1,44 @@
+"""Response handler: what an upstream connection tells whoever sent a request over it."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from routing.http.response_head import ResponseHead
+
+Passthrough = tuple[Callable[[bytes], object], Callable[[bytes], object]]
+"""A way past the handler for more of a body, not its end: who keeps it, and who is given it then, at once.
+These are whole chunks, mostly one, as :func:`routing.http.chunked.encode_chunk` makes them, in either case
+of letter."""
+
+
+class ResponseHandler(Protocol):
+    """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
+
+    @property
+    def asks_for_web_socket(self) -> bool:
+        """Whether the replica may switch protocols."""
+        ...
+
+    def informational(self, head: ResponseHead) -> None:
+        """A 1xx other than 101; the final response follows."""
+
+    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        """The final head and what came with it, chunked coding removed."""
+
+    def switched(self, head: ResponseHead, first: bytes, now: float) -> None:
+        """101: from here on bytes pass as they come, beginning with ``first``; :meth:`data` tells of the next
+        ones, and when the replica has closed."""
+
+    def data(self, piece: bytes, complete: bool, now: float) -> None:
+        """More of the body; ``piece`` may be empty only when complete."""
+
+    def passthrough(self) -> Passthrough | None:
+        """Asked while the final head has come and the body has not ended: where chunks go that come
+        whole, in place of :meth:`data`, until that is called again. ``None``: nowhere else."""
+        ...
+
+    def lost(self, reason: str, no_response_yet: bool) -> None:
+        """The connection broke or its bytes are invalid. ``no_response_yet``: no byte came before."""
+
+    def replica_paused(self, paused: bool) -> None:
+        """The replica takes the request body slowly (or keeps up again)."""

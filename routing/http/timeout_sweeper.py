@@ -1,0 +1,53 @@
+"""Timeout sweeper: time limits, kept by one coarse timer per worker instead of one timer per request.
+
+Every ``PERIOD_S`` the sweeper looks at each open client connection. A connection names the earliest
+time at which it wants to be looked at (``deadline``); a busy one simply says 0.0, so that starting and
+ending a request costs no timer at all. Limits are therefore kept to within ``PERIOD_S``, or what an answer
+that has begun says it may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Protocol
+
+PERIOD_S = 0.1
+
+
+class Timed(Protocol):
+    """Something that wants to be looked at from time to time."""
+
+    deadline: float
+    """``time.monotonic()`` seconds."""
+
+    def check(self, now: float) -> None: ...
+
+
+class TimeoutSweeper:
+    """Runs while anything is registered; costs nothing otherwise."""
+
+    __slots__ = ("_loop", "_timer", "members")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self.members: set[Timed] = set()
+
+    def add(self, member: Timed) -> None:
+        self.members.add(member)
+        if self._timer is None:
+            self._timer = self._loop.call_later(PERIOD_S, self._sweep)
+
+    def discard(self, member: Timed) -> None:
+        self.members.discard(member)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = monotonic()
+        try:
+            for member in [member for member in self.members if member.deadline <= now]:
+                member.check(now)
+        finally:
+            if self.members and self._timer is None:
+                self._timer = self._loop.call_later(PERIOD_S, self._sweep)

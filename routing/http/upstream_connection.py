@@ -1,0 +1,352 @@
+"""Upstream connection: one connection to a replica, one request at a time, and the response's framing.
+
+Theory. Between two requests a connection has no handler and lies in its replica's pool; any byte or
+end of file that arrives then makes it useless. With a handler it reads a head, then a body whose end
+RFC 9112 §6.3 defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``, ``_UNTIL_CLOSE``).
+The handler hears of every piece at once; nothing is collected here but an incomplete head.
+
+As on the client's side the last head is kept: one that is repeated byte for byte is not read again.
+The usual answer, a known head and the whole of its body in one segment, passes in ``data_received``; so does
+the usual piece of a stream, whole chunks, mostly one, in one segment, with their framing on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Protocol
+
+from routing.http.abort import abort_transport, has_unsent
+from routing.http.chunked import ChunkedDecoder, are_whole_chunks, size_lines
+from routing.http.errors import BadChunk, BadResponse
+from routing.http.response_handler import Passthrough, ResponseHandler
+from routing.http.response_head import (
+    MAX_RESPONSE_HEAD,
+    ResponseHead,
+    parse_response_head,
+    switches_to_web_socket,
+)
+from routing.http.syntax import BARE_LINE_FEED, HEAD_END
+from routing.http.write_batch import WriteBatch
+
+_LONGEST_KNOWN = 4096
+_CLOSE_GRACE_S = 0.02
+"""A replica that reads nothing would not hear of the end at all."""
+_HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
+
+
+class PoolHandle(Protocol):
+    """Where a connection belongs: the pool of its replica."""
+
+    authority: bytes
+    writes: WriteBatch
+    on_load_report: Callable[[bytes], None] | None
+    """Hears what the field ``endpoint-load-metrics`` of an answer says, in lower case."""
+
+    def opened(self, upstream: UpstreamConnection) -> None: ...
+    def closed(self, upstream: UpstreamConnection) -> None:
+        """May be said more than once."""
+
+    def release(self, upstream: UpstreamConnection, now: float) -> None:
+        """Its response is complete, and it can be used again."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection to a replica."""
+
+    __slots__ = (
+        "_abandoned",
+        "_answers_head",
+        "_decoder",
+        "_known",
+        "_known_head",
+        "_known_stop",
+        "_partial",
+        "_passthrough",
+        "_ready",
+        "_remaining",
+        "_reusable",
+        "_state",
+        "_write",
+        "handler",
+        "idle_since",
+        "pool",
+        "request_open",
+        "reused",
+        "transport",
+        "write_paused",
+    )
+
+    def __init__(self, pool: PoolHandle) -> None:
+        self.pool = pool
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        self._write: Callable[[bytes], None] = None  # type: ignore[assignment]
+        """The transport's, at the end of the loop's turn."""
+        self.idle_since = 0.0
+        self.reused = False
+        """Whether it has served a request before the present one."""
+        self.write_paused = False
+        self._abandoned = False
+        self._known = b""
+        self._known_head: ResponseHead | None = None
+        self._known_stop = 0
+        """Where the body of a response with this head ends."""
+        self._ready: ResponseHead | None = None
+        """The known head, while a response that may begin with it is waited for: to a complete request,
+        not to HEAD."""
+
+        # Of the request in hand.
+        self.handler: ResponseHandler | None = None
+        self.request_open = False
+        """The request's body is not sent to its end: the connection cannot be used again."""
+        self._answers_head = False
+        self._reusable = True
+        self._state = _HEAD
+        self._partial = b""
+        self._remaining = 0
+        self._decoder: ChunkedDecoder | None = None
+        self._passthrough: Passthrough | None = None
+        """The handler's, while what comes next may be a whole chunk."""
+
+    def __repr__(self) -> str:
+        state = "idle" if self.handler is None else "busy"
+        return f"<UpstreamConnection to {self.pool.authority.decode()} {state}>"
+
+    # Called by the handler.
+
+    def send(self, handler: ResponseHandler, request: bytes, answers_head: bool, request_open: bool) -> None:
+        """Begin a request; more of its body follows while it is open. ``answers_head``: to HEAD."""
+        self.handler = handler
+        self._answers_head = answers_head
+        self.request_open = request_open
+        self._ready = None if answers_head or request_open else self._known_head
+        write = self._write
+        write(request)
+
+    def send_more(self, piece: bytes, complete: bool) -> None:
+        """More of the request's body, framed."""
+        if complete:
+            self.request_open = False
+        if piece:
+            self._write(piece)
+
+    def abandon(self) -> None:
+        """Nobody waits for this connection any more, whether it is open already or about to be."""
+        self._abandoned = True
+        if self.transport is not None:
+            self.transport.abort()
+            # A loop that has closed it by itself already does not say so.
+            self.pool.closed(self)
+
+    def close(self) -> None:
+        """As :meth:`discard`, after what was sent. Its replica is given little time to take that."""
+        self.handler = self._passthrough = None
+        self.pool.writes.flush()
+        if has_unsent(self.transport):
+            asyncio.get_running_loop().call_later(_CLOSE_GRACE_S, abort_transport, self.transport)
+        else:
+            self.transport.close()
+
+    def discard(self) -> None:
+        """Close now, whatever is in flight; the handler hears nothing more."""
+        self.handler = self._passthrough = None
+        abort_transport(self.transport)
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        # As on the client's side. Not 0, at which uvloop's TLS would pause where nothing waits.
+        self.transport.set_write_buffer_limits(high=1)
+        self._write = partial(self.pool.writes.add, self.transport.write)
+        self.pool.opened(self)
+        if self._abandoned:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        handler = self.handler
+        if handler is None:
+            abort_transport(self.transport)
+            return
+        head = self._ready
+        if head is not None:
+            self._ready = None
+            if len(data) == self._known_stop and data.startswith(self._known):
+                now = monotonic()
+                self.handler = None
+                self.pool.release(self, now)
+                handler.response(head, data[len(self._known) :], True, now)
+                return
+        elif (passthrough := self._passthrough) is not None:
+            line = size_lines.get(len(data))
+            if (line is not None and data.startswith(line) and data.endswith(b"\r\n")) or are_whole_chunks(
+                data
+            ):
+                keep, write = passthrough
+                keep(data)
+                try:
+                    write(data)
+                except RuntimeError:
+                    # That transport was closed meanwhile, as the handler is about to be told.
+                    return
+                return
+        try:
+            if self._state == _HEAD:
+                self._read_head(handler, data)
+            else:
+                self._read_body(handler, data)
+        except (BadResponse, BadChunk) as error:
+            self._lose(str(error), no_response_yet=False)
+
+    def eof_received(self) -> None:
+        if self.handler is not None and self._state == _UNTIL_CLOSE:
+            handler = self.handler
+            self.handler = None
+            handler.data(b"", True, monotonic())
+        else:
+            self._lose(
+                "the replica closed the connection before its answer was complete", not self._response_started
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose("the connection to the replica broke", not self._response_started)
+        self.pool.closed(self)
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+        self._ready = None
+        if self.handler is not None:
+            self.handler.replica_paused(True)
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        if self.handler is not None:
+            self.handler.replica_paused(False)
+
+    # Reading responses.
+
+    @property
+    def _response_started(self) -> bool:
+        return self._state != _HEAD or bool(self._partial)
+
+    def _read_head(self, handler: ResponseHandler, data: bytes) -> None:
+        start = 0
+        looked_at = len(self._partial)
+        if looked_at:
+            data = self._partial + data
+        while True:
+            if data.find(HEAD_END, max(start, looked_at - 3)) < 0:
+                self._keep_partial(data[start:], max(0, looked_at - start))
+                return
+            head, position = parse_response_head(data, start)
+            if head.status >= 200:
+                break
+            if head.status == 101:
+                self._switch(handler, head, data[start:position], data[position:])
+                return
+            start = position
+            handler.informational(head)
+        self._partial = b""
+        if head.load:
+            # Told each time, also in the same words: such a head is not known by its bytes.
+            if self.pool.on_load_report is not None:
+                self.pool.on_load_report(head.load)
+        elif head.plain and head.keep_alive and not head.undated and position - start < _LONGEST_KNOWN:
+            self._known = data[start:position]
+            self._known_head = head
+            self._known_stop = position - start + head.content_length
+        self._begin_body(handler, head, data, position)
+
+    def _switch(self, handler: ResponseHandler, head: ResponseHead, text: bytes, first: bytes) -> None:
+        if not handler.asks_for_web_socket or not switches_to_web_socket(text):
+            raise BadResponse("the replica switched protocols without being asked")
+        self._partial = b""
+        self._state = _UNTIL_CLOSE
+        handler.switched(head, first, monotonic())
+
+    def _keep_partial(self, data: bytes, looked_at: int) -> None:
+        """``looked_at``: so much of it came before and was found good."""
+        if len(data) > MAX_RESPONSE_HEAD:
+            raise BadResponse("the response head is too long")
+        if not data.startswith(b"HTTP/1."[: len(data)]) or BARE_LINE_FEED.search(data, looked_at):
+            raise BadResponse("the response is not HTTP/1.1")
+        self._partial = data
+
+    def _begin_body(self, handler: ResponseHandler, head: ResponseHead, data: bytes, position: int) -> None:
+        length = head.content_length
+        if self._answers_head or head.status in (204, 304):
+            length = 0
+        elif head.chunked:
+            self._state = _CHUNKED
+            self._decoder = decoder = ChunkedDecoder()
+            self._reusable = head.keep_alive
+            piece = decoder.feed(data[position:])
+            self._deliver_head(handler, head, piece, decoder.done, decoder.rest)
+            self._expect_chunk(handler, decoder)
+            return
+        elif length < 0:
+            self._state = _UNTIL_CLOSE
+            handler.response(head, data[position:], False, monotonic())
+            return
+        self._reusable = head.keep_alive
+        stop = position + length
+        if stop <= len(data):
+            self._deliver_head(handler, head, data[position:stop], True, data[stop:])
+        else:
+            self._state = _LENGTH
+            self._remaining = stop - len(data)
+            handler.response(head, data[position:], False, monotonic())
+
+    def _deliver_head(
+        self, handler: ResponseHandler, head: ResponseHead, body: bytes, complete: bool, rest: bytes
+    ) -> None:
+        now = monotonic()
+        if complete:
+            self._end(now, rest)
+        handler.response(head, body, complete, now)
+
+    def _read_body(self, handler: ResponseHandler, data: bytes) -> None:
+        now = monotonic()
+        if self._state == _UNTIL_CLOSE:
+            handler.data(data, False, now)
+            return
+        if self._state == _LENGTH:
+            piece = data[: self._remaining]
+            self._remaining -= len(piece)
+            complete = not self._remaining
+            rest = data[len(piece) :]
+        else:
+            assert self._decoder is not None
+            piece = self._decoder.feed(data)
+            complete = self._decoder.done
+            rest = self._decoder.rest
+        if complete:
+            self._end(now, rest)
+        if piece or complete:
+            handler.data(piece, complete, now)
+        if self._decoder is not None:
+            self._expect_chunk(handler, self._decoder)
+
+    def _expect_chunk(self, handler: ResponseHandler, decoder: ChunkedDecoder) -> None:
+        """Whole chunks pass as they are, if one may come now."""
+        expected = decoder.between_chunks and self.handler is handler
+        self._passthrough = handler.passthrough() if expected else None
+
+    def _end(self, now: float, rest: bytes) -> None:
+        """The response is complete: back to the pool, unless something speaks against it."""
+        self.handler = None
+        self._state = _HEAD
+        self._decoder = self._passthrough = None
+        if rest or not self._reusable or self.request_open or self.write_paused:
+            abort_transport(self.transport)
+        else:
+            self.pool.release(self, now)
+
+    def _lose(self, reason: str, no_response_yet: bool) -> None:
+        handler = self.handler
+        if handler is not None:
+            self.handler = self._passthrough = None
+            self.transport.abort()
+            handler.lost(reason, no_response_yet)

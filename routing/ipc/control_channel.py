@@ -1,0 +1,193 @@
+"""Control channel: the messages between the master and one of its workers.
+
+A Unix socket pair joins them (:mod:`routing.ipc.framed_channel`). Each message is one of the structs
+below. The end of the stream means that the other side is gone; a worker whose master is gone leaves at once,
+a master whose worker is gone starts a successor.
+"""
+
+import msgspec
+
+from routing.contract.log_format import Format
+from routing.contract.table import FleetSnapshot, Manifest
+from routing.ipc.framed_channel import FramedChannel
+from routing.shared.sticky_ids import ReplicaRef
+from routing.tls.certificate import Certificate
+
+
+class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
+    """Master → worker, once, first: who the worker is and how it gets its table."""
+
+    name: str
+    """The proxy's name; the worker reports as ``name/master pid/number``."""
+    parent_pid: int
+    number: int
+    """No other worker of this master that lives at the same time has it."""
+    index: int
+    """Of its slot."""
+    incarnation: int
+    redis_url: str | None
+    """``None``: standalone, tables come from the master."""
+    log_level: str
+    log_format: Format = "text"
+    access_log: str | None = None
+    """A path, ``-`` for standard output; ``None``: none."""
+    max_connections: int | None = None
+    """Client connections at one time; ``None``: what its descriptors allow."""
+    keys_required: bool = False
+    """Serve nobody without a client key, even while none exists."""
+    certificate: Certificate | None = None
+    """Speak TLS to clients; ``None``: plain HTTP."""
+    trace_sample_percent: float | None = 100.0
+    """Of the traces that the proxy begins; ``None``: it begins none."""
+    site: str = ""
+    """Where the proxy is; empty: nobody said."""
+    state_dir: str | None = None
+    """Where the master keeps copies of tables, into which no replica's credential may lead."""
+
+
+class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
+    """Both ways: what to route from.
+
+    Master → worker: the whole table; a successor begins with what the proxy knows. Worker → master:
+    what the worker has just taken from Redis, for the master to keep.
+    """
+
+    manifest: Manifest | None
+    snapshots: list[FleetSnapshot]
+
+
+class NewCertificate(msgspec.Struct, frozen=True, tag="new_certificate", kw_only=True):
+    """Master → worker: for handshakes from now on."""
+
+    certificate: Certificate
+
+
+class Overrides(msgspec.Struct, frozen=True, tag="overrides", kw_only=True):
+    """Master → worker: replicas an operator drained at this proxy. All of them."""
+
+    drained: list[tuple[str, str, float]]
+    """Fleet, replica, and when that ends: monotonic seconds, the same in all processes of a host."""
+
+
+class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=True):
+    """Both ways: a worker has learned which part of the limits this proxy takes; its successors begin with it
+    (:class:`routing.shared.quota_share.QuotaShare`)."""
+
+    position: int
+    count: int
+
+
+class Siblings(msgspec.Struct, frozen=True, tag="peers", kw_only=True):
+    """Master → worker: the numbers of all workers that there are; theirs are the cells to look at."""
+
+    numbers: list[int]
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain", kw_only=True):
+    """Master → worker: finish; answers ask clients to close, but new connections are still taken."""
+
+    alone: bool = False
+    """Whether the proxy goes on, with another worker in this one's place."""
+
+
+class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=True):
+    """Master → worker: take no new connection; leave when nothing is in flight."""
+
+    quiet_s: float
+    """A connection is closed between two requests once nothing has come for so long."""
+    followed: bool = False
+    """Whether another process accepts from the same listener: then what waits there is left to it."""
+
+
+class QueryReplicaStates(msgspec.Struct, frozen=True, tag="explain", kw_only=True):
+    """Master → worker: say of every replica whether it is eligible; answered by :class:`ReplicaStates`."""
+
+    question: int
+
+
+class Serving(msgspec.Struct, frozen=True, tag="serving"):
+    """Worker → master: connections are being accepted."""
+
+
+class Applied(msgspec.Struct, frozen=True, tag="applied", kw_only=True):
+    """Worker → master: the table it now routes from. Sent on every change."""
+
+    manifest: str
+    """``epoch:version``."""
+
+
+class TelemetryReport(msgspec.Struct, frozen=True, tag="reported", kw_only=True):
+    """Worker → master, once a second: JSON of a WorkerReport, read only when somebody asks."""
+
+    report: bytes
+
+
+class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica as one worker sees it."""
+
+    name: str
+    url: str
+    in_flight: int
+    eligible: bool
+    asked: bool
+    """Whether it receives requests: it is eligible, or too few others are."""
+    reasons: list[str]
+    """Why it is not eligible, and why it is asked nevertheless, in plain words."""
+
+
+class ReplicaStates(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):
+    """Worker → master: the answer to :class:`QueryReplicaStates`; fleet name → its replicas."""
+
+    question: int
+    fleets: dict[str, list[ReplicaState]]
+
+
+class StickyLearned(msgspec.Struct, frozen=True, tag="learned", kw_only=True):
+    """Worker → master: which replica keeps a response (or a conversation) of this id."""
+
+    name: str
+    place: ReplicaRef
+
+
+class QuerySticky(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):
+    """Worker → master: a client names an id that this worker does not know; see :class:`StickyReply`."""
+
+    question: int
+    name: str
+
+
+class StickyReply(msgspec.Struct, frozen=True, tag="kept_by", kw_only=True):
+    """Master → worker: the answer to :class:`QuerySticky`."""
+
+    question: int
+    place: ReplicaRef | None
+    """``None``: no worker has learned it."""
+
+
+Message = (
+    WorkerBootstrap
+    | Tables
+    | NewCertificate
+    | Overrides
+    | LimitsShared
+    | Siblings
+    | Drain
+    | StopAccepting
+    | QueryReplicaStates
+    | Serving
+    | Applied
+    | TelemetryReport
+    | ReplicaStates
+    | StickyLearned
+    | QuerySticky
+    | StickyReply
+)
+
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class ControlChannel(FramedChannel[Message]):
+    """One end of the socket pair."""
+
+    def decode(self, body: bytes) -> Message:
+        return _decoder.decode(body)

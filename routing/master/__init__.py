@@ -1,0 +1,1 @@
+"""The master process: sockets, signals, workers, rolling restarts, upgrade, admin server, standalone."""

@@ -1,0 +1,1 @@
+"""Admin server: liveness, readiness, metrics, status, emergency drain. Loopback by default."""

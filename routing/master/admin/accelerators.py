@@ -1,0 +1,74 @@
+"""Accelerators (device memory) as all workers see them: rows of ``/status``, families of ``/metrics``."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from routing.contract.table import AcceleratorSpec
+from routing.contract.telemetry import WorkerReport
+from routing.master.admin.aggregate import RetiredCounters
+from routing.master.admin.exposition import Exposition, Labels
+
+
+class AcceleratorStatus(NamedTuple):
+    """One device of the table."""
+
+    name: str
+    memory_bytes: int
+    leasable_bytes: int
+    """At one time, by requests through this proxy."""
+    leased_bytes: int
+    waits: int
+
+
+def accelerator_statuses(
+    devices: Iterable[AcceleratorSpec], totals: RetiredCounters, reports: Iterable[WorkerReport]
+) -> list[AcceleratorStatus]:
+    """By name. ``totals``: of workers that are gone."""
+    counted = [counters for report in reports for counters in report.accelerators]
+    views = []
+    for device in sorted(devices, key=lambda one: one.name):
+        here = [counters for counters in counted if counters.name == device.name]
+        view = AcceleratorStatus(
+            name=device.name,
+            memory_bytes=device.memory_bytes,
+            leasable_bytes=min((counters.leasable_bytes for counters in here), default=0),
+            leased_bytes=sum(counters.leased_bytes for counters in here),
+            waits=totals.lease_waits.get(device.name, 0) + sum(counters.lease_waits for counters in here),
+        )
+        views.append(view)
+    return views
+
+
+def accelerator_metrics(out: Exposition, views: list[AcceleratorStatus]) -> None:
+    named: list[tuple[Labels, AcceleratorStatus]] = [((("accelerator", view.name),), view) for view in views]
+    for name, kind, help_text, field in (
+        ("memory_bytes", "gauge", "Memory of the device.", "memory_bytes"),
+        (
+            "leasable_bytes",
+            "gauge",
+            "What requests through this proxy can lease of it at one time.",
+            "leasable_bytes",
+        ),
+        ("leased_bytes", "gauge", "Leased by requests in flight.", "leased_bytes"),
+        (
+            "lease_waits_total",
+            "counter",
+            "Requests that had to wait, or went elsewhere, because memory was short on the device.",
+            "waits",
+        ),
+    ):
+        samples = [(labels, getattr(view, field)) for labels, view in named]
+        out.family(f"switchyard_accelerator_{name}", kind, help_text, samples)
+
+
+def accelerator_rows(views: list[AcceleratorStatus]) -> list[dict[str, Any]]:
+    return [
+        {
+            "accelerator": view.name,
+            "memory_bytes": view.memory_bytes,
+            "leasable_bytes": view.leasable_bytes,
+            "leased_bytes": view.leased_bytes,
+            "lease_waits": view.waits,
+        }
+        for view in views
+    ]

@@ -1,0 +1,155 @@
+"""Aggregation: the telemetry reports of all workers as one sum.
+
+What a dead worker had counted stays in the sums (:class:`RetiredCounters`), so that no counter ever falls.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from routing.contract.load_report import younger
+from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
+
+FLEET_COUNTERS = (
+    "requests",
+    "answered",
+    "errors",
+    "retries",
+    "cancelled",
+    "no_replica",
+    "spilled",
+    "stayed",
+    "queued",
+    "queue_full",
+    "queue_late",
+    "cold",
+    "affinity_kept",
+    "affinity_spilled",
+    "affinity_new",
+)
+REPLICA_COUNTERS = (
+    "picked",
+    "succeeded",
+    "failed",
+    "rejected",
+    "client_errors",
+    "cancelled",
+    "ejections",
+    "output_tokens",
+    "reports_refused",
+)
+
+_Counters = TypeVar("_Counters")
+_Added = TypeVar("_Added", contravariant=True)
+
+
+class _Add(Protocol[_Added]):
+    """Adds counters to a sum; ``live``: with what only workers that are there have."""
+
+    def __call__(self, into: _Added, more: _Added, /, *, live: bool) -> None: ...
+
+
+class RetiredCounters:
+    """Counts of workers that are gone, kept so that the proxy's counters only grow."""
+
+    def __init__(self) -> None:
+        self.fleets: dict[str, FleetCounters] = {}
+        self.rejected = 0
+        self.refused_clients = 0
+        self.evicted_clients = 0
+        self.cpu_s = 0.0
+        self.lease_waits: dict[str, int] = {}
+        """By accelerator."""
+        self.keys: dict[str, KeyCounters] = {}
+        """By the client keys' ids."""
+
+    def retire(self, report: WorkerReport) -> None:
+        """Take over what a dead worker had counted. What it had in flight ended with it."""
+        self.rejected += report.rejected
+        self.refused_clients += report.refused_clients
+        self.evicted_clients += report.evicted_clients
+        self.cpu_s += report.cpu_s
+        for device in report.accelerators:
+            before = self.lease_waits.get(device.name, 0)
+            self.lease_waits[device.name] = before + device.lease_waits
+        for key in report.keys:
+            _add_key(self.keys.setdefault(key.id, KeyCounters(id=key.id)), key, live=False)
+        for fleet in report.fleets:
+            _add_fleet(self.fleets.setdefault(fleet.name, FleetCounters(name=fleet.name)), fleet, live=False)
+
+
+def aggregate_fleets(totals: RetiredCounters, reports: Iterable[WorkerReport]) -> list[FleetCounters]:
+    """Sums per fleet that some live worker still routes for, by name."""
+    live = ((fleet.name, fleet) for report in reports for fleet in report.fleets)
+    return _merged(live, totals.fleets, lambda name: FleetCounters(name=name), _add_fleet)
+
+
+def aggregate_keys(totals: RetiredCounters, reports: Iterable[WorkerReport]) -> list[KeyCounters]:
+    """Sums per client key that some live worker has been asked with, by id."""
+    live = ((key.id, key) for report in reports for key in report.keys)
+    return _merged(live, totals.keys, lambda id: KeyCounters(id=id), _add_key)
+
+
+def _merged(
+    live: Iterable[tuple[str, _Counters]],
+    ended: Mapping[str, _Counters],
+    new: Callable[[str], _Counters],
+    add: _Add[_Counters],
+) -> list[_Counters]:
+    """Sums of those that live workers report, with what workers that have ended had counted of the same."""
+    merged: dict[str, _Counters] = {}
+    for name, counters in live:
+        if name not in merged:
+            merged[name] = new(name)
+            if name in ended:
+                add(merged[name], ended[name], live=False)
+        add(merged[name], counters, live=True)
+    return [merged[name] for name in sorted(merged)]
+
+
+def _add_key(into: KeyCounters, key: KeyCounters, *, live: bool) -> None:
+    into.requests += key.requests
+    into.limited += key.limited
+    into.limited_by = {
+        limit: into.limited_by.get(limit, 0) + key.limited_by.get(limit, 0)
+        for limit in into.limited_by | key.limited_by
+    }
+    into.tokens += key.tokens
+    into.in_flight += key.in_flight if live else 0
+
+
+def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None:
+    for field in FLEET_COUNTERS:
+        setattr(into, field, getattr(into, field) + getattr(fleet, field))
+    into.latency = _added(into.latency, fleet.latency)
+    into.waited = _added(into.waited, fleet.waited)
+    if live:
+        into.in_flight += fleet.in_flight
+        into.waiting += fleet.waiting
+        into.oldest_wait_s = max(into.oldest_wait_s, fleet.oldest_wait_s)
+    replicas = {replica.uid: replica for replica in into.replicas}
+    for replica in fleet.replicas:
+        if replica.uid not in replicas:
+            replicas[replica.uid] = ReplicaCounters(uid=replica.uid, name=replica.name)
+        _add_replica(replicas[replica.uid], replica, live=live)
+    live_uids = {replica.uid for replica in fleet.replicas}
+    into.replicas = [replica for uid, replica in replicas.items() if not live or uid in live_uids]
+
+
+def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool) -> None:
+    for field in REPLICA_COUNTERS:
+        setattr(into, field, getattr(into, field) + getattr(replica, field))
+    if live:
+        into.in_flight += replica.in_flight
+        into.work += replica.work
+        into.elsewhere = max(into.elsewhere, replica.elsewhere)
+        into.reported = younger(into.reported, replica.reported)
+        into.no_credential = into.no_credential or replica.no_credential
+        if replica.ejected_for_s is not None:
+            into.ejected_for_s = max(replica.ejected_for_s, into.ejected_for_s or 0.0)
+
+
+def _added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+    summed = dict(counts)
+    for bucket, count in more.items():
+        summed[bucket] = summed.get(bucket, 0) + count
+    return summed

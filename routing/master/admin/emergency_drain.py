@@ -1,0 +1,67 @@
+"""Emergency drain: replicas an operator took out at this proxy, because the control plane could not be asked.
+
+Kept by the master, sent to every worker, and forgotten after a while: an emergency drain must not
+outlive the emergency and contradict the control plane for ever.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+DEFAULT_S = 3600.0
+MIN_S, MAX_S = 1, 86_400
+_SECONDS = re.compile(r"for_s=([0-9]{1,9})\Z")
+
+
+class EmergencyDrain(NamedTuple):
+    """One override."""
+
+    fleet: str
+    replica: str
+    expires_at: float
+    """Monotonic seconds."""
+
+
+class EmergencyDrains:
+    """All overrides of one proxy. ``now`` is ``time.monotonic()``."""
+
+    def __init__(self) -> None:
+        self._expiry: dict[tuple[str, str], float] = {}
+
+    def drain(self, fleet: str, replica: str, now: float, duration_s: float = DEFAULT_S) -> EmergencyDrain:
+        """Start one, or let it end so long after now, sooner or later than it would have."""
+        self._expiry[fleet, replica] = now + duration_s
+        return EmergencyDrain(fleet, replica, now + duration_s)
+
+    def inherit(self, drained: Iterable[tuple[str, str, float]], now: float) -> None:
+        """These are all: fleet, replica, and for how many seconds still."""
+        self._expiry = {(fleet, replica): now + left_s for fleet, replica, left_s in drained}
+
+    def undrain(self, fleet: str, replica: str) -> bool:
+        """End one; whether there was one."""
+        return self._expiry.pop((fleet, replica), None) is not None
+
+    def expire(self, now: float) -> list[EmergencyDrain]:
+        """Forget what has run out; what that was."""
+        over = [drained for drained in self.all() if drained.expires_at <= now]
+        for fleet, replica, _ in over:
+            del self._expiry[fleet, replica]
+        return over
+
+    def all(self) -> list[EmergencyDrain]:
+        return [
+            EmergencyDrain(fleet, replica, expiry)
+            for (fleet, replica), expiry in sorted(self._expiry.items())
+        ]
+
+
+def duration_s(query: str) -> float:
+    """How long a drain is to last, by the request's query. Raises ValueError in words."""
+    if not query:
+        return DEFAULT_S
+    found = _SECONDS.match(query)
+    if found is None or not MIN_S <= int(found[1]) <= MAX_S:
+        raise ValueError(
+            f"say how long as ?for_s=600: whole seconds from {MIN_S} to {MAX_S}; without it, {DEFAULT_S:.0f}"
+        )
+    return float(found[1])

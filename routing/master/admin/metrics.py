@@ -1,0 +1,245 @@
+"""Prometheus metrics of ``/metrics``: the workers of one proxy, merged.
+
+Names and units follow Prometheus' conventions: base units, ``_total`` on counters. Cardinality is
+bounded: histograms carry the fleet only; counters and gauges carry at most fleet and replica.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from routing.contract.table import AcceleratorSpec, FleetSnapshot, Version
+from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.version import VERSION
+from routing.ipc import descriptors
+from routing.master.admin import process_stats
+from routing.master.admin.accelerators import accelerator_metrics, accelerator_statuses
+from routing.master.admin.aggregate import (
+    FLEET_COUNTERS,
+    REPLICA_COUNTERS,
+    RetiredCounters,
+    aggregate_fleets,
+    aggregate_keys,
+)
+from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
+from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.key_status import key_metrics
+from routing.master.admin.load_report_metrics import load_report_metrics
+from routing.master.admin.queue_metrics import queue_metrics
+from routing.master.admin.replica_metrics import ReplicaKey, replica_metrics
+from routing.master.admin.restart_status import RestartStatus, restart_metrics
+
+_HELP = {
+    "requests": "Requests taken for the fleet.",
+    "answered": "Requests answered by a replica.",
+    "errors": "Requests answered with an error that was not the client's.",
+    "retries": "Attempts after the first.",
+    "cancelled": "Requests whose client left, or stopped waiting, before the answer was complete.",
+    "no_replica": "Requests refused because no replica was eligible.",
+    "spilled": "Attempts at replicas of another site than the proxy's own.",
+    "stayed": "Attempts at those of the proxy's own site, or of none, where others are elsewhere.",
+    "queued": "Requests that had to wait for a place.",
+    "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
+    "queue_late": "Requests refused because their wait was, or would have been, too long.",
+    "cold": "Requests refused because every replica was still loading.",
+    "affinity_kept": "Requests that went to the replica that their key leads to.",
+    "affinity_spilled": "Requests that went elsewhere: the replica had too much in flight, or no place.",
+    "affinity_new": "Requests whose key led nowhere yet.",
+    "picked": "Attempts sent to the replica.",
+    "succeeded": "Attempts that ended well.",
+    "failed": "Attempts that ended with 5xx, a lost or refused connection or a timeout.",
+    "rejected": "Attempts the replica turned away because of load.",
+    "client_errors": "Attempts that the replica answered with 4xx, 429 apart.",
+    "output_tokens": "Tokens in answers, as far as they could be counted.",
+    "reports_refused": "Answers whose report of the replica's load could not be read.",
+    "ejections": "Times the replica was taken out after failures.",
+}
+
+NO_RESTARTS = RestartStatus(False, 0, 0, [])
+
+
+class WorkerStatus(NamedTuple):
+    """One worker slot of the master."""
+
+    number: int
+    pid: int | None
+    up: bool
+    restarts: int
+    report: WorkerReport | None
+    """The last report of the present incarnation."""
+    report_age_s: float | None = None
+
+
+def render(
+    workers: list[WorkerStatus],
+    totals: RetiredCounters,
+    draining: bool,
+    snapshots: Collection[FleetSnapshot],
+    drained: Mapping[ReplicaKey, float],
+    certificate: CertificateStatus | None = None,
+    accelerators: Iterable[AcceleratorSpec] = (),
+    restarts: RestartStatus = NO_RESTARTS,
+) -> bytes:
+    """The whole page. ``snapshots`` and ``accelerators``: the table. ``drained``: replicas taken out at this
+    proxy by hand. ``certificate``: where clients are spoken to by TLS."""
+    found = [worker.report for worker in workers] + [leaving.report for leaving in restarts.leaving]
+    reports = [report for report in found if report is not None]
+    out = Exposition()
+    version = (("version", VERSION), ("process", "proxy"))
+    out.family("switchyard_build_info", "gauge", "1, with the software's version.", [(version, 1)])
+    _process_metrics(out, workers)
+    _proxy_metrics(out, workers, totals, reports, draining)
+    restart_metrics(out, restarts)
+    if certificate is not None:
+        certificate_metrics(out, certificate)
+    fleets = aggregate_fleets(totals, reports)
+    _fleet_metrics(out, fleets)
+    queue_metrics(out, snapshots, fleets)
+    replica_metrics(out, snapshots, drained, fleets)
+    left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
+    help_text = "Until the drain by hand ends that holds at this proxy alone; only while there is one."
+    out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)
+    key_metrics(out, aggregate_keys(totals, reports))
+    accelerator_metrics(out, accelerator_statuses(accelerators, totals, reports))
+    _version_metrics(out, reports)
+    return out.encode()
+
+
+def _process_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
+    """Of the master under the names that every exporter uses, of the workers under names of our own."""
+    if parent := process_stats.read(os.getpid()):
+        for name, kind, help_text, value in (
+            ("cpu_seconds_total", "counter", "CPU used by the parent.", parent.cpu_s),
+            ("resident_memory_bytes", "gauge", "Resident memory of the parent.", parent.resident_bytes),
+            ("max_fds", "gauge", "Open files that the parent may have.", descriptors.limit()),
+            ("open_fds", "gauge", "Open files of the parent.", parent.open_files),
+            ("start_time_seconds", "gauge", "Start of the parent, Unix time.", parent.started_s),
+        ):
+            out.family(f"process_{name}", kind, help_text, [((), value)])
+    seen = [(w, process_stats.read(w.pid)) for w in workers if w.pid is not None]
+    alive: list[tuple[Labels, process_stats.ProcessStats]] = [
+        ((("worker", str(w.number)),), numbers) for w, numbers in seen if numbers is not None
+    ]
+    memory = [(labels, numbers.resident_bytes) for labels, numbers in alive]
+    out.family("switchyard_worker_resident_memory_bytes", "gauge", "Resident memory of the worker.", memory)
+    files = [(labels, numbers.open_files) for labels, numbers in alive]
+    out.family("switchyard_worker_open_fds", "gauge", "Open files and sockets of the worker.", files)
+    ages: list[tuple[Labels, float]] = [
+        ((("worker", str(w.number)),), w.report_age_s) for w in workers if w.report_age_s is not None
+    ]
+    out.family("switchyard_worker_report_age_seconds", "gauge", "Since the worker's last report.", ages)
+
+
+def _proxy_metrics(
+    out: Exposition,
+    workers: list[WorkerStatus],
+    totals: RetiredCounters,
+    reports: list[WorkerReport],
+    draining: bool,
+) -> None:
+    slots: list[tuple[Labels, WorkerStatus]] = [((("worker", str(w.number)),), w) for w in workers]
+    up = [(labels, int(worker.up)) for labels, worker in slots]
+    out.family("switchyard_worker_up", "gauge", "1 while the worker takes connections.", up)
+    restarts = [(labels, worker.restarts) for labels, worker in slots]
+    out.family("switchyard_worker_restarts_total", "counter", "Successors started for the worker.", restarts)
+    _capacity_metrics(out, workers)
+    connected = bool(reports) and all(report.redis_ok for report in reports)
+    age_s = max((report.table_age_s for report in reports), default=0.0)
+
+    def gauge(name: str, help_text: str, value: float) -> None:
+        out.family(f"switchyard_{name}", "gauge", help_text, [((), value)])
+
+    def counter(name: str, help_text: str, value: float) -> None:
+        out.family(f"switchyard_{name}_total", "counter", help_text, [((), value)])
+
+    gauge("draining", "1 while the proxy finishes.", int(draining))
+    sharers = max((report.limits_shared_by for report in reports), default=1)
+    gauge("limits_shared_by", "Proxies among which limits are shared out, this one among them.", sharers)
+    gauge("client_connections", "Open connections of clients.", sum(r.clients for r in reports))
+    gauge("upstream_connections", "Open connections to replicas.", sum(r.upstreams for r in reports))
+    gauge("table_source_connected", "1 while every worker hears of new tables.", int(connected))
+    gauge("table_age_seconds", "Since the table was last known to be the newest; the worst worker.", age_s)
+    counter("cpu_seconds", "CPU used by all workers.", totals.cpu_s + sum(r.cpu_s for r in reports))
+    refused = totals.rejected + sum(r.rejected for r in reports)
+    counter("rejected_requests", "Requests refused before a fleet was found.", refused)
+    turned_away = totals.refused_clients + sum(r.refused_clients for r in reports)
+    counter("refused_connections", "Connections of clients refused: all places were taken.", turned_away)
+    evicted = totals.evicted_clients + sum(r.evicted_clients for r in reports)
+    counter("evicted_connections", "Idle connections of clients closed to make room for new ones.", evicted)
+
+
+def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
+    """What each worker has room for."""
+    reports: list[tuple[Labels, WorkerReport]] = [
+        ((("worker", str(w.number)),), w.report) for w in workers if w.report is not None
+    ]
+    for name, help_text, field in (
+        ("max_fds", "Open files and sockets that the worker may have.", "max_fds"),
+        ("client_connections", "Open connections of clients at the worker.", "clients"),
+        ("max_client_connections", "Connections of clients that the worker takes.", "max_clients"),
+    ):
+        samples = [(labels, getattr(report, field)) for labels, report in reports]
+        out.family(f"switchyard_worker_{name}", "gauge", help_text, samples)
+    short = [(labels, int(bool(report.short_of))) for labels, report in reports]
+    help_text = "1 while the worker nears its limit of open files or refuses connections."
+    out.family("switchyard_worker_short", "gauge", help_text, short)
+
+
+def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
+    named: list[tuple[Labels, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
+    for field in FLEET_COUNTERS:
+        samples = [(labels, getattr(fleet, field)) for labels, fleet in named]
+        out.family(f"switchyard_{field}_total", "counter", _HELP[field], samples)
+    in_flight = [(labels, fleet.in_flight) for labels, fleet in named]
+    out.family("switchyard_requests_in_flight", "gauge", "Requests being answered now.", in_flight)
+    out.histogram(
+        "switchyard_request_duration_seconds",
+        "From the complete request head to the last byte of the answer.",
+        [(labels, fleet.latency) for labels, fleet in named],
+    )
+    replicas: list[tuple[Labels, ReplicaCounters]] = [
+        ((("fleet", fleet.name), ("replica", replica.name)), replica)
+        for fleet in fleets
+        for replica in fleet.replicas
+    ]
+    for field in REPLICA_COUNTERS:
+        samples = [(labels, getattr(replica, field)) for labels, replica in replicas]
+        out.family(f"switchyard_replica_{field}_total", "counter", _HELP[field], samples)
+    load = [(labels, replica.in_flight) for labels, replica in replicas]
+    out.family("switchyard_replica_in_flight", "gauge", "Attempts at the replica now.", load)
+    work = [(labels, round(replica.work, 6)) for labels, replica in replicas]
+    help_text = "Estimated work of the attempts at the replica now, in units of the fleet's protocol."
+    out.family("switchyard_replica_outstanding_work", "gauge", help_text, work)
+    load_report_metrics(out, replicas)
+    ejected = [(labels, int(replica.ejected_for_s is not None)) for labels, replica in replicas]
+    out.family("switchyard_replica_ejected", "gauge", "1 while live traffic has taken it out.", ejected)
+
+
+def _version_metrics(out: Exposition, reports: list[WorkerReport]) -> None:
+    """Versions as the slowest worker has them, so that an alert sees one that lags."""
+    oldest: dict[str, Version] = {}
+    refused: dict[str, int] = {}
+    for report in reports:
+        for fleet in report.fleets:
+            version = Version.parse(fleet.applied)
+            oldest[fleet.name] = min(oldest.get(fleet.name, version), version)
+            refused[fleet.name] = max(refused.get(fleet.name, 0), int(bool(fleet.refused)))
+    named: list[tuple[Labels, str]] = [((("fleet", name),), name) for name in sorted(oldest)]
+    out.family(
+        "switchyard_table_version",
+        "gauge",
+        "Version of the fleet's table in the worker that is furthest behind.",
+        [(labels, oldest[name].number) for labels, name in named],
+    )
+    out.family(
+        "switchyard_table_epoch",
+        "gauge",
+        "Epoch of that table.",
+        [(labels, oldest[name].epoch) for labels, name in named],
+    )
+    out.family(
+        "switchyard_table_refused",
+        "gauge",
+        "1 while a worker has refused a newer table of the fleet.",
+        [(labels, refused[name]) for labels, name in named],
+    )

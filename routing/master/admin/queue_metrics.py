@@ -1,0 +1,28 @@
+"""Queue metrics: each fleet's queue on ``/metrics``. Who was queued or refused is counted by fleet."""
+
+from collections.abc import Iterable
+
+from routing.contract.table import FleetSnapshot
+from routing.contract.telemetry import FleetCounters
+from routing.master.admin.exposition import Exposition, Labels
+
+
+def queue_metrics(
+    out: Exposition, snapshots: Iterable[FleetSnapshot], fleets: Iterable[FleetCounters]
+) -> None:
+    """``fleets``: the workers' reports, merged."""
+    named: list[tuple[Labels, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
+    sizes: list[tuple[Labels, int]] = [
+        ((("fleet", snapshot.name),), snapshot.policy.queue.size) for snapshot in snapshots
+    ]
+    waiting = [(labels, fleet.waiting) for labels, fleet in named]
+    out.family("switchyard_queue_waiting", "gauge", "Requests that wait for a place now.", waiting)
+    out.family("switchyard_queue_size", "gauge", "Requests that may wait at one time at this proxy.", sizes)
+    oldest = [(labels, fleet.oldest_wait_s) for labels, fleet in named]
+    help_text = "How long the first of the waiting requests has waited."
+    out.family("switchyard_queue_oldest_wait_seconds", "gauge", help_text, oldest)
+    out.histogram(
+        "switchyard_queue_wait_duration_seconds",
+        "How long requests waited which then found a place.",
+        [(labels, fleet.waited) for labels, fleet in named],
+    )

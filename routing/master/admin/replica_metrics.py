@@ -1,0 +1,76 @@
+"""Replica state metrics (state sets): admin state, health and eligibility, from the table and the reports.
+
+State sets: for each replica one series a state, 1 for the one that it is in. So their number is bounded by
+the replicas, and a query names a state instead of knowing a number for it.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import get_args
+
+from routing.contract.table import AdminState, FleetSnapshot, Health, ReplicaSpec
+from routing.contract.telemetry import FleetCounters
+from routing.master.admin.exposition import Exposition, Labels
+
+ReplicaKey = tuple[str, str]
+"""Fleet and replica."""
+
+
+def replica_metrics(
+    out: Exposition,
+    snapshots: Iterable[FleetSnapshot],
+    drained: Collection[ReplicaKey],
+    fleets: Iterable[FleetCounters],
+) -> None:
+    """``drained``: those taken out at this proxy by hand. ``fleets``: the workers' reports, merged."""
+    replicas = [(snapshot.name, spec) for snapshot in snapshots for spec in snapshot.replicas]
+    ejected = {
+        (fleet.name, replica.uid)
+        for fleet in fleets
+        for replica in fleet.replicas
+        if replica.ejected_for_s is not None or replica.no_credential
+    }
+    out.family(
+        "switchyard_replica_health",
+        "gauge",
+        "1 for what probes saw of the replica, 0 for every other state.",
+        [
+            ((*_labels(fleet, spec), ("state", state)), int(spec.health == state))
+            for fleet, spec in replicas
+            for state in get_args(Health)
+        ],
+    )
+    out.family(
+        "switchyard_replica_admin_state",
+        "gauge",
+        "1 for what an operator wants of the replica, 0 for every other state.",
+        [
+            ((*_labels(fleet, spec), ("state", state)), int(_admin_state(fleet, spec, drained) == state))
+            for fleet, spec in replicas
+            for state in get_args(AdminState)
+        ],
+    )
+    out.family(
+        "switchyard_replica_eligible",
+        "gauge",
+        "1 while admin state, health, live traffic and weight all allow it requests.",
+        [
+            (
+                _labels(fleet, spec),
+                int(
+                    _admin_state(fleet, spec, drained) == "active"
+                    and spec.health == "ready"
+                    and spec.weight > 0
+                    and (fleet, spec.uid) not in ejected
+                ),
+            )
+            for fleet, spec in replicas
+        ],
+    )
+
+
+def _labels(fleet: str, spec: ReplicaSpec) -> Labels:
+    return (("fleet", fleet), ("replica", spec.name))
+
+
+def _admin_state(fleet: str, spec: ReplicaSpec, drained: Collection[ReplicaKey]) -> AdminState:
+    return "draining" if spec.admin_state == "active" and (fleet, spec.name) in drained else spec.admin_state

@@ -1,0 +1,47 @@
+"""Restart status: rolling restarts, upgrades and draining workers, for ``/status`` and ``/metrics``."""
+
+from typing import Any, NamedTuple
+
+from routing.contract.telemetry import WorkerReport
+from routing.master.admin.exposition import Exposition
+
+
+class LeavingWorker(NamedTuple):
+    """One that has been replaced and is not gone yet."""
+
+    slot: int
+    pid: int | None
+    report: WorkerReport | None
+
+
+class RestartStatus(NamedTuple):
+    """Of a proxy's rolling restarts and upgrades."""
+
+    under_way: bool
+    replaced: int
+    failed: int
+    leaving: list[LeavingWorker]
+    upgrades_failed: int = 0
+
+
+def leaving_rows(leaving: list[LeavingWorker]) -> list[dict[str, Any]]:
+    """For ``/status``."""
+    return [{"worker": one.slot, "pid": one.pid, "in_flight": _in_flight(one.report)} for one in leaving]
+
+
+def restart_metrics(out: Exposition, view: RestartStatus) -> None:
+    help_text = "1 while a rolling restart is under way."
+    out.family("switchyard_rolling_restart", "gauge", help_text, [((), int(view.under_way))])
+    help_text = "Rolling restarts that a successor's failure has ended."
+    out.family("switchyard_rolling_restart_failures_total", "counter", help_text, [((), view.failed)])
+    help_text = "Workers whose place a successor has taken in a rolling restart."
+    out.family("switchyard_replaced_workers_total", "counter", help_text, [((), view.replaced)])
+    help_text = "Upgrades that came to nothing; this parent has gone on."
+    out.family("switchyard_upgrade_failures_total", "counter", help_text, [((), view.upgrades_failed)])
+    help_text = "Replaced workers that still finish what they have."
+    out.family("switchyard_leaving_workers", "gauge", help_text, [((), len(view.leaving))])
+
+
+def _in_flight(report: WorkerReport | None) -> int | None:
+    """As it has last said."""
+    return None if report is None else sum(fleet.in_flight for fleet in report.fleets)

@@ -1,0 +1,107 @@
+"""Status rows of ``/status``: workers, and replicas as all workers see them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from routing.contract.table import FleetSnapshot
+from routing.ipc.control_channel import ReplicaState
+from routing.master.admin.emergency_drain import EmergencyDrain
+from routing.master.admin.metrics import WorkerStatus
+
+Answers = Sequence[dict[str, list[ReplicaState]] | None]
+"""Per worker: fleet → its replicas; ``None`` from a worker that did not answer."""
+
+
+def worker_rows(workers: list[WorkerStatus], manifests: list[str | None]) -> list[dict[str, Any]]:
+    """One row a worker. Values of its report are at most a second old."""
+    return [_worker_row(worker, manifest) for worker, manifest in zip(workers, manifests, strict=True)]
+
+
+def _worker_row(worker: WorkerStatus, manifest: str | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "worker": worker.number,
+        "pid": worker.pid,
+        "serving": worker.up,
+        "restarts": worker.restarts,
+        "manifest": manifest,
+    }
+    report = worker.report
+    if report is not None:
+        row |= {
+            "name": report.worker,
+            "redis_ok": report.redis_ok,
+            "table_age_s": round(report.table_age_s, 3),
+            "limits_shared_by": report.limits_shared_by,
+            "uptime_s": round(report.uptime_s, 3),
+            "cpu_s": round(report.cpu_s, 3),
+            "client_connections": report.clients,
+            "upstream_connections": report.upstreams,
+            "max_client_connections": report.max_clients,
+            "refused_connections": report.refused_clients,
+            "evicted_connections": report.evicted_clients,
+            "open_fds": report.open_fds,
+            "max_fds": report.max_fds,
+            "short_of": report.short_of,
+            "refused_tables": {fleet.name: fleet.refused for fleet in report.fleets if fleet.refused},
+        }
+    return row
+
+
+def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]]:
+    """What each worker goes by in estimating what a fleet's requests take; at most a second old."""
+    return [
+        {
+            "worker": worker.number,
+            "usual_work": round(one.usual_work, 3),
+            "usual_s": round(one.usual_s, 6),
+            "answer_tokens": round(one.answer_tokens, 1),
+            "estimates_explain": None if one.estimates_explain is None else round(one.estimates_explain, 3),
+            "estimates_corrected": one.estimates_corrected,
+        }
+        for worker in workers
+        if worker.report is not None
+        for one in worker.report.fleets
+        if one.name == fleet
+    ]
+
+
+def replica_rows(
+    fleet: str, snapshot: FleetSnapshot, answers: Answers, drains: Sequence[EmergencyDrain], now: float
+) -> list[dict[str, Any]]:
+    """One row a replica: in how many workers it is eligible, why not in the others, and how many ask it."""
+    expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
+    rows = []
+    for spec in snapshot.replicas:
+        seen = _states(fleet, spec.name, answers)
+        reasons = [reason for state in seen for reason in state.reasons]
+        left_s = expiry[spec.name] - now if spec.name in expiry else None
+        if left_s is not None:
+            reasons.append(f"drained at this proxy by hand, for another {left_s:.0f} s")
+        rows.append(
+            {
+                "replica": spec.name,
+                "url": spec.url,
+                "site": spec.site,
+                "weight": spec.weight,
+                "admin_state": spec.admin_state,
+                "health": spec.health,
+                "startup_s": None if spec.startup_s is None else round(spec.startup_s, 3),
+                "eligible": bool(seen) and all(state.eligible for state in seen),
+                "eligible_in_workers": sum(state.eligible for state in seen),
+                "asked_in_workers": sum(state.asked for state in seen),
+                "drained_by_hand_for_s": None if left_s is None else round(left_s),
+                "reasons": list(dict.fromkeys(reasons)),
+                "in_flight": sum(state.in_flight for state in seen),
+            }
+        )
+    return rows
+
+
+def _states(fleet: str, replica: str, answers: Answers) -> list[ReplicaState]:
+    return [
+        state
+        for answer in answers
+        if answer is not None
+        for state in answer.get(fleet, ())
+        if state.name == replica
+    ]

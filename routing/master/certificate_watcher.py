@@ -1,0 +1,131 @@
+"""Certificate watcher: hot reload of the listener's certificate and key when their files are replaced.
+
+Files are looked at twice a second, and at once when the master is told to. Those that change are read; a pair
+that is good goes to the workers, for handshakes from then on. One that is not changes nothing: the last good
+one stays.
+
+Renewing replaces two files one after the other, or a link, or writes a file in pieces. So what is no pair is
+read again before anything is said about it, and whatever comes of it: the next change is looked at like any
+other.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from routing.tls import certificate
+from routing.tls.certificate import Certificate, CertificateError
+
+log = logging.getLogger(__name__)
+
+POLL_EVERY_S = 0.5
+READS_BEFORE_REFUSAL = 3
+"""So often a pair that is none is read before that is said."""
+EXPIRES_SOON_S = 14 * 86_400.0
+
+Stamp = tuple[int, int, int] | None
+
+
+class CertificateWatcher:
+    """The pair in force, and what is wrong with the one that the files hold."""
+
+    def __init__(self, certificate_file: Path, key_file: Path | None) -> None:
+        """Reads the files. Raises CertificateError. ``key_file``: where it is a file of its own."""
+        self._certificate_file = certificate_file
+        self._key_file = key_file or certificate_file
+        self._stamps = self._stat_files()
+        self.in_force = certificate.read(self._certificate_file, self._key_file)
+        self.refused = ""
+        """Why the files as they are now cannot be used, in words; empty while they are those in force."""
+        self._reads_left = 0
+        """How often a pair that is none is still to be read."""
+        self._warned = ""
+        self._on_change: Callable[[Certificate], None] | None = None
+
+    def begin(self, on_change: Callable[[Certificate], None]) -> None:
+        """From now on every newer pair is given to ``on_change``."""
+        self._on_change = on_change
+        self._tell()
+
+    async def run(self) -> None:
+        """Watch the files until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_EVERY_S)
+            stamps = self._stat_files()
+            if stamps != self._stamps:
+                self._stamps = stamps
+                self._reads_left = READS_BEFORE_REFUSAL
+            if self._reads_left:
+                self._reads_left -= 1
+                self._read()
+            self._warn(time.time())
+
+    def reload(self) -> None:
+        """Somebody has asked for it: read the files now, and say what comes of it."""
+        self._stamps = self._stat_files()
+        self._reads_left = 0
+        before = self.in_force
+        if self._read() and self.in_force == before:
+            self._tell()
+
+    def alarm(self, now: float) -> str:
+        """``expired``, ``reload_failed`` or ``expires_soon``; empty: all is well. ``now``: Unix seconds."""
+        age = self._age(now)
+        return "reload_failed" if self.refused and age != "expired" else age
+
+    def _age(self, now: float) -> str:
+        left_s = self.in_force.expires_at - now
+        return "expired" if left_s <= 0 else "expires_soon" if left_s < EXPIRES_SOON_S else ""
+
+    def _stat_files(self) -> tuple[Stamp, Stamp]:
+        return _stamp(self._certificate_file), _stamp(self._key_file)
+
+    def _read(self) -> bool:
+        """Whether the files hold a good pair, which is in force now."""
+        try:
+            found = certificate.read(self._certificate_file, self._key_file)
+            now = time.time()
+            if found.expires_at <= now < self.in_force.expires_at:
+                raise CertificateError(f"{self._certificate_file} holds a certificate that has expired")
+        except CertificateError as error:
+            if not self._reads_left:
+                self.refused = str(error)
+                log.error("the certificate cannot be replaced; the last good one stays: %s", error)
+            return False
+        self._reads_left = 0
+        before, self.in_force = self.in_force, found
+        was_refused, self.refused = self.refused, ""
+        if found != before and self._on_change is not None:
+            self._on_change(found)
+        if found != before or was_refused:
+            self._tell()
+        return True
+
+    def _tell(self) -> None:
+        until = datetime.fromtimestamp(self.in_force.expires_at, UTC)
+        log.info(
+            "certificate %s… is in force, until %s", self.in_force.fingerprint[:16], f"{until:%F %R} UTC"
+        )
+        self._warned = ""
+        self._warn(time.time())
+
+    def _warn(self, now: float) -> None:
+        """Once for each certificate that runs out, and once when it has."""
+        age = self._age(now)
+        if age != self._warned:
+            self._warned = age
+            left = f"expires in {(self.in_force.expires_at - now) / 86_400:.1f} days"
+            log.warning("the certificate %s: renew it", "has expired" if age == "expired" else left)
+
+
+def _stamp(path: Path) -> Stamp:
+    """What differs once a file was written to or replaced; ``None`` while it is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

@@ -1,0 +1,100 @@
+"""Listening sockets: one per worker on the same address (SO_REUSEPORT), all held by the master.
+
+``SO_REUSEPORT`` makes the kernel spread new connections over them. The master keeps each one open
+for its whole life, so that the successor of a dead worker finds the connections that arrived
+meanwhile in the accept queue.
+"""
+
+import errno
+import socket
+from typing import NamedTuple
+
+from routing.worker.acceptor import BACKLOG
+
+
+class Address(NamedTuple):
+    """Host and port to listen on."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read ``HOST:PORT``; an IPv6 host stands in brackets. Raises ValueError with words."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8080")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise ValueError(f"{text!r}: write an IPv6 address in brackets, for example [::1]:8080")
+        return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
+
+
+class ListenFailed(Exception):
+    """An address cannot be listened on; the message says which and why."""
+
+
+def open_listeners(address: Address, count: int) -> list[socket.socket]:
+    """``count`` listening sockets on one address. Port 0: the kernel chooses one port for all.
+
+    Raises :class:`ListenFailed`, also when another proxy of the same user listens there already:
+    with ``SO_REUSEPORT`` alone the two would silently share the traffic.
+    """
+    if address.port:
+        open_listener(address).close()
+    listeners: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            listener = _bind(address, share=True)
+            listeners.append(listener)
+            address = Address(address.host, listener.getsockname()[1])
+    except ListenFailed:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+def open_listener(address: Address) -> socket.socket:
+    """One listening socket that shares its port with nobody. Raises :class:`ListenFailed`."""
+    return _bind(address, share=False)
+
+
+def _bind(address: Address, *, share: bool) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as problem:
+        raise ListenFailed(f"cannot listen on {address}: {problem.strerror or problem}") from problem
+    family, kind, protocol, _, target = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(target)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as problem:
+        listener.close()
+        raise ListenFailed(_words(address, problem)) from problem
+    return listener
+
+
+def _words(address: Address, problem: OSError) -> str:
+    if problem.errno == errno.EADDRINUSE:
+        return f"port {address.port} on {address.host} is in use by another process"
+    if problem.errno == errno.EACCES:
+        return f"not allowed to listen on {address}: ports below 1024 need a privilege"
+    if problem.errno == errno.EADDRNOTAVAIL:
+        return f"cannot listen on {address}: no interface of this machine has that address"
+    return f"cannot listen on {address}: {problem.strerror}"

@@ -1,0 +1,447 @@
+"""The master process of a proxy: sockets, workers, signals, drain, admin server. No request passes here.
+
+It opens one listener per worker and keeps all of them, so that a worker may die and its successor
+go on with the same accept queue. On the first SIGTERM or SIGINT the proxy drains:
+
+==================  ==========================================================================
+at once             ``/readyz`` answers 503; answers carry ``Connection: close``
+after min_drain_s   listeners are closed, and connections that have been quiet for a second; a worker
+                    leaves when nothing is in flight any more
+after drain_s       what is left is cut; exit status 0
+second signal       everything is killed; exit status 1
+==================  ==========================================================================
+
+SIGUSR1 replaces the workers one after the other, SIGUSR2 the master and with it all of them
+(:mod:`routing.master.upgrade`). Where it has a certificate, SIGHUP has that read again.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from routing.contract.telemetry import WorkerReport
+from routing.ipc import descriptors
+from routing.ipc.async_waits import all_of, first_of, until
+from routing.ipc.control_channel import (
+    Drain,
+    LimitsShared,
+    Message,
+    NewCertificate,
+    Overrides,
+    Siblings,
+    StopAccepting,
+    Tables,
+    WorkerBootstrap,
+)
+from routing.master.admin.admin_server import AdminServer
+from routing.master.admin.aggregate import RetiredCounters
+from routing.master.admin.emergency_drain import EmergencyDrains
+from routing.master.admin.metrics import WorkerStatus
+from routing.master.admin.restart_status import LeavingWorker
+from routing.master.certificate_watcher import CertificateWatcher
+from routing.master.disk_cache import DiskCache
+from routing.master.listeners import Address, open_listener, open_listeners
+from routing.master.options import Options
+from routing.master.rolling_restart import QUIET_S as QUIET_WHEN_SUCCEEDED_S
+from routing.master.rolling_restart import RollingRestart
+from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
+from routing.master.supervised_worker import SupervisedWorker
+from routing.master.table_cache import TableCache
+from routing.master.upgrade import sd_notify
+from routing.master.upgrade.handover import Handover
+from routing.master.upgrade.handover_messages import HandoverState
+from routing.master.upgrade.inherited_sockets import NO_SOCKETS, InheritedSockets
+from routing.master.upgrade.predecessor import HandoverFailed
+from routing.master.upgrade.successor import Successor
+from routing.master.upgrade.upgrade import Upgrade
+from routing.master.worker_numbers import WorkerNumberAllocator
+from routing.master.worker_process import WorkerProcess
+from routing.shared.sticky_ids import ReplicaRef, StickyIds
+from routing.tls.certificate import Certificate
+
+log = logging.getLogger(__name__)
+
+HOUSEKEEPING_EVERY_S = 1.0
+QUIET_S = 1.0
+"""While the proxy leaves, an idle connection is closed once nothing has come for so long: whoever has just
+connected, or just had an answer, may be sending a request."""
+
+
+class Master:
+    """One proxy. Construct it inside a running event loop, then :meth:`run`."""
+
+    def __init__(
+        self,
+        options: Options,
+        standalone: FleetFileWatcher | None,
+        certificate: CertificateWatcher | None = None,
+        inherited: InheritedSockets = NO_SOCKETS,
+    ) -> None:
+        """Opens the sockets that are not inherited. Raises :class:`routing.master.listeners.ListenFailed`."""
+        self.options = options
+        self.draining = False
+        self.totals = RetiredCounters()
+        self.drains = EmergencyDrains()
+        self.table = TableCache(None if options.state_dir is None else DiskCache(options.state_dir))
+        self.certificate = certificate
+        self.sticky_ids = StickyIds()
+        self._limits_shared = LimitsShared(position=0, count=1)
+        self._standalone = standalone
+        self._listeners = inherited.listeners or open_listeners(options.listen, options.workers)
+        self._admin = inherited.admin
+        if self._admin is None and options.admin is not None:
+            self._admin = open_listener(options.admin)
+        self._numbers = WorkerNumberAllocator(options.workers)
+        self.supervised = [SupervisedWorker(index, index, self._process) for index in range(options.workers)]
+        drain_s = options.drain_s
+        self.rolling = RollingRestart(self.supervised, self._numbers, drain_s, self._send_siblings)
+        self.upgrade = Upgrade(self, drain_s)
+        self._handover = Handover(inherited.channel, self)
+        self._stop: StopAccepting | None = None
+        """What the workers have been told last."""
+        self._signalled = asyncio.Event()
+        self._forced = asyncio.Event()
+
+    def _process(self, index: int, number: int) -> WorkerProcess:
+        # Those that a service manager gives may be fewer than the workers.
+        listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
+        return WorkerProcess(index, number, listener, numbers.counts, numbers.wakeups, self)
+
+    @property
+    def site(self) -> str:
+        """Where it is; empty: nobody said."""
+        return self.options.site
+
+    # --- for the workers (worker_process.WorkerOwner) ----------------------------------------------------
+
+    def initial_messages(self, index: int, number: int) -> list[Message]:
+        start = WorkerBootstrap(
+            name=self.options.name,
+            parent_pid=os.getpid(),
+            number=number,
+            index=index,
+            # Wall clock, because it has to differ from what a master of the same pid gave out before.
+            incarnation=time.time_ns() // 1_000_000,
+            redis_url=self.options.redis_url,
+            site=self.options.site,
+            log_level=self.options.log_level,
+            log_format=self.options.log_format,
+            access_log=self.options.access_log,
+            max_connections=self.options.max_connections,
+            keys_required=self.options.keys_required,
+            certificate=None if self.certificate is None else self.certificate.in_force,
+            trace_sample_percent=self.options.trace_sample_percent,
+            state_dir=None if self.options.state_dir is None else str(self.options.state_dir.absolute()),
+        )
+        known = self.table.message()
+        siblings, overrides = Siblings(numbers=sorted(self._numbers.taken)), self._overrides()
+        messages: list[Message] = [start, siblings, overrides, self._limits_shared]
+        if known is not None:
+            messages.append(known)
+        if self.draining:
+            messages.append(Drain())
+        if self._stop is not None:
+            messages.append(self._stop)
+        return messages
+
+    def on_tables_applied(self, tables: Tables) -> None:
+        self.table.keep(tables.manifest, tables.snapshots)
+
+    def on_limits_shared(self, share: LimitsShared) -> None:
+        self._limits_shared = share
+
+    def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
+        self.sticky_ids.learn(name, place, time.monotonic())
+        if self.upgrade.successor is not None:
+            self.upgrade.successor.on_sticky_learned(name, place)
+
+    def find_sticky(self, name: str) -> ReplicaRef | None:
+        return self.sticky_ids.find(name, time.monotonic())
+
+    def on_exit(self, report: WorkerReport | None) -> None:
+        if report is not None:
+            self.totals.retire(report)
+
+    # --- for the admin server ------------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerStatus]:
+        return [_view(worker, worker.current) for worker in self.supervised]
+
+    def leaving(self) -> list[LeavingWorker]:
+        """Workers that have been replaced and are not gone yet."""
+        old = [(worker.index, worker.leaving) for worker in self.supervised if worker.leaving is not None]
+        return [LeavingWorker(index, process.pid, process.report) for index, process in old]
+
+    def why_not_ready(self) -> str | None:
+        """Why the proxy should get no traffic, in words."""
+        if self.draining:
+            return "draining: the proxy is about to exit"
+        for worker in self.supervised:
+            if not worker.current.serving:
+                return f"worker {worker.index} is starting"
+            if worker.current.manifest is None:
+                return f"worker {worker.index} has no routing table yet"
+        return None
+
+    def send_overrides(self) -> None:
+        self._broadcast(self._overrides())
+
+    def _overrides(self) -> Overrides:
+        return Overrides(drained=[(fleet, replica, ends) for fleet, replica, ends in self.drains.all()])
+
+    def restart(self) -> str | None:
+        """Begin to replace the workers one after the other; why not, in words."""
+        if self.draining:
+            return "the proxy drains and is about to exit"
+        refusal = self._busy()
+        if refusal is None:
+            self.rolling.begin()
+        return refusal
+
+    def begin_upgrade(self) -> str | None:
+        """Begin to hand over to a new master; why not, in words."""
+        refusal = self._busy()
+        if refusal is None:
+            self.upgrade.begin()
+        return refusal
+
+    def _busy(self) -> str | None:
+        if self.draining:
+            return "the proxy drains and is about to exit"
+        if self.rolling.under_way:
+            return "a rolling restart is under way; /status shows how far it is"
+        if self.upgrade.under_way:
+            return "an upgrade is under way; /status shows how far it is"
+        return None
+
+    # --- for a successor (upgrade.OldMaster), and from a predecessor (predecessor.NewMaster) --------------
+
+    def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
+        return self._listeners, self._admin
+
+    def handover_state(self) -> HandoverState:
+        now = time.monotonic()
+        drained = [(one.fleet, one.replica, one.expires_at - now) for one in self.drains.all()]
+        table = self.table
+        return HandoverState(
+            drained=drained, manifest=table.manifest, snapshots=list(table.snapshots.values())
+        )
+
+    def all_sticky_ids(self) -> list[tuple[str, ReplicaRef]]:
+        return self.sticky_ids.all()
+
+    def hand_over(self, successor: Successor) -> None:
+        self._handover.hand_over(successor, self.handover_state())
+        self._begin_drain()
+
+    def inherit(self, handover_state: HandoverState) -> None:
+        self.drains.inherit(handover_state.drained, time.monotonic())
+        if self._standalone is None:
+            self.table.keep(handover_state.manifest, handover_state.snapshots)
+        else:
+            self._standalone.inherit(handover_state.snapshots)
+        self.send_overrides()
+
+    # --- life --------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Serve until signalled, then drain; the exit status. Raises HandoverFailed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        for number, begin in ((signal.SIGUSR1, self.restart), (signal.SIGUSR2, self.begin_upgrade)):
+            loop.add_signal_handler(number, self._on_restart_signal, number, begin)
+        descriptors.raise_limit()
+        await self._handover.receive_state()
+        await self._find_table()
+        tasks = [asyncio.ensure_future(work) for work in self._background()]
+        workers = [asyncio.ensure_future(worker.run()) for worker in self.supervised]
+        address = Address(self.options.listen.host, self._listeners[0].getsockname()[1])
+        log.info("listening on %s with %d workers", address, len(self.supervised))
+        if self.certificate is not None:
+            self.certificate.begin(self._on_certificate)
+            loop.add_signal_handler(signal.SIGHUP, self._on_sighup)
+        if self._admin is not None:
+            log.info("admin listener on %s", Address(*self._admin.getsockname()[:2]))
+        self._warn(address)
+        try:
+            await first_of(self._signalled.wait(), *tasks)
+            status = await self._drain(workers)
+        finally:
+            await self.upgrade.wait_cancelled()
+            for worker in self.supervised:
+                worker.kill()
+            for task in (*tasks, *workers):
+                task.cancel()
+            await asyncio.gather(*tasks, *workers, return_exceptions=True)
+            self._close_listeners()
+        return await self._handover.wait_for_successor(status)
+
+    def _warn(self, address: Address) -> None:
+        if address.is_loopback:
+            return
+        if self.options.keys_required:
+            log.info("%s is reachable from outside: requests need a client key", address)
+        else:
+            words = "%s is reachable from outside, and --open is given: until a client key exists, whoever"
+            log.warning(f"{words} reaches it can use the models", address)
+
+    async def _find_table(self) -> None:
+        if self._standalone is None:
+            await asyncio.to_thread(self.table.load)
+        else:
+            self._standalone.begin(self._on_tables, self._answers_by_replica)
+
+    def _background(self) -> list[Coroutine[Any, Any, None]]:
+        works = [self._housekeeping(), self.table.write_to_disk() if self.options.state_dir else None]
+        works.append(None if self._standalone is None else self._standalone.run())
+        works.append(None if self.certificate is None else self.certificate.run())
+        if self._handover.has_predecessor:
+            works.append(self._take_over())
+        else:
+            works.append(self._tell_service_manager())
+            works.append(None if self._admin is None else self._serve_admin(self._admin))
+        return [work for work in works if work is not None]
+
+    async def _serve_admin(self, listener: socket.socket) -> None:
+        await first_of(self._handover.handed_over.wait(), AdminServer(self, listener).run())
+        await self._forced.wait()
+
+    async def _tell_service_manager(self) -> None:
+        """That the proxy serves; without a table it does so by refusing requests in words."""
+        await until(lambda: all(worker.current.serving for worker in self.supervised))
+        sd_notify.notify("READY=1")
+        await self._forced.wait()
+
+    async def _take_over(self) -> None:
+        """Take the predecessor's place, and stay as long as it stands for this process."""
+        handover = self._handover
+        try:
+            await handover.take_over(lambda: self.why_not_ready() is None)
+        except HandoverFailed as problem:
+            log.error("nothing is taken over: %s", problem)
+        else:
+            works = [handover.orphaned()]
+            if self._admin is not None:
+                works.append(self._serve_admin(self._admin))
+            await first_of(*works)
+            if not self._forced.is_set():
+                log.error("the process that stands for this proxy is gone: leaving at once")
+        self._leave_at_once()
+
+    def _leave_at_once(self) -> None:
+        self._forced.set()
+        self._signalled.set()
+
+    def _on_tables(self, tables: Tables) -> None:
+        """A new table of the fleet file."""
+        self.table.keep(tables.manifest, tables.snapshots)
+        self._broadcast(tables)
+
+    def _on_certificate(self, certificate: Certificate) -> None:
+        self._broadcast(NewCertificate(certificate=certificate))
+
+    def _answers_by_replica(self) -> dict[str, int]:
+        """Replica uid → answers of live traffic that the workers have reported."""
+        answers: dict[str, int] = {}
+        for report in (process.report for worker in self.supervised for process in worker.processes):
+            for fleet in () if report is None else report.fleets:
+                for replica in fleet.replicas:
+                    count = replica.succeeded + replica.client_errors
+                    answers[replica.uid] = answers.get(replica.uid, 0) + count
+        return answers
+
+    async def _housekeeping(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_EVERY_S)
+            now = time.monotonic()
+            for process in (process for worker in self.supervised for process in worker.processes):
+                process.check_heartbeat(now)
+            over = self.drains.expire(now)
+            for fleet, replica, _ in over:
+                log.warning("the drain by hand of replica %s of fleet %s has run out", replica, fleet)
+            if over:
+                self.send_overrides()
+
+    def _send_siblings(self) -> None:
+        self._broadcast(Siblings(numbers=sorted(self._numbers.taken)))
+
+    def _broadcast(self, message: Message) -> None:
+        for worker in self.supervised:
+            worker.send(message)
+
+    def _on_restart_signal(self, number: int, begin: Callable[[], str | None]) -> None:
+        refusal = None if self._handover.forward_signal(number) else begin()
+        if refusal is not None:
+            log.warning("%s is not followed: %s", signal.Signals(number).name, refusal)
+
+    def _on_sighup(self) -> None:
+        if not self._handover.forward_signal(signal.SIGHUP) and self.certificate is not None:
+            self.certificate.reload()
+
+    def _on_signal(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self._handover.forward_signal(number):
+            return
+        if self._signalled.is_set():
+            log.warning("%s again: leaving at once", name)
+            self._forced.set()
+        else:
+            log.info("%s: draining for at most %g s", name, self.options.drain_s)
+            sd_notify.notify("STOPPING=1")
+            self.rolling.stop()
+            self.upgrade.cancel()
+            self._begin_drain()
+
+    def _begin_drain(self) -> None:
+        self.draining = True
+        self._signalled.set()
+        self._broadcast(Drain())
+
+    async def _drain(self, workers: Sequence[asyncio.Future[None]]) -> int:
+        """Let requests finish; 0, or 1 when a second signal cut it short."""
+        deadline = time.monotonic() + self.options.drain_s
+        successor = self._handover.successor
+        followed = successor is not None
+        if not followed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.options.min_drain_s):
+                    await self._forced.wait()
+        for worker in self.supervised:
+            worker.stop_restarting()
+        quiet_s = QUIET_WHEN_SUCCEEDED_S if followed else QUIET_S
+        self._stop = StopAccepting(quiet_s=quiet_s, followed=followed)
+        self._broadcast(self._stop)
+        self._close_listeners()
+        ends: list[Coroutine[Any, Any, Any]] = [self._forced.wait(), self._all_gone(workers)]
+        if successor is not None:
+            ends.append(successor.gone())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                await first_of(*ends)
+        if self._forced.is_set():
+            return 1
+        left = sum(process.pid is not None for worker in self.supervised for process in worker.processes)
+        if left:
+            log.warning("%d workers still had requests in flight after %g s", left, self.options.drain_s)
+        log.info("drained")
+        return 0
+
+    async def _all_gone(self, workers: Sequence[asyncio.Future[None]]) -> None:
+        await all_of(workers)
+        await self._handover.predecessor_finished()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+
+def _view(worker: SupervisedWorker, process: WorkerProcess) -> WorkerStatus:
+    report, age_s = process.report, process.report_age_s
+    return WorkerStatus(worker.index, process.pid, process.serving, worker.restarts, report, age_s)

@@ -1,0 +1,251 @@
+"""The command line of the proxy: flags, their defaults, and what is wrong with them in words."""
+
+import argparse
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+
+from routing.contract.log_format import FORMATS, Format, default_format
+from routing.contract.names import SLUG_RULE, is_slug
+from routing.ipc import access_log, descriptors
+from routing.master.listeners import Address
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+MAX_WORKERS = 63
+"""One number less than the shared counts have: it is for a successor in a rolling restart."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How one proxy is to run. Exactly one of ``redis_url`` and ``fleets_file`` is set."""
+
+    redis_url: str | None
+    fleets_file: Path | None
+    listen: Address
+    admin: Address | None
+    workers: int
+    state_dir: Path | None
+    name: str
+    site: str
+    """Where the proxy is; empty: nobody said."""
+    probe: bool
+    drain_s: float
+    """From the first signal to the exit, at most."""
+    min_drain_s: float
+    """How long new connections are still taken after the first signal."""
+    log_level: str
+    log_format: Format
+    access_log: str | None
+    """A path, made absolute, or ``-`` for standard output; ``None``: none."""
+    trace_sample_percent: float | None = 100.0
+    """Of the traces begun for clients that begin none; ``None``: none is begun."""
+    tls_certificate: Path | None = None
+    """Clients are spoken to by TLS; ``None``: by plain HTTP."""
+    tls_key: Path | None = None
+    """``None``: the key is in the certificate's file."""
+    max_connections: int | None = None
+    """Of clients, at one time and in each worker; ``None``: what the limit on descriptors allows."""
+    open: bool = False
+    """Whether an address that is reachable from outside is served while no client key exists."""
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether nobody is served without a client key, even while none exists."""
+        return not (self.open or self.listen.is_loopback)
+
+
+class BadOptions(Exception):
+    """The command line cannot be followed; the message is one sentence."""
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
+    given = _parser().parse_args(arguments)
+    if given.redis is None and given.fleets is None:
+        raise BadOptions("say where the fleets come from: --redis URL or --fleets FILE")
+    if given.redis is not None and given.fleets is not None:
+        raise BadOptions("--redis and --fleets exclude each other: give one of them")
+    if given.probe and given.fleets is None:
+        raise BadOptions("--probe goes with --fleets; with --redis the control plane probes")
+    if given.state_dir is not None and given.redis is None:
+        raise BadOptions("--state-dir goes with --redis; with --fleets the file itself is kept")
+    if given.tls_key is not None and given.tls_certificate is None:
+        raise BadOptions("--tls-key goes with --tls-certificate")
+    if given.min_drain_seconds > given.drain_seconds:
+        raise BadOptions("--min-drain-seconds must not be longer than --drain-seconds")
+    if not given.name or "/" in given.name or len(given.name) > 100:
+        raise BadOptions("--name must have 1 to 100 characters and no '/'")
+    return Options(
+        redis_url=None if given.redis is None else _redis_url(given.redis),
+        fleets_file=given.fleets,
+        listen=given.listen,
+        admin=given.admin,
+        workers=given.workers,
+        state_dir=given.state_dir,
+        name=given.name,
+        site=_site(given.site),
+        probe=given.probe,
+        drain_s=given.drain_seconds,
+        min_drain_s=given.min_drain_seconds,
+        log_level=given.log_level,
+        log_format=given.log_format or _format_of_environment(),
+        access_log=_access_log(given.access_log),
+        trace_sample_percent=given.trace_sample,
+        tls_certificate=given.tls_certificate,
+        tls_key=given.tls_key,
+        max_connections=given.max_connections,
+        open=given.open,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadOptions(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m routing",
+        description="The Switchyard proxy: sends each inference request to a replica of its fleet.",
+    )
+    add = parser.add_argument
+    add("--redis", metavar="URL", help="Redis of the control plane, or env:NAME to read the URL from there")
+    add("--fleets", metavar="FILE", type=Path, help="run without a control plane, on this fleet file")
+    add("--listen", metavar="HOST:PORT", type=_address, default=Address("127.0.0.1", 8080))
+    add("--tls-certificate", metavar="FILE", type=Path, help="speak HTTPS on --listen, with this certificate")
+    add("--tls-key", metavar="FILE", type=Path, help="its private key (default: in the certificate's file)")
+    add("--admin", metavar="HOST:PORT|none", type=_admin_address, default=Address("127.0.0.1", 8081))
+    add("--workers", metavar="N", type=_workers, default=min(_usable_cpus(), MAX_WORKERS))
+    add("--state-dir", metavar="DIR", type=Path, help="keep a copy of the table, for a start without Redis")
+    add("--name", default=socket.gethostname(), help="name of this proxy in reports (default: the host's)")
+    add(
+        "--site",
+        metavar="NAME",
+        help="where it is: replicas of that site go first (default: SWITCHYARD_SITE)",
+    )
+    add("--probe", action="store_true", help="probe the replicas of the fleet file")
+    add("--drain-seconds", metavar="S", type=_seconds, default=30.0, help="exit at the latest after a signal")
+    add("--min-drain-seconds", metavar="S", type=_seconds, default=1.0, help="take new connections this long")
+    add(
+        "--max-connections",
+        metavar="N",
+        type=_max_connections,
+        help="of clients, for each worker (default: half of what ulimit -n leaves)",
+    )
+    add("--open", action="store_true", help="serve other machines without a client key while none exists")
+    add(
+        "--trace-sample",
+        metavar="PERCENT|none",
+        type=_percent,
+        default=100.0,
+        help="of the traces begun here",
+    )
+    add("--log-format", choices=FORMATS, help="default: SWITCHYARD_LOG_FORMAT, else text on a terminal")
+    add("--access-log", metavar="PATH|-", help="a line for each request; - is standard output (default: off)")
+    add("--log-level", choices=LOG_LEVELS, default="info")
+    return parser
+
+
+def _usable_cpus() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
+def _admin_address(text: str) -> Address | None:
+    return None if text == "none" else _address(text)
+
+
+def _count(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    return _count(text, MAX_WORKERS)
+
+
+def _max_connections(text: str) -> int:
+    count = _count(text, 10_000_000)
+    limit = descriptors.hard_limit()
+    most = descriptors.hard_max_connections(limit)
+    if count > most:
+        words = f"{text} do not fit: with ulimit -n {limit} it is {most} at most; raise that limit"
+        raise argparse.ArgumentTypeError(words)
+    return count
+
+
+def _from_zero(text: str, most: float, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    return _from_zero(text, 86_400.0, "a number of seconds from 0 to 86400")
+
+
+def _percent(text: str) -> float | None:
+    return None if text == "none" else _from_zero(text, 100.0, "a percentage from 0 to 100, or none")
+
+
+def _format_of_environment() -> Format:
+    """The one setting that the proxy shares with the control plane, so that all logs look alike."""
+    named = os.environ.get("SWITCHYARD_LOG_FORMAT", "").strip()
+    for known in FORMATS:
+        if named == known:
+            return known
+    if named:
+        raise BadOptions(f"SWITCHYARD_LOG_FORMAT={named!r} is not one of {', '.join(FORMATS)}")
+    return default_format(sys.stderr)
+
+
+def _site(named: str | None) -> str:
+    """As the command line says, else the environment, in which one image can run at every site."""
+    site = os.environ.get("SWITCHYARD_SITE", "") if named is None else named
+    if site and not is_slug(site):
+        where = "SWITCHYARD_SITE=" if named is None else "--site "
+        raise BadOptions(f"{where}{site[:80]!r} is not the name of a site: {SLUG_RULE}")
+    return site
+
+
+def _access_log(place: str | None) -> str | None:
+    if place is None or place == access_log.STANDARD_OUTPUT:
+        return place
+    path = str(Path(place).absolute())
+    try:
+        access_log.check(path)
+    except OSError as problem:
+        raise BadOptions(f"--access-log {place}: {problem.strerror}") from problem
+    return path
+
+
+def _redis_url(text: str) -> str:
+    """The URL itself, or what ``env:NAME`` names, which keeps a password out of the process list."""
+    url = text
+    if text.startswith("env:"):
+        url = os.environ.get(text[4:], "")
+        if not url:
+            raise BadOptions(f"--redis {text}: the environment variable is not set")
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise BadOptions("--redis: the URL must begin with redis://, rediss:// or unix://")
+    try:
+        urlsplit(url).port  # noqa: B018 (a property that raises)
+    except ValueError as problem:
+        raise BadOptions(f"--redis: {problem}") from problem
+    return url

@@ -1,0 +1,188 @@
+"""Fleet file watcher of a standalone proxy: the master reads the file, follows changes, and makes the tables.
+
+A file with errors changes nothing: the last good table stays and the log says what is wrong, with
+line and column. Unless the built-in prober runs, every replica is assumed to be ready.
+"""
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from routing.balancing import strategies
+from routing.contract.client_keys import new_salt
+from routing.contract.fleet_compiler import compile_fleet_file
+from routing.contract.fleet_file import (
+    FileProblem,
+    FleetFile,
+    FleetFileError,
+    StrategyRules,
+    load,
+    yaml_document,
+)
+from routing.contract.startup import expected_duration
+from routing.contract.table import FleetSnapshot, Manifest
+from routing.ipc.control_channel import Tables
+from routing.master.standalone import file_keys
+from routing.master.standalone.file_keys import FileKeys
+from routing.master.standalone.prober import AnswerCounts, Prober, ProbeStatus
+
+log = logging.getLogger(__name__)
+
+POLL_EVERY_S = 0.5
+EPOCH = 1
+"""Versions live as long as the master; its workers start with it, so no epoch is ever compared."""
+
+Stamp = tuple[int, int, int] | None
+
+
+SALT = new_salt()
+"""Keys the hashes of client keys, which live as long as the master."""
+
+
+def read(path: Path) -> tuple[FleetFile, FileKeys]:
+    """The file, and its client keys as a manifest carries them. Raises FleetFileError with every problem, or
+    OSError."""
+    file = load(path, strategies=StrategyRules(strategies.names(), strategies.build, strategies.why_not))
+    keys, problems = file_keys.hash_keys(file.client_keys, path.parent, SALT)
+    if problems:
+        document = yaml_document.read(path.read_text("utf-8-sig"))
+        found = [
+            FileProblem(
+                *document.position_of(f"/client_keys/{index}/key"), f"client_keys[{index}].key", words
+            )
+            for index, words in problems
+        ]
+        raise FleetFileError(str(path), found)
+    return file, keys
+
+
+class FleetFileWatcher:
+    """The table that a fleet file describes, followed over its changes."""
+
+    def __init__(self, path: Path, probing: bool) -> None:
+        """Reads the file. Raises FleetFileError or OSError."""
+        self._path = path
+        self._stamp = _stamp(path)
+        self._file, self._keys = read(path)
+        self._probing = probing
+        self._prober: Prober | None = None
+        self._inherited_statuses: dict[tuple[str, str], ProbeStatus] = {}
+        """By uid and URL."""
+        self._manifest = Manifest(epoch=EPOCH, version=0)
+        self._snapshots: dict[str, FleetSnapshot] = {}
+        self._on_tables: Callable[[Tables], None] | None = None
+
+    def begin(self, on_tables: Callable[[Tables], None], answered: AnswerCounts) -> None:
+        """Give the first table, and from now on every newer one, to ``on_tables``."""
+        self._on_tables = on_tables
+        if self._probing:
+            _, compiled = compile_fleet_file(self._file, epoch=EPOCH, version=1)
+            specs = [spec for snapshot in compiled for spec in snapshot.replicas]
+            found = {spec.uid: self._inherited_statuses.get((spec.uid, spec.url)) for spec in specs}
+            known = {uid: status for uid, status in found.items() if status is not None}
+            self._prober = Prober(self._publish, answered, random.Random(), known)
+        self._publish()
+        self._follow()
+
+    def inherit(self, snapshots: Iterable[FleetSnapshot]) -> None:
+        """Begin, where replicas are probed, with what a master before this one has found."""
+        specs = (spec for snapshot in snapshots for spec in snapshot.replicas)
+        self._inherited_statuses = {
+            (spec.uid, spec.url): ProbeStatus(spec.health, spec.has_passed) for spec in specs
+        }
+
+    async def run(self) -> None:
+        """Watch the file until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(POLL_EVERY_S)
+                stamp = _stamp(self._path)
+                if stamp is not None and stamp != self._stamp:
+                    self._stamp = stamp
+                    await self._reload()
+        finally:
+            if self._prober is not None:
+                self._prober.stop()
+
+    async def _reload(self) -> None:
+        try:
+            self._file, self._keys = await asyncio.to_thread(read, self._path)
+        except FleetFileError as error:
+            log.error("the fleet file has changed but cannot be used; the last good one stays:\n%s", error)
+            return
+        except OSError as error:
+            log.error("the fleet file has changed but cannot be read; the last good one stays: %s", error)
+            return
+        self._publish()
+        self._follow()
+        log.info("the fleet file has changed: table %d", self._manifest.version)
+
+    def _follow(self) -> None:
+        if self._prober is not None:
+            self._prober.follow(self._snapshots.values())
+
+    def _publish(self) -> None:
+        """Compile, lay findings over it, and number what is new."""
+        version = self._manifest.version + 1
+        manifest, compiled = compile_fleet_file(self._file, epoch=EPOCH, version=version)
+        snapshots = {snapshot.name: self._numbered(self._with_health(snapshot)) for snapshot in compiled}
+        fleets = {name: snapshot.version for name, snapshot in snapshots.items()}
+        manifest = replace(
+            manifest,
+            fleets=fleets,
+            key_hashes=self._keys.fleets,
+            key_limits=self._keys.limits,
+            key_salt=SALT if self._keys.fleets else "",
+        )
+        if replace(manifest, version=self._manifest.version) == self._manifest:
+            return
+        self._manifest, self._snapshots = manifest, snapshots
+        assert self._on_tables is not None
+        self._on_tables(Tables(manifest=manifest, snapshots=list(snapshots.values())))
+
+    def _with_health(self, snapshot: FleetSnapshot) -> FleetSnapshot:
+        if self._prober is None:
+            return snapshot
+        statuses = [self._prober.status(spec.uid) for spec in snapshot.replicas]
+        known = [status.startup_s for status in statuses]
+        replicas = [
+            replace(
+                spec,
+                health=status.health,
+                health_source="probe",
+                has_passed=status.has_passed,
+                startup_s=expected_duration(status.startup_s, known),
+            )
+            for spec, status in zip(snapshot.replicas, statuses, strict=True)
+        ]
+        return replace(snapshot, replicas=replicas)
+
+    def _numbered(self, new: FleetSnapshot) -> FleetSnapshot:
+        """The old table where nothing differs; the old revision where only health does."""
+        old = self._snapshots.get(new.name)
+        if old is None:
+            return new
+        if replace(new, version=old.version, revision=old.revision) == old:
+            return old
+        if _without_health(new) == _without_health(old):
+            return replace(new, revision=old.revision)
+        return replace(new, revision=old.revision + 1)
+
+
+def _without_health(snapshot: FleetSnapshot) -> FleetSnapshot:
+    replicas = [replace(spec, health="ready", has_passed=True, startup_s=None) for spec in snapshot.replicas]
+    return replace(snapshot, version=0, revision=0, replicas=replicas)
+
+
+def _stamp(path: Path) -> Stamp:
+    """What differs once a file was written to or replaced; ``None`` while it is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

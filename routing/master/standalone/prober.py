@@ -1,0 +1,193 @@
+"""Prober (health checks) of a standalone proxy (``--probe``): one task a replica, in the master.
+
+What to ask and what an answer means is :mod:`routing.contract.probe_presets`; where it leads is
+:mod:`routing.contract.health`: the same rules that the control plane follows.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from routing.contract import health, startup
+from routing.contract.addresses import parse_base_url
+from routing.contract.probe import Probe
+from routing.contract.probe_presets import checks_of
+from routing.contract.probe_result import ProbeResult
+from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
+from routing.master.standalone.probe_client import ProbeTarget, probe
+from routing.tls.context_cache import TlsContextCache
+from routing.tls.credentials import Credentials
+
+log = logging.getLogger(__name__)
+
+ANSWERED_LATELY_S = 10.0
+
+AnswerCounts = Callable[[], dict[str, int]]
+"""Replica uid → answers of live traffic so far, as the workers have reported."""
+
+
+class ProbedReplica(NamedTuple):
+    """Everything that decides how a replica is probed; a change of any of it starts over."""
+
+    uid: str
+    url: str
+    fleet: str
+    replica: str
+    protocol: Protocol
+    model: str
+
+
+class ProbeStatus(NamedTuple):
+    """What probing has shown of one replica."""
+
+    health: Health
+    has_passed: bool
+    startup_s: float | None = None
+    """How long its last start took; ``None``: none has been seen."""
+
+
+class _StartupTimer:
+    """One replica's start, watched probe by probe."""
+
+    def __init__(self, budget_s: float, now: float) -> None:
+        self._budget_s = budget_s
+        self._since = now
+        self._starting = True
+        self._failed = False
+
+    def took_s(self, old: Health, new: Health, result: ProbeResult, now: float) -> float | None:
+        """How long it took, where it ends with this result and its beginning was seen."""
+        took_s = None
+        if new == "ready" != old:
+            took_s = startup.measured_duration(
+                old, now - self._since, self._budget_s, starting=self._starting, failed=self._failed
+            )
+        if new != old:
+            self._since, self._starting = now, startup.begins_start(old, new, result)
+        self._failed = not result.passed
+        return took_s
+
+
+class Prober:
+    """Probes every replica of the given fleets. ``changed`` is called when a finding changes."""
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        answered: AnswerCounts,
+        rng: random.Random,
+        found: Mapping[str, ProbeStatus] | None = None,
+    ) -> None:
+        """``found``: by uid, what a prober before this one has found, to begin with."""
+        self._changed = changed
+        self._answered = answered
+        self._rng = rng
+        self._tasks: dict[ProbedReplica, tuple[Probe, asyncio.Task[None]]] = {}
+        self._statuses: dict[str, ProbeStatus] = dict(found or {})
+        self._answers: dict[str, int] = {}
+        self._answered_at: dict[str, float] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._began = False
+        self._contexts = TlsContextCache()
+        self._credentials = Credentials()
+        self._tls: dict[str, Tls] = {}
+        """By fleet. How replicas are verified may change while their health goes on."""
+        self._references: dict[str, str] = {}
+        """Of replicas' credentials, by uid; they may change as well."""
+
+    def status(self, uid: str) -> ProbeStatus:
+        return self._statuses.get(uid, ProbeStatus("checking", False))
+
+    def follow(self, snapshots: Iterable[FleetSnapshot]) -> None:
+        """Probe exactly the replicas of these tables from now on."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_answers())
+        snapshots = list(snapshots)
+        self._tls = {snapshot.name: snapshot.tls for snapshot in snapshots}
+        self._references = {spec.uid: spec.credential for one in snapshots for spec in one.replicas}
+        wanted = {target: snapshot.probe for snapshot in snapshots for target in _targets(snapshot)}
+        for target, (settings, task) in list(self._tasks.items()):
+            if wanted.get(target) != settings:
+                task.cancel()
+                del self._tasks[target]
+        known = {target.uid for target in self._tasks}
+        if not self._began:
+            self._began, known = True, {target.uid for target in wanted}
+        self._statuses = {uid: found for uid, found in self._statuses.items() if uid in known}
+        for target, settings in wanted.items():
+            if target not in self._tasks:
+                self._tasks[target] = settings, asyncio.create_task(self._probe(target, settings))
+
+    def stop(self) -> None:
+        for _, task in self._tasks.values():
+            task.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def _probe(self, target: ProbedReplica, settings: Probe) -> None:
+        """Probe one replica until cancelled."""
+        checks = checks_of(settings, target.protocol, target.url, target.model)
+        began = time.monotonic()
+        before = self.status(target.uid)
+        state, counters, has_passed = before.health, health.Counters(), before.has_passed
+        start, startup_s = _StartupTimer(settings.startup_budget_s, began), before.startup_s
+        said = ""
+        while True:
+            started = time.monotonic()
+            place = self._probe_target(target)
+            result = await probe(checks, place, has_passed)
+            now = time.monotonic()
+            step = health.next_health(
+                state,
+                counters,
+                result,
+                checks.probe,
+                has_passed=has_passed,
+                in_startup_budget=now - began < settings.startup_budget_s,
+                answering=now - self._answered_at.get(target.uid, -ANSWERED_LATELY_S) < ANSWERED_LATELY_S,
+            )
+            took_s = start.took_s(state, step.state, result, now)
+            startup_s = startup_s if took_s is None else took_s
+            if step.changed:
+                words = (target.replica, target.fleet, state, step.state, step.reason)
+                log.info("replica %s of fleet %s: %s → %s: %s", *words)
+            elif state != "ready" and not result.passed and step.reason != said:
+                # What keeps it out, once each time that this is something else.
+                log.info("replica %s of fleet %s is %s: %s", target.replica, target.fleet, state, step.reason)
+            said = step.reason
+            state, counters, has_passed = step.state, step.counters, step.has_passed
+            found = ProbeStatus(state, has_passed, startup_s)
+            if self.status(target.uid) != found:
+                self._statuses[target.uid] = found
+                self._changed()
+            pause_s = settings.period_s * self._rng.uniform(0.9, 1.1) - (time.monotonic() - started)
+            await asyncio.sleep(max(0.0, pause_s))
+
+    def _probe_target(self, target: ProbedReplica) -> ProbeTarget:
+        return ProbeTarget(
+            parse_base_url(target.url),
+            self._tls[target.fleet],
+            self._contexts,
+            self._references[target.uid],
+            self._credentials,
+        )
+
+    async def _watch_answers(self) -> None:
+        """Remember when live traffic was last answered by each replica."""
+        while True:
+            await asyncio.sleep(1.0)
+            answers, now = self._answered(), time.monotonic()
+            for uid, count in answers.items():
+                if count > self._answers.get(uid, 0):
+                    self._answered_at[uid] = now
+            self._answers = answers
+
+
+def _targets(snapshot: FleetSnapshot) -> Iterable[ProbedReplica]:
+    model = snapshot.served_model or snapshot.name
+    for spec in snapshot.replicas:
+        if spec.admin_state != "maintenance":
+            yield ProbedReplica(spec.uid, spec.url, snapshot.name, spec.name, snapshot.protocol, model)

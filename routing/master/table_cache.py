@@ -1,0 +1,68 @@
+"""The master's cache of the routing table: what restarted workers begin with, and what is put on disk.
+
+Workers read Redis; the master only keeps the newest of what they tell it. So a worker that dies
+while Redis is away is followed by one that can route at once, and one process writes the files.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from routing.contract.table import FleetSnapshot, Manifest, Version
+from routing.ipc.control_channel import Tables
+from routing.master.disk_cache import DiskCache
+
+log = logging.getLogger(__name__)
+
+
+class TableCache:
+    """The newest manifest and snapshots that any worker has taken."""
+
+    def __init__(self, disk: DiskCache | None) -> None:
+        self.manifest: Manifest | None = None
+        self.snapshots: dict[str, FleetSnapshot] = {}
+        self._disk = disk
+        self._dirty = asyncio.Event()
+
+    def load(self) -> None:
+        """Begin with what an earlier run left on disk."""
+        found = None if self._disk is None else self._disk.load()
+        if found is not None:
+            self.manifest, self.snapshots = found[0], {snapshot.name: snapshot for snapshot in found[1]}
+            log.info("table %s loaded from disk", _version(self.manifest))
+
+    def keep(self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]) -> None:
+        """Take over what is newer than what is kept."""
+        if manifest is not None and (self.manifest is None or _version(manifest) > _version(self.manifest)):
+            self.manifest = manifest
+            self._dirty.set()
+        for snapshot in snapshots:
+            kept = self.snapshots.get(snapshot.name)
+            if kept is None or _version(snapshot) > _version(kept):
+                self.snapshots[snapshot.name] = snapshot
+                self._dirty.set()
+        if self.manifest is not None:
+            for name in self.snapshots.keys() - self.manifest.fleets.keys():
+                del self.snapshots[name]
+
+    def message(self) -> Tables | None:
+        """For a new worker; ``None`` while nothing is known."""
+        if self.manifest is None:
+            return None
+        return Tables(manifest=self.manifest, snapshots=list(self.snapshots.values()))
+
+    async def write_to_disk(self) -> None:
+        """Follow changes until cancelled. A disk that cannot be written costs the copy, nothing else."""
+        while self._disk is not None:
+            await self._dirty.wait()
+            self._dirty.clear()
+            if self.manifest is None:
+                continue
+            try:
+                await asyncio.to_thread(self._disk.save, self.manifest, list(self.snapshots.values()))
+            except OSError as problem:
+                log.error("the table could not be copied to disk: %s", problem)
+
+
+def _version(table: Manifest | FleetSnapshot) -> Version:
+    return Version(table.epoch, table.version)

@@ -1,0 +1,1 @@
+"""Binary upgrade (hot restart) without a lost connection: a new master inherits the sockets."""

@@ -1,0 +1,61 @@
+"""Handover messages: what the old master and the new one tell each other, and in which order.
+
+====================  ========================================================================
+old → new             :class:`HandoverState`, ids that replicas keep, then :class:`StateComplete`
+new                   starts its workers on the inherited listeners
+new → old             :class:`SuccessorReady`
+old → new             :class:`HandoverState` again, then :class:`TakeOver`: the new one opens its admin server
+old                   drains, and passes on ids that its workers still learn
+====================  ========================================================================
+
+The end of the stream before :class:`TakeOver` means that nothing comes of it.
+"""
+
+import msgspec
+
+from routing.contract.table import FleetSnapshot, Manifest
+from routing.ipc.framed_channel import FramedChannel
+from routing.shared.sticky_ids import ReplicaRef
+
+
+class HandoverState(msgspec.Struct, frozen=True, tag="estate", kw_only=True):
+    """Old → new: what it knows."""
+
+    drained: list[tuple[str, str, float]] = []
+    """Emergency drains: fleet, replica, and the seconds for which they still hold."""
+    manifest: Manifest | None = None
+    snapshots: list[FleetSnapshot] = []
+
+
+class StickyIdBatch(msgspec.Struct, frozen=True, tag="ids", kw_only=True):
+    """Old → new: which replicas keep these."""
+
+    places: list[tuple[str, ReplicaRef]]
+
+
+class StateComplete(msgspec.Struct, frozen=True, tag="complete"):
+    """Old → new: begin."""
+
+
+class SuccessorReady(msgspec.Struct, frozen=True, tag="ready"):
+    """New → old: all workers serve and have a table."""
+
+
+class TakeOver(msgspec.Struct, frozen=True, tag="take_over", kw_only=True):
+    """Old → new: the proxy is yours."""
+
+    stays: bool
+    """Whether the old master stays, and stands for the proxy towards whoever started it: its end is to be the
+    proxy's end."""
+
+
+HandoverMessage = HandoverState | StickyIdBatch | StateComplete | SuccessorReady | TakeOver
+
+_decoder: msgspec.msgpack.Decoder[HandoverMessage] = msgspec.msgpack.Decoder(HandoverMessage)
+
+
+class HandoverChannel(FramedChannel[HandoverMessage]):
+    """One end of the socket pair."""
+
+    def decode(self, body: bytes) -> HandoverMessage:
+        return _decoder.decode(body)

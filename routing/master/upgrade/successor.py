@@ -1,0 +1,140 @@
+"""Successor: the new master, as the old one sees it: a process of its own, with the same command line."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from routing.master.upgrade import inherited_sockets
+from routing.master.upgrade.handover_messages import (
+    HandoverChannel,
+    HandoverMessage,
+    HandoverState,
+    StateComplete,
+    StickyIdBatch,
+    SuccessorReady,
+    TakeOver,
+)
+from routing.master.worker_process import exit_words
+from routing.shared.sticky_ids import ReplicaRef
+
+READY_TIMEOUT_S = 30.0
+IDS_PER_MESSAGE = 1000
+POLL_EVERY_S = 0.02
+POLL_EXIT_EVERY_S = 0.1
+
+
+class NotReady(Exception):
+    """It does not come; the message says why."""
+
+
+class Successor:
+    """As seen by the master that it follows."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel = HandoverChannel(self._on_message, lambda: None)
+        self._ready = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._process is None else self._process.pid
+
+    async def start(
+        self,
+        listeners: list[socket.socket],
+        admin: socket.socket | None,
+        handover_state: HandoverState,
+        places: list[tuple[str, ReplicaRef]],
+    ) -> None:
+        """Start it with these sockets, and wait until it is ready. Raises :class:`NotReady`."""
+        ours, theirs = socket.socketpair()
+        sockets = [theirs, *listeners, *([] if admin is None else [admin])]
+        environment = {
+            **os.environ,
+            inherited_sockets.VARIABLE: inherited_sockets.environment_value(listeners, admin, theirs),
+        }
+        command = [sys.executable, *sys.orig_argv[1:]]
+        try:
+            self._process = _spawn(command, environment, [each.fileno() for each in sockets])
+        except OSError as problem:
+            ours.close()
+            raise NotReady(f"could not be started: {problem.strerror or problem}") from problem
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        await asyncio.get_running_loop().create_unix_connection(lambda: self._channel, sock=ours)
+        self._channel.send(handover_state)
+        for piece in _batches(places):
+            self._channel.send(StickyIdBatch(places=piece))
+            await asyncio.sleep(0)
+        self._channel.send(StateComplete())
+        await self._becomes_ready()
+
+    async def _becomes_ready(self) -> None:
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                while not self._ready.is_set():
+                    status = self.status()
+                    if status is not None:
+                        raise NotReady(
+                            f"{exit_words(status)} before it was ready; its lines in the log say why"
+                        )
+                    await asyncio.sleep(POLL_EVERY_S)
+        except TimeoutError:
+            raise NotReady(f"was not ready within {READY_TIMEOUT_S:.0f} s") from None
+
+    def status(self) -> int | None:
+        """Its exit status, negative for a signal; ``None`` while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def hand_over(self, handover_state: HandoverState, stays: bool) -> None:
+        """The proxy is its from now on."""
+        self._channel.send(handover_state)
+        self._channel.send(TakeOver(stays=stays))
+
+    def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
+        """Here it is learned still which replica keeps what."""
+        self._channel.send(StickyIdBatch(places=[(name, place)]))
+
+    def disconnect(self) -> None:
+        """Be gone for it: where this process stands for it, it leaves at once."""
+        self._channel.close()
+
+    def signal(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    async def end(self, within_s: float) -> None:
+        """It is not wanted: wait for its end, and kill it after that time."""
+        if self._process is None:
+            return
+        try:
+            async with asyncio.timeout(within_s):
+                await self.gone()
+        except TimeoutError:
+            self._process.kill()
+            await self.gone()
+
+    async def gone(self) -> int:
+        """Wait for its end; its exit status, as a shell tells it."""
+        while (status := self.status()) is None:  # noqa: ASYNC110 (a process)
+            await asyncio.sleep(POLL_EXIT_EVERY_S)
+        return status if status >= 0 else 128 - status
+
+    def _on_message(self, message: HandoverMessage) -> None:
+        if not isinstance(message, SuccessorReady):
+            raise ValueError(f"the successor sent a {type(message).__name__}")
+        self._ready.set()
+
+
+def _spawn(command: list[str], environment: dict[str, str], fds: list[int]) -> "subprocess.Popen[bytes]":
+    # A process group of its own: Ctrl-C in a terminal is for the first master, which passes it on.
+    return subprocess.Popen(command, env=environment, pass_fds=fds, process_group=0)
+
+
+def _batches(places: list[tuple[str, ReplicaRef]]) -> Iterator[list[tuple[str, ReplicaRef]]]:
+    for at in range(0, len(places), IDS_PER_MESSAGE):
+        yield places[at : at + IDS_PER_MESSAGE]

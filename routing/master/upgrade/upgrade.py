@@ -1,0 +1,98 @@
+"""Binary upgrade (hot restart): a new master takes over; where it does not come, this one goes on."""
+
+import asyncio
+import logging
+import signal
+import socket
+import time
+from typing import Any, Protocol
+
+from routing.master.upgrade.handover_messages import HandoverState
+from routing.master.upgrade.successor import NotReady, Successor
+from routing.shared.sticky_ids import ReplicaRef
+
+log = logging.getLogger(__name__)
+
+EXIT_TIMEOUT_S = 1.0
+"""Beyond the time that it has to finish what it has taken."""
+
+
+class OldMaster(Protocol):
+    """Who is followed."""
+
+    def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
+        """Listeners, and the admin listener."""
+
+    def handover_state(self) -> HandoverState: ...
+    def all_sticky_ids(self) -> list[tuple[str, ReplicaRef]]: ...
+    def hand_over(self, successor: Successor) -> None:
+        """It is ready."""
+
+
+class Upgrade:
+    """Of one master. ``drain_s``: how long one that was started in vain may finish what it has taken."""
+
+    def __init__(self, old_master: OldMaster, drain_s: float) -> None:
+        self.failed = 0
+        """Those that have come to nothing."""
+        self._old_master = old_master
+        self._drain_s = drain_s
+        self._successor: Successor | None = None
+        self._cancelled: Successor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._began_at = 0.0
+        self._last: dict[str, Any] = {}
+
+    @property
+    def under_way(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    @property
+    def successor(self) -> Successor | None:
+        """The one that is starting, or has taken over."""
+        return self._successor
+
+    def begin(self) -> None:
+        """Begin one, unless one is under way."""
+        if not self.under_way:
+            self._began_at = time.monotonic()
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def cancel(self) -> None:
+        """The proxy leaves: so is to whoever was to follow it."""
+        if self._task is not None and self.under_way:
+            self._task.cancel()
+            self._cancelled, self._successor = self._successor, None
+            if self._cancelled is not None:
+                self._cancelled.signal(signal.SIGTERM)
+
+    async def wait_cancelled(self) -> None:
+        """Wait for the end of what :meth:`cancel` has ended."""
+        if self._cancelled is not None:
+            await self._cancelled.end(EXIT_TIMEOUT_S)
+
+    def status(self) -> dict[str, Any]:
+        """What ``/status`` shows."""
+        if not self.under_way:
+            return {"under_way": False, **self._last}
+        pid = 0 if self._successor is None else self._successor.pid
+        return {"under_way": True, "successor": pid, "for_s": round(time.monotonic() - self._began_at, 3)}
+
+    async def _run(self) -> None:
+        log.info("upgrade: a new parent is started to take the place of this one")
+        self._successor = successor = Successor()
+        listeners, admin = self._old_master.sockets()
+        try:
+            await successor.start(
+                listeners, admin, self._old_master.handover_state(), self._old_master.all_sticky_ids()
+            )
+        except NotReady as problem:
+            self.failed += 1
+            took_s = round(time.monotonic() - self._began_at, 3)
+            self._last = {"last": "failed", "why": f"the successor {problem}", "took_s": took_s}
+            log.error("the upgrade has failed, and this parent goes on: the successor %s", problem)
+            successor.signal(signal.SIGTERM)
+            await successor.end(self._drain_s + EXIT_TIMEOUT_S)
+            self._successor = None
+        else:
+            self._old_master.hand_over(successor)

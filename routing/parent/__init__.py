@@ -1,1 +1,0 @@
-"""What the parent process keeps for its workers: listeners, processes, the newest table, options."""

@@ -1,1 +1,0 @@
-"""What surrounds a pick, one small file each: pure, on explicit state, time and chance given."""

@@ -1,0 +1,66 @@
+"""Credential injection: what replicas' credentials lead to, ready-made in each replica's endpoint.
+
+No request looks at a file. Each new table does, and while any replica has a credential a timer does, each
+second. A replica whose credential cannot be read is not eligible; should it be asked all the same, its link
+fails before anything is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.table import Table
+from routing.balancing.replica.state import Replica
+from routing.proxy.upstream_endpoint import UpstreamEndpoint
+from routing.tls.credentials import LOOK_EVERY_S, CredentialError, Credentials
+
+log = logging.getLogger(__name__)
+
+
+class CredentialWatch:
+    """That of one worker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, table: Table) -> None:
+        self._loop = loop
+        self._table = table
+        self._credentials = Credentials()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def follow(self, pool: Pool) -> None:
+        """A fleet has a new table."""
+        for replica in pool.replicas:
+            before = replica.no_credential
+            self.equip(replica)
+            if replica.no_credential != before:
+                _say(pool.name, replica)
+            if replica.spec.credential and self._timer is None:
+                self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def equip(self, replica: Replica) -> None:
+        """Give a replica's endpoint what its reference leads to now."""
+        reference = replica.spec.credential
+        endpoint: UpstreamEndpoint | None = replica.endpoint  # type: ignore[assignment]
+        try:
+            value = self._credentials.bearer(reference) if reference else b""
+        except CredentialError as error:
+            replica.no_credential = str(error)
+            if endpoint is not None:
+                endpoint.disable(str(error))
+            return
+        replica.no_credential = ""
+        if endpoint is not None:
+            endpoint.set_credential(value)
+
+    def _look(self) -> None:
+        self._timer = None
+        for pool in self._table.fleets.values():
+            self.follow(pool)
+
+
+def _say(fleet: str, replica: Replica) -> None:
+    if replica.no_credential:
+        log.warning("replica %s of fleet %s gets no requests: %s", replica.name, fleet, replica.no_credential)
+    else:
+        log.info("the credential of replica %s of fleet %s is there", replica.name, fleet)

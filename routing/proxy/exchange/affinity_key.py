@@ -1,0 +1,72 @@
+"""Session affinity: the key of a request, read when a strategy that goes by one first picks a replica.
+
+A field or a cookie needs no body. What a body says is read where the body is here as a whole, and for that
+it is collected, up to the proxy's own bound (``peek_bytes``), as one is that names its fleet. A request whose
+body is larger, encoded, or no JSON has no such key; it goes where one without any goes.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.affinity import Affinity
+from routing.balancing.pool.pinned_replica import PinnedReplica
+from routing.balancing.pool.pool import Attempt, Pool
+from routing.balancing.replica.state import Replica
+from routing.http.request_head import RequestHead
+from routing.protocols import session
+from routing.proxy.exchange.state import ExchangeState
+
+_SAYING = ("openai", "open-inference")
+"""Protocols whose bodies are looked into."""
+
+
+def of(exchange: ExchangeState, pool: Pool) -> tuple[int, ...]:
+    """None (an empty one) where the request has no key that the fleet's strategy goes by."""
+    if pool.affinity is None:
+        return ()
+    # Not even a field of the requests that have none.
+    key: tuple[int, ...] | None = getattr(exchange, "key", None)
+    if key is None:
+        exchange.key = key = _read(exchange, pool, pool.affinity)
+    return key
+
+
+def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int, ...]:
+    fields, text = exchange.head.fields, b""
+    if affinity.header:
+        text = session.field(fields, affinity.header)
+    if affinity.cookie and not text:
+        text = session.cookie(fields, affinity.cookie)
+    body = exchange.body_bytes
+    if not text and body and _may_say_it(pool):
+        text = session.prompt(body) if affinity.block_bytes else session.user(body)
+    return affinity.hashes(text)
+
+
+def begin(
+    exchange: ExchangeState, pool: Pool, now: float, tried: tuple[Replica, ...] | PinnedReplica
+) -> Attempt | Rejection:
+    """An attempt by the request's key."""
+    limit_s = exchange.head.time_limit_s
+    until = exchange.started + limit_s if limit_s else inf
+    return pool.begin(exchange.work, now, tried, key=of(exchange, pool), until=until)
+
+
+def is_in_body(pool: Pool, head: RequestHead) -> bool:
+    """Whether the body of this request is to be waited for, because the key may stand there alone."""
+    affinity = pool.affinity
+    if affinity is None or not _may_say_it(pool) or head.method != b"POST":
+        return False
+    if affinity.header and session.field(head.fields, affinity.header):
+        return False
+    if affinity.cookie and session.cookie(head.fields, affinity.cookie):
+        return False
+    return head.chunked or head.content_length > 0
+
+
+def _may_say_it(pool: Pool) -> bool:
+    affinity = pool.affinity
+    assert affinity is not None
+    return pool.protocol in _SAYING and (affinity.user or affinity.block_bytes > 0)

@@ -1,0 +1,142 @@
+"""Authentication: an exchange where client keys are asked for. Elsewhere the plain one knows no keys.
+
+The key is looked at when the request's head is there, before a byte of its body is searched, and its limits
+with it; whether it opens the fleet, as soon as that is known, before anything is counted or dialled. What the
+proxy answers by itself (the list of models) is no use of the key.
+"""
+
+from __future__ import annotations
+
+from routing.balancing.pool.pool import Pool
+from routing.http.interfaces import Client
+from routing.http.request_head import RequestHead
+from routing.http.response_head import ResponseHead
+from routing.protocols import openai
+from routing.proxy.auth.client_keys import Grant
+from routing.proxy.errors import RoutingError
+from routing.proxy.exchange import local_reply
+from routing.proxy.exchange.exchange import Exchange
+from routing.proxy.exchange.exchange_context import ExchangeContext
+from routing.proxy.exchange.route import LOCAL
+from routing.proxy.exchange.upstream_request import without_field
+from routing.proxy.limits.rate_limit_response import over_limit_reply
+from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
+
+_MOST_NAMES = 20
+_NOBODY = Grant(frozenset())
+_HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
+
+
+class AuthenticatedExchange(Exchange):
+    """Answers 401 to a request without a known key, 403 where the key is for other fleets, 429 over the key's
+    limits.
+
+    Calls :class:`Exchange` by its name: a ``super()`` takes longer than looking the key up.
+    """
+
+    __slots__ = ("_grant", "_reserved", "quota")
+
+    def __init__(self, proxy: ExchangeContext, client: Client, head: RequestHead) -> None:
+        Exchange.__init__(self, proxy, client, head)
+        self.quota = None
+
+    def begin(self, body: bytes, complete: bool) -> None:
+        head, proxy = self.head, self.proxy
+        grant = proxy.keys.grant(head.key) if head.key is not None else None
+        if grant is None:
+            self._grant = _NOBODY
+            # The route says what the caller speaks.
+            if head.route is None:
+                head.route = proxy.routes.route_of(head)
+            local_reply.refuse(self, self._refusal())
+            return
+        self._grant = grant
+        if grant.quota is None or self._is_let_in(grant.quota):
+            Exchange.begin(self, body, complete)
+
+    def _is_let_in(self, quota: KeyQuota) -> bool:
+        """Whether the key's limits allow the request; else it has been answered."""
+        head, proxy = self.head, self.proxy
+        if head.route is None:
+            head.route = proxy.routes.route_of(head)
+        if head.route.kind == LOCAL:  # type: ignore[attr-defined]
+            return True
+        reserved = 0
+        if quota.token_cells is not None:
+            # A body that comes in chunks does not say how large it is.
+            reserved = quota.estimate(MOST_ESTIMATED_BYTES if head.chunked else head.content_length)
+        excess = quota.begin(reserved)
+        if excess is not None:
+            proxy.rejected += 1
+            local_reply.send_local_reply(self, over_limit_reply(excess, local_reply.client_protocol(self)))
+            return False
+        if quota.token_cells is not None:
+            # The tokens of a compressed answer could not be counted. A head that comes again on the
+            # connection is this very one: it stays so, which serves its key also without the limit.
+            head.fields = without_field(b"accept-encoding:", head.fields)
+        self.quota = quota
+        self._reserved = reserved
+        return True
+
+    def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
+        quota = self.quota
+        assert quota is not None
+        self.quota = None
+        quota.end(self._reserved, tokens, prompt_unsaid)
+
+    def settle_quota_from_body(
+        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+    ) -> None:
+        quota, pool = self.quota, self.pool
+        assert quota is not None
+        assert pool is not None
+        self.quota = None
+        if says_tokens:
+            quota.end(self._reserved, openai.tokens_used(body, output_tokens))
+            return
+        output = 0
+        if pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:
+            events = openai.StreamTokenCounter()
+            events.feed(body)
+            output = events.total()
+        quota.end(self._reserved, output, output > 0)
+
+    def dispatch(self, pool: Pool, now: float) -> None:
+        if not self.may_use(pool.name):
+            raise _not_for(pool.name, self._grant)
+        Exchange.dispatch(self, pool, now)
+
+    def fleet_of_key(self) -> Pool | None:
+        if len(self._grant.fleets) != 1:
+            return None
+        (fleet,) = self._grant.fleets
+        return self.proxy.table.fleets.get(fleet)
+
+    def may_use(self, fleet: str) -> bool:
+        return self._grant.opens(fleet)
+
+    def caller(self) -> bytes:
+        return self.head.key or self.client.peer
+
+    def priority(self) -> int:
+        return self._grant.priority
+
+    def _refusal(self) -> RoutingError:
+        if not self.proxy.keys:
+            words = (
+                "this proxy can be reached from other machines and no client key exists yet: "
+                f"{self.proxy.where_keys_are_made}, then {_HOW}; or start the proxy with --open"
+            )
+            return RoutingError(401, "client_key_missing", words)
+        if self.head.key is None:
+            return RoutingError(401, "client_key_missing", f"the request carries no client key: {_HOW}")
+        words = "the client key is not known here: it was mistyped or cut off, or it has been revoked"
+        return RoutingError(401, "client_key_unknown", words)
+
+
+def _not_for(fleet: str, grant: Grant) -> RoutingError:
+    names = sorted(grant.fleets)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    listed = f"it opens {', '.join(names[:_MOST_NAMES])}{more}" if names else "its fleets are gone"
+    words = f"this client key is not for fleet {fleet!r}: {listed}"
+    return RoutingError(403, "client_key_not_for_fleet", words)

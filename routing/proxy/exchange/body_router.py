@@ -1,0 +1,211 @@
+"""Routing by the body: it is collected, within bounds, until it is complete, to find the fleet in it, to put
+its model's name right, or to know what it costs.
+
+What was collected is what is sent, and sent again where a request may be repeated.
+"""
+
+from __future__ import annotations
+
+from routing.balancing.pool.pool import Pool
+from routing.http.request_head import RequestHead
+from routing.protocols import multipart, openai_body
+from routing.protocols.request_info import BadRequestBody
+from routing.proxy.errors import RoutingError
+from routing.proxy.exchange import affinity_key
+from routing.proxy.exchange.request_cost import request_info_of
+from routing.proxy.exchange.retry_policy import replay_is_safe
+from routing.proxy.exchange.route import IN_BODY, NAMED, STICKY, RequestRoute
+from routing.proxy.exchange.route_resolver import read_body, resolve, resolve_default, too_large_to_search
+from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.limits.request_limits import set_body_limits, too_large
+
+WORTH_COLLECTING_BYTES = 65_536
+"""A body up to this size comes in a few segments; a larger one streams through once its fleet is known."""
+
+
+def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
+    """Whether to wait for the body of a request whose fleet its head names: an inference call, which tells
+    its cost in the body and can be sent again while the body is at hand."""
+    return (
+        head.method == b"POST"
+        and 0 < head.content_length <= WORTH_COLLECTING_BYTES
+        and replay_is_safe(head, protocol, "auto")
+    )
+
+
+def route_by_head(exchange: ExchangeState, route: RequestRoute, body: bytes, complete: bool) -> Pool | None:
+    """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
+    that, or names the model, and is waited for. Raises :class:`RoutingError`."""
+    pool = resolve(exchange.proxy.table, route, exchange.default_fleet)
+    if complete:
+        if len(body) > pool.max_body_bytes:
+            raise too_large(pool)
+    else:
+        _limit_upload(exchange, pool)
+        if (
+            is_worth_collecting(pool.protocol, exchange.head)
+            or (pool.renames and _may_name_a_model(exchange.head, body))
+            or affinity_key.is_in_body(pool, exchange.head)
+        ):
+            return None
+    model, exchange.stream, exchange.work = request_info_of(pool.protocol, exchange.head, body, complete)
+    # Any other name than the fleet's own stays: the caller means a model that the replicas know besides.
+    if (
+        model
+        and model != (pool.served_model or pool.name)
+        and exchange.proxy.table.resolve(model) is pool
+        and model not in pool.adapters
+    ):
+        exchange.body_bytes = _renamed(exchange, body, pool.served_model or pool.name)
+    return pool
+
+
+def _limit_upload(exchange: ExchangeState, pool: Pool) -> None:
+    """Hold a body that is still coming to its fleet's limits. Raises :class:`RoutingError`."""
+    upload = exchange.upload
+    assert upload is not None
+    size = max(exchange.head.content_length, upload.held)
+    upload.max_bytes = set_body_limits(exchange.client, pool, size)
+
+
+def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
+    """Whether the body, of which so much is here, may have a model's name that is to be put right."""
+    has_body = head.chunked or head.content_length > 0
+    return head.method == b"POST" and has_body and openai_body.may_name_a_model(head.fields, body)
+
+
+def route_by_body(exchange: ExchangeState) -> Pool:
+    """The fleet of the model that the complete body names. Raises :class:`RoutingError`."""
+    body, table = exchange.body_bytes, exchange.proxy.table
+    try:
+        model, exchange.stream, exchange.work = read_body(exchange.head, body, exchange.default_fleet)
+        pool = table.resolve(model) or resolve_default(model, exchange.default_fleet())
+    except RoutingError:
+        own = _default_with_own_path(exchange)
+        if own is None:
+            raise
+        _, exchange.stream, exchange.work = request_info_of(own.protocol, exchange.head, body, True)
+        model, pool = "", own
+    if len(body) > pool.max_body_bytes:
+        raise too_large(pool)
+    expected = pool.served_model or pool.name
+    if model != expected and model and model not in pool.adapters:
+        exchange.body_bytes = _renamed(exchange, body, expected)
+    return pool
+
+
+def _renamed(exchange: ExchangeState, body: bytes, model: str) -> bytes:
+    """The body under the name that the replicas know. Raises :class:`RoutingError`."""
+    try:
+        return openai_body.with_model(exchange.head.fields, body, model)
+    except BadRequestBody as error:
+        raise RoutingError(400, "bad_body", str(error)) from None
+
+
+def _default_with_own_path(exchange: ExchangeState) -> Pool | None:
+    """The default fleet, where it does not speak the OpenAI API: a path outside ``/v1/`` may be its own, of
+    which only the name is alike."""
+    route, default = exchange.head.route, exchange.default_fleet()
+    assert isinstance(route, RequestRoute)
+    return default if route.bare and default is not None and default.protocol != "openai" else None
+
+
+def collect(exchange: ExchangeState, size: int) -> Pool | None:
+    """``size`` more bytes lie in the exchange's upload. ``None``: the rest is waited for. The fleet that the
+    head names: what is here and the rest stream through as they are. Raises :class:`RoutingError` when the
+    body alone names the fleet and is too large to be searched."""
+    upload, proxy, route = exchange.upload, exchange.proxy, exchange.head.route
+    assert upload is not None
+    assert isinstance(route, RequestRoute)
+    stateless = route.stateless or route
+    if max(upload.held, exchange.head.content_length) > proxy.settings.peek_bytes:
+        return (
+            _route_by_beginning(exchange, size)
+            if stateless.kind == IN_BODY
+            else _stream_through(exchange, stateless)
+        )
+    _hold(exchange, size)
+    if stateless.kind == IN_BODY or upload.complete or upload.held != size or not size:
+        return None
+    if route.kind == STICKY and stateless.kind != NAMED:
+        return None
+    # The first bytes of the body have just come.
+    pool = route_by_head(exchange, stateless, upload.peek(), False)
+    if pool is None or route.kind == STICKY:
+        return None
+    release_budget(exchange)
+    return pool
+
+
+def _hold(exchange: ExchangeState, size: int) -> None:
+    """So many more bytes wait for their fleet to be found. Raises :class:`RoutingError`."""
+    if not exchange.proxy.reserve_peek(size):
+        raise RoutingError(503, "busy", "too many large bodies are being read at once; try again", 1.0)
+    exchange.upload.searched += size  # type: ignore[union-attr]
+
+
+def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
+    """The fleet of a body that is too large to be collected: of a form that names its model before its file.
+    ``None``: more of it is waited for. Raises :class:`RoutingError`."""
+    upload, proxy, head = exchange.upload, exchange.proxy, exchange.head
+    assert upload is not None
+    most = proxy.settings.peek_bytes
+    pool = _default_with_own_path(exchange)
+    boundary = openai_body.boundary_of(head.fields) if pool is None else None
+    if boundary is not None and upload.held < min(upload.look_again_at, most + 1):
+        _hold(exchange, size)
+        return None
+    if boundary is not None:
+        model, exchange.stream = multipart.read(upload.peek(), boundary)
+        if model:
+            pool = proxy.table.resolve(model) or resolve_default(model, exchange.default_fleet())
+            expected = pool.served_model or pool.name
+            if model != expected and model not in pool.adapters:
+                upload.replace(multipart.with_model(upload.peek(), boundary, expected))
+        elif upload.held <= most:
+            # Each search begins anew; doubled, they take no more than twice the time of one.
+            upload.look_again_at = 2 * upload.held
+            _hold(exchange, size)
+            return None
+    if pool is None:
+        pool = exchange.fleet_of_key()
+    if pool is None:
+        raise too_large_to_search(most, form=boundary is not None)
+    release_budget(exchange)
+    _limit_upload(exchange, pool)
+    _, _, exchange.work = request_info_of(pool.protocol, head, b"", False)
+    return pool
+
+
+def _stream_through(exchange: ExchangeState, route: RequestRoute) -> Pool:
+    release_budget(exchange)
+    pool = resolve(exchange.proxy.table, route, exchange.default_fleet)
+    _limit_upload(exchange, pool)
+    _, exchange.stream, exchange.work = request_info_of(pool.protocol, exchange.head, b"", False)
+    return pool
+
+
+def route_collected(exchange: ExchangeState) -> Pool | None:
+    """The upload is complete: its bytes are the exchange's body from now on. ``None``: the fleet may depend
+    on who keeps what the request is about. Raises :class:`RoutingError`."""
+    upload, route = exchange.upload, exchange.head.route
+    assert upload is not None
+    assert isinstance(route, RequestRoute)
+    exchange.body_bytes = upload.take()
+    release_budget(exchange)
+    exchange.upload = None
+    if route.kind == STICKY:
+        return None
+    if route.kind == IN_BODY:
+        return route_by_body(exchange)
+    pool = route_by_head(exchange, route, exchange.body_bytes, True)
+    assert pool is not None
+    return pool
+
+
+def release_budget(exchange: ExchangeState) -> None:
+    """Give back to the worker's budget what the search has taken."""
+    upload = exchange.upload
+    if upload is not None and upload.searched:
+        exchange.proxy.reserve_peek(-upload.searched)
+        upload.searched = 0

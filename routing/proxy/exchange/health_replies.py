@@ -1,0 +1,43 @@
+"""Health replies: the Open Inference Protocol's questions about health, answered for a whole fleet.
+
+A replica would answer for itself alone; whoever stands before the proxy (a load balancer, a KServe client)
+wants to know of the fleet. So these are answered from what the pool knows: ready is a fleet of which some
+replica would be asked now. What a model is like (its metadata, its versions) only a replica can say.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from routing.balancing.pool.pool import Pool
+from routing.protocols import open_inference
+from routing.protocols.open_inference import HealthQuery
+from routing.proxy.exchange.route import RequestRoute
+from routing.proxy.exchange.route_resolver import resolve
+from routing.proxy.exchange.state import ExchangeState
+
+
+def health_reply(exchange: ExchangeState, route: RequestRoute) -> tuple[int, bytes] | None:
+    """Status and body. ``None``: it is no fleet of this protocol, or not the caller's, and the request goes
+    the usual way. Raises :class:`routing.proxy.errors.RoutingError`."""
+    pools = _meant(exchange, route)
+    if not pools:
+        return None
+    if route.health_question == HealthQuery.LIVE:
+        return 200, open_inference.live_body()
+    if route.health_question == HealthQuery.SERVER:
+        return 200, open_inference.server_body()
+    now = monotonic()
+    why_not = "; ".join(filter(None, (pool.why_nobody(now) for pool in pools)))
+    name = route.name if route.health_question == HealthQuery.MODEL else ""
+    return 503 if why_not else 200, open_inference.ready_body(name, why_not)
+
+
+def _meant(exchange: ExchangeState, route: RequestRoute) -> list[Pool]:
+    """The fleet that is named, else the default one; where there is none, all that the caller may use."""
+    table = exchange.proxy.table
+    if route.by_name or exchange.default_fleet() is not None:
+        pools = [resolve(table, route, exchange.default_fleet)]
+    else:
+        pools = list(table.fleets.values())
+    return [pool for pool in pools if pool.protocol == "open-inference" and exchange.may_use(pool.name)]

@@ -1,0 +1,169 @@
+"""Local replies: how exchanges end that no replica has answered, and what every completion records."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.pool.pinned_replica import PinnedReplica
+from routing.contract.telemetry import FleetCounters
+from routing.http.local_response import response_bytes
+from routing.protocols.errors import error_content
+from routing.proxy.errors import LocalReply, RoutingError
+from routing.proxy.exchange import body_router, sticky_errors
+from routing.proxy.exchange.health_replies import health_reply
+from routing.proxy.exchange.model_list import model_list_reply
+from routing.proxy.exchange.route import RequestRoute
+from routing.proxy.exchange.route_resolver import known_names
+from routing.proxy.exchange.state import ExchangeState
+
+_CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
+_CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
+"""RFC 6750 §3: what is asked for, and that what was given is not good."""
+
+
+def record_completion(
+    exchange: ExchangeState, *, answered: bool, failed: bool = False, now: float = 0.0
+) -> None:
+    """The fleet's side of an end. ``failed``: with an error that was not the client's."""
+    body_router.release_budget(exchange)
+    if exchange.quota is not None:
+        _settle_quota(exchange)
+    pool = exchange.pool
+    if pool is None:
+        return
+    counters = pool.counters
+    counters.in_flight -= 1
+    if answered:
+        counters.answered += 1
+        pool.observe(now - exchange.started)
+    if failed:
+        counters.errors += 1
+
+
+def _settle_quota(exchange: ExchangeState) -> None:
+    answer, pool = exchange.answer, exchange.pool
+    if answer is None or pool is None:
+        exchange.settle_quota(0)
+        return
+    output, prompt = answer.tokens(), answer.prompt_tokens()
+    exchange.settle_quota(
+        output + prompt, prompt_unsaid=not prompt and output > 0 and pool.protocol == "openai"
+    )
+
+
+def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
+    """Answer instead of a replica, in the shape of the caller's protocol."""
+    exchange.on_local_reply(failure.code)
+    client, head = exchange.client, exchange.head
+    protocol = client_protocol(exchange)
+    keep = head.keep_alive and not failure.closes and client.may_keep_alive(True)
+    request_id = exchange.request_id.decode("latin-1")
+    content_type, body = error_content(
+        protocol, failure.status, failure.code, failure.message, request_id, failure.kind
+    )
+    fields = b"\r\nVia: 1.1 %b\r\nX-Request-Id: %b%b%b" % (
+        exchange.proxy.via_name,
+        exchange.request_id,
+        exchange.retry_fields,
+        failure.fields,
+    )
+    if protocol == "anthropic":
+        fields += b"\r\nrequest-id: " + exchange.request_id
+    if failure.status == 401:
+        fields += _CHALLENGE if failure.code == "client_key_missing" else _CHALLENGE_ANEW
+    if failure.retry_after_s:
+        fields += b"\r\nRetry-After: %d" % max(1, round(failure.retry_after_s))
+    client.write(
+        response_bytes(
+            failure.status,
+            content_type,
+            body,
+            fields=fields,
+            close=not keep,
+            head_only=head.method == b"HEAD",
+        )
+    )
+    now = monotonic()
+    record_completion(exchange, answered=failure.is_answer, failed=failure.is_error, now=now)
+    client.finish(now, keep)
+
+
+def client_protocol(exchange: ExchangeState) -> str:
+    """The protocol that the caller is answered in: the fleet's, where it is known. Of the two that servers of
+    the OpenAI API speak, the path tells."""
+    head, pool = exchange.head, exchange.pool
+    if head.route is None:
+        head.route = exchange.proxy.routes.route_of(head)
+    assert isinstance(head.route, RequestRoute)
+    by_path = head.route.protocol
+    if pool is None or (pool.protocol == "openai" and by_path == "anthropic"):
+        return by_path
+    return pool.protocol
+
+
+def reply_client_timeout(exchange: ExchangeState) -> None:
+    """The client's own time limit has passed: that says nothing about replica or fleet."""
+    words = f"the request's own time limit of {exchange.head.time_limit_s:g} s has passed"
+    failure = LocalReply(504, "request_timeout", words)
+    failure.is_error = failure.is_answer = False
+    if exchange.pool is not None:
+        exchange.pool.counters.cancelled += 1
+    send_local_reply(exchange, failure)
+
+
+def refuse(exchange: ExchangeState, error: RoutingError) -> None:
+    """There is no fleet for this request."""
+    proxy, message = exchange.proxy, error.message
+    proxy.rejected += 1
+    if error.lists_fleets:
+        message = f"{message}; {known_names(proxy.table, exchange.may_use)}"
+    failure = LocalReply(error.status, error.code, message, error.retry_after_s)
+    failure.closes = error.closes
+    send_local_reply(exchange, failure)
+
+
+def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: LocalReply | None) -> None:
+    """The pool has nobody (left). ``failure``: of the attempt before, which says more."""
+    assert exchange.pool is not None
+    if isinstance(exchange.tried, PinnedReplica):
+        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.tried.finishes))
+    elif failure is None:
+        _count(exchange.pool.counters, refusal.code)
+        failure = LocalReply(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)
+    send_local_reply(exchange, failure)
+
+
+def _count(counters: FleetCounters, code: str) -> None:
+    """The line counts those that it has no room for by itself."""
+    if code == "fleet_cold":
+        counters.cold += 1
+    elif not code.startswith("queue_"):
+        counters.no_replica += 1
+
+
+def reply_model_list(exchange: ExchangeState) -> None:
+    client, head = exchange.client, exchange.head
+    keep = head.keep_alive and client.may_keep_alive(True)
+    fields = b"\r\nX-Request-Id: " + exchange.request_id
+    client.write(model_list_reply(exchange.proxy.table, head, fields, not keep, exchange.may_use))
+    client.finish(monotonic(), keep)
+
+
+def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
+    """Whether what is asked about a fleet's state is answered here. Raises :class:`RoutingError`."""
+    said = health_reply(exchange, route)
+    if said is None:
+        return False
+    client, head = exchange.client, exchange.head
+    status, body = said
+    keep = head.keep_alive and client.may_keep_alive(True)
+    fields = b"\r\nX-Request-Id: " + exchange.request_id
+    head_only = head.method == b"HEAD"
+    client.write(
+        response_bytes(status, "application/json", body, fields=fields, close=not keep, head_only=head_only)
+    )
+    if exchange.quota is not None:
+        exchange.settle_quota(0)
+    client.finish(monotonic(), keep)
+    return True

@@ -1,0 +1,164 @@
+"""Queued request: an exchange that waits, because no replica has a free slot or none is ready yet.
+
+It is in its fleet's line from :func:`enqueue` on, until it finds a place, is answered that there was none, or
+its client leaves. Meanwhile it has no attempt, so nothing of it counts at any replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.pool.pinned_replica import PinnedReplica
+from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
+from routing.balancing.replica.state import Replica
+from routing.contract.priority import PRIORITIES
+from routing.proxy.errors import LocalReply
+from routing.proxy.exchange import affinity_key, local_reply, timeouts
+from routing.proxy.exchange.state import ExchangeState
+
+_FIELD = b"\r\nx-switchyard-priority:"
+
+SAY_WHY = ("fleet_cold", "memory_short")
+"""What is missing is more than a place: whoever waits in vain is told what."""
+
+OnAdmitted = Callable[[Attempt, float], None]
+"""Called with the attempt that was found, and the time."""
+
+
+class QueuedRequest:
+    """One exchange in a line (:class:`routing.balancing.admission.request_queue.Waiter`)."""
+
+    __slots__ = ("_dropped_by", "_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
+
+    def __init__(
+        self,
+        exchange: ExchangeState,
+        pool: Pool,
+        refusal: Rejection,
+        failure: LocalReply | None,
+        dropped_by: Replica | None,
+        start: OnAdmitted,
+    ) -> None:
+        """``failure``: of the attempt before, which says more to the client. ``dropped_by``: of
+        :func:`excluded`."""
+        self._exchange = exchange
+        self._pool = pool
+        self._refusal = refusal
+        self._failure = failure
+        self._dropped_by = dropped_by
+        self._start = start
+        self._key = affinity_key.of(exchange, pool)
+        self.ticket: Ticket
+
+    def admit(self, now: float, patient: bool) -> bool:
+        exchange, pool = self._exchange, self._pool
+        turn = DEQUEUED if patient else ANY_SLOT
+        since, limit_s = self.ticket.since, exchange.head.time_limit_s
+        until = exchange.started + limit_s if limit_s else inf
+        tried = exchange.tried
+        if self._dropped_by is not None:
+            tried = excluded(exchange, pool, self._dropped_by, now, DEQUEUED)
+        found = pool.admission.look(
+            self.ticket, lambda: pool.begin(exchange.work, now, tried, turn, since, self._key, until)
+        )
+        if isinstance(found, Rejection):
+            if found.max_wait_s:
+                self._refusal = found
+                if found.code == "memory_short":
+                    pool.admission.keep_memory(self.ticket, now)
+                return False
+            self._leave()
+            local_reply.reply_no_replica(exchange, found, self._failure)
+            return True
+        exchange.waiting = None
+        pool.admission.found(self.ticket, now)
+        self._start(found, now)
+        return True
+
+    def timed_out(self, now: float) -> None:
+        exchange, refusal = self._exchange, self._refusal
+        exchange.waiting = None
+        if timeouts.client_gave_up(exchange, now):
+            local_reply.reply_client_timeout(exchange)
+            return
+        waited = f"{now - self.ticket.since:.1f} s"
+        if refusal.code in SAY_WHY:
+            words = f"waited {waited} in vain: {refusal.message}"
+            self._answer(refusal.code, words, refusal.retry_after_s or 0.0)
+        else:
+            words = f"no replica of fleet {self._pool.name} has had a place for it in {waited}"
+            self._answer("queue_timeout", words, self._pool.admission.retry_after())
+
+    def preempted(self, now: float) -> None:
+        self._exchange.waiting = None
+        words = f"a request of a higher class has taken its place in the queue of fleet {self._pool.name}"
+        self._answer("queue_full", words, self._pool.admission.retry_after())
+
+    def leave(self) -> None:
+        """Its client does not wait any longer."""
+        self._leave()
+
+    def _leave(self) -> None:
+        self._exchange.waiting = None
+        self._pool.admission.leave(self.ticket)
+
+    def _answer(self, code: str, words: str, retry_after_s: float) -> None:
+        local_reply.send_local_reply(
+            self._exchange, self._failure or LocalReply(503, code, words, retry_after_s)
+        )
+
+
+def excluded(
+    exchange: ExchangeState, pool: Pool, dropped_by: Replica, now: float, turn: int = NEW
+) -> tuple[Replica, ...] | PinnedReplica:
+    """Who is not asked now by a request that a replica dropped: that one as well, if another has a place."""
+    tried = exchange.tried
+    assert not isinstance(tried, PinnedReplica)
+    others = (*tried, dropped_by)
+    return others if pool.has_other_than(others, now, turn) else tried
+
+
+def enqueue(
+    exchange: ExchangeState,
+    pool: Pool,
+    refusal: Rejection,
+    failure: LocalReply | None,
+    dropped_by: Replica | None,
+    start: OnAdmitted,
+    now: float,
+) -> Rejection | None:
+    """Wait for what the refusal says is missing. Another refusal: it cannot, for the line is full or the
+    request would be late."""
+    head = exchange.head
+    deadline = min(now + refusal.max_wait_s, exchange.started + pool.policy.timeouts.total_s)
+    if head.time_limit_s:
+        deadline = min(deadline, exchange.started + head.time_limit_s)
+    waiting = QueuedRequest(exchange, pool, refusal, failure, dropped_by, start)
+    since = min(exchange.started, now)
+    work = pool.speed.estimated(exchange.work)
+    waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, bool(exchange.tried))
+    refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
+    if refused is None:
+        exchange.waiting = waiting
+    elif refusal.code in SAY_WHY:
+        refused.message = f"{refused.message}; {refusal.message}"
+    return refused
+
+
+def rank_of(exchange: ExchangeState) -> int:
+    """Of the request's class; 0 is served first. A client key says it; ``X-Switchyard-Priority`` may ask for
+    less, and for anything where no keys are asked for."""
+    rank = exchange.priority()
+    fields = exchange.head.fields.lower()
+    at = fields.find(_FIELD)
+    if at < 0:
+        return rank
+    value = fields[at + len(_FIELD) :].split(b"\r\n", 1)[0].strip().decode("latin-1")
+    if value not in PRIORITIES:
+        return rank
+    asked = PRIORITIES.index(value)
+    return max(rank, asked) if exchange.proxy.keys else asked

@@ -1,0 +1,61 @@
+"""Response sniffer: listens to a replica's answer until it is known what the replica keeps from now on."""
+
+from __future__ import annotations
+
+from routing.http.chunked import ChunkedDecoder
+from routing.http.errors import BadChunk
+from routing.http.syntax import HEAD_END
+from routing.protocols import openai_responses
+from routing.proxy.exchange.state import ExchangeState
+from routing.shared.sticky_ids import ReplicaRef
+
+MOST_BYTES = 1 << 20
+"""Of an answer that is searched; what makes itself known later than that is not learned."""
+_CHUNKED = b"\r\nTransfer-Encoding: chunked\r\n"
+_EVENTS = b"text/event-stream"
+
+
+class ResponseSniffer:
+    """A listener for :meth:`routing.http.interfaces.Client.tap_writes`: hears what the client does."""
+
+    __slots__ = ("_chunks", "_events", "_exchange", "_heard")
+
+    def __init__(self, exchange: ExchangeState) -> None:
+        self._exchange = exchange
+        self._heard: bytes | None = None
+        """Of the body; ``None``: its head has not come."""
+        self._chunks: ChunkedDecoder | None = None
+        self._events = False
+
+    def __call__(self, data: bytes) -> bool:
+        """Whether more is to be heard."""
+        if self._heard is None:
+            status = int(data[9:12])
+            if status < 200:
+                return True
+            if status >= 300:
+                return False
+            head, _, data = data.partition(HEAD_END)
+            self._heard = b""
+            self._events = head.find(_EVENTS) >= 0
+            if (head + b"\r\n").find(_CHUNKED) >= 0:
+                self._chunks = ChunkedDecoder()
+        try:
+            self._heard += data if self._chunks is None else self._chunks.feed(data)
+        except BadChunk:
+            return False
+        names = openai_responses.created_ids(self._heard, self._events)
+        if names is None:
+            return len(self._heard) < MOST_BYTES
+        self._learn(names)
+        return False
+
+    def _learn(self, names: tuple[str, ...]) -> None:
+        exchange = self._exchange
+        assert exchange.pool is not None
+        assert exchange.attempt is not None
+        replica = exchange.attempt.replica
+        for name in names:
+            exchange.proxy.sticky_registry.learn(
+                name, ReplicaRef(exchange.pool.name, replica.uid, replica.name)
+            )

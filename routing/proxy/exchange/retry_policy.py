@@ -1,0 +1,83 @@
+"""Retry policy: whether an attempt that failed may be made again elsewhere (replay), and how it counts.
+
+R1: no request byte was written: any method. R2: the request was written, no response byte came:
+idempotent methods (RFC 9110 §9.2.2) and calls that keep no state. R5: the replica answered, and nothing of it
+was passed on: the same requests, where the policy lists the status. An attempt that ran into a time limit is
+never repeated, nor any other answer; but for one: a replica that answers an inference call of the Open
+Inference Protocol with 404 does not have the model (any more), so another is asked, once.
+
+R5 waits for nobody. A replica that says Retry-After is not asked again for this request; where no other is
+left, the client gets its answer as it came, and waits itself: a request that is held back in a proxy costs
+memory, and the client does not learn that there is too much of it.
+"""
+
+import re
+
+from routing.balancing.attempt.outcome import Outcome
+from routing.contract.policy import ReplaySafe, Retries
+from routing.http.request_head import RequestHead
+from routing.http.response_head import ResponseHead
+
+MAX_RETRIES = 2
+LACKS_MODEL = "model_not_loaded"
+
+_RETRIES = b"\r\nx-switchyard-retries: "
+_REASON = b"\r\nx-switchyard-retry-reason: "
+_IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
+_STATELESS = (
+    *(b"/chat/completions", b"/completions", b"/embeddings", b"/rerank", b"/v1/score", b"/v2/embed"),
+    *(b"/v1/messages", b"/v1/messages/count_tokens"),
+    *(b"/v1/audio/transcriptions", b"/v1/audio/translations"),
+)
+
+_INFER = re.compile(rb"(?:/fleets/[^/]++)?/v2/models/[^/]++(/versions/[^/]++)?/infer\Z")
+
+
+def replay_is_safe(head: RequestHead, protocol: str, policy: ReplaySafe) -> bool:
+    """R2 for one request. ``auto``: inference that keeps no state is safe to send twice. ``protocol``: of the
+    fleet; where it is generic, nothing is known of a path that looks like an inference call."""
+    if head.method in _IDEMPOTENT or policy == "always":
+        return True
+    if head.method != b"POST" or policy == "never" or protocol == "generic":
+        return False
+    path = head.target.partition(b"?")[0]
+    return path.endswith(_STATELESS) or _INFER.match(path) is not None
+
+
+def retry_reason(request: RequestHead, answer: ResponseHead, protocol: str, policy: Retries) -> str:
+    """The code of the reason for which another replica may be asked instead of passing on this answer, an
+    error; empty: it is for the client."""
+    status = answer.status
+    if status in policy.statuses:
+        reason = f"status_{status}"
+    elif status == 404 and protocol == "open-inference" and _may_lack_model(request):
+        reason = LACKS_MODEL
+    else:
+        return ""
+    return reason if replay_is_safe(request, protocol, policy.replay_safe) else ""
+
+
+def _may_lack_model(request: RequestHead) -> bool:
+    """Whether 404 says that the replica does not have the model. Not where the client named a version: that
+    may be one that no replica has."""
+    if request.method != b"POST":
+        return False
+    infer = _INFER.match(request.target.partition(b"?")[0])
+    return infer is not None and infer[1] is None
+
+
+def outcome_of(head: ResponseHead) -> Outcome:
+    """How a complete answer counts for its replica."""
+    status = head.status
+    if status < 400:
+        return Outcome.SUCCESS
+    if status == 429 or (status == 503 and head.retry_after):
+        return Outcome.REJECTED
+    return Outcome.FAILED if status >= 500 else Outcome.CLIENT_ERROR
+
+
+def add_retry_fields(before: bytes, code: str) -> bytes:
+    """The fields that tell the client of one more attempt. ``before``: those of the attempts before."""
+    count, _, reasons = before.removeprefix(_RETRIES).partition(_REASON)
+    reasons = reasons + b", " + code.encode() if reasons else code.encode()
+    return b"%b%d%b%b" % (_RETRIES, int(count or 0) + 1, _REASON, reasons)

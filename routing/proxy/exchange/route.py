@@ -1,0 +1,154 @@
+"""Route of a request: what its head alone says about where it goes. Cached for heads that say the same.
+
+In this order a fleet is named by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
+field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else the
+default fleet takes it. Whatever stands outside the body comes first, so that such a request streams through
+without being read.
+"""
+
+from copy import copy
+
+from routing.contract.matches import MatchIndex
+from routing.http.request_head import RequestHead
+from routing.protocols import open_inference, openai_responses
+from routing.protocols.errors import BARE_PATHS, protocol_of_path
+from routing.protocols.open_inference import HealthQuery
+
+NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, STICKY, HEALTH = range(7)
+
+_FLEETS = b"/fleets/"
+_MODELS = b"/v1/models"
+
+
+class RequestRoute:
+    """Where to look for the fleet, and what is forwarded."""
+
+    __slots__ = (
+        "bare",
+        "by_name",
+        "health_question",
+        "kind",
+        "name",
+        "protocol",
+        "stateless",
+        "sticky_id",
+        "target",
+        "v2",
+    )
+
+    def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
+        self.kind = DEFAULT
+        self.name = ""
+        """Of a fleet, alias or adapter."""
+        self.by_name = False
+        """Whether ``name`` says which fleet it is."""
+        self.bare = False
+        """Whether the path, outside ``/v1/``, is one that other servers may have for other things."""
+        self.v2 = False
+        """Whether the path holds the model's name, which is replaced by the one that replicas expect."""
+        self.target = head.target
+        self.protocol = protocol_of_path(head.target)
+        """What the caller most likely speaks, for errors while no fleet is known."""
+        self.health_question = HealthQuery.NONE
+        """Where the kind is ``HEALTH``. If the proxy does not answer that, it is a request like any other."""
+        self.stateless: RequestRoute | None = None
+        """Where the kind is ``STICKY``: the route if it did not matter which replica keeps what."""
+        self.sticky_id = ""
+        """What the path says a replica keeps; empty: nothing."""
+        if head.via is not None and _was_here(head.via, via_name):
+            self.kind = LOOP
+        elif head.method == b"OPTIONS" and (head.target == b"*" or head.max_forwards == 0):
+            self.kind = LOCAL
+        else:
+            self._find(head, matches)
+            if self.protocol == "openai" and self.kind != LOCAL:
+                self._find_sticky(head.method)
+            elif self.protocol == "open-inference" and head.method in (b"GET", b"HEAD"):
+                self._find_health_question()
+
+    def _find_sticky(self, method: bytes) -> None:
+        sticky_id = openai_responses.id_in_path(method, self.target)
+        if sticky_id is not None:
+            self.stateless = copy(self)
+            self.sticky_id = sticky_id
+            self.kind = STICKY
+
+    def _find_health_question(self) -> None:
+        """Of the Open Inference Protocol, about the health of a fleet."""
+        asks = open_inference.health_query(self.target)
+        # Of a server and of models that a named fleet's replicas have, these tell themselves.
+        theirs = (asks == HealthQuery.MODEL and not self.v2) or (asks == HealthQuery.SERVER and self.by_name)
+        if asks != HealthQuery.NONE and not theirs:
+            self.health_question = asks
+            self.kind = HEALTH
+
+    def _find(self, head: RequestHead, matches: MatchIndex | None) -> None:
+        target = head.target
+        if target.startswith(_FLEETS):
+            rest = target[len(_FLEETS) :]
+            cut = min((at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0), default=len(rest))
+            self.target = rest[cut:] if rest[cut : cut + 1] == b"/" else b"/" + rest[cut:]
+            self.protocol = protocol_of_path(self.target)
+            self._named(rest[:cut].decode())
+            return
+        model = open_inference.model_of(target)
+        if model is not None:
+            self.v2 = True
+            self._named(model)
+        elif head.fleet is not None:
+            self._named(head.fleet.decode("utf-8", "replace"))
+        elif matches is not None and (fleet := matches.find(head.host, target)) is not None:
+            self._named(fleet)
+        elif _asks_for_models(head):
+            self.kind = LOCAL
+        elif head.method == b"POST" and target.startswith(b"/v1/"):
+            self.kind = IN_BODY
+        elif head.method == b"POST" and target.partition(b"?")[0] in BARE_PATHS:
+            self.kind = IN_BODY
+            self.bare = True
+
+    def _named(self, name: str) -> None:
+        self.kind = NAMED
+        self.by_name = True
+        self.name = name
+
+
+def _asks_for_models(head: RequestHead) -> bool:
+    """For the list that the proxy itself gives, of all fleets."""
+    return head.method in (b"GET", b"HEAD") and (
+        head.target == _MODELS or head.target.startswith((_MODELS + b"/", _MODELS + b"?"))
+    )
+
+
+def _was_here(via: bytes, name: bytes) -> bool:
+    """Whether one of the hops in a Via value is called ``name`` (RFC 9110 §7.6.3)."""
+    return any(hop.split()[1:2] == [name] for hop in via.split(b","))
+
+
+class RouteCache:
+    """Routes made before, for requests where only the target matters. Bounded: forgets all when full.
+
+    Of one set of matches: where those change, routes are made anew, kept ones included.
+    """
+
+    __slots__ = ("_by_target", "_via_name", "matches")
+
+    MOST, LONGEST = 1024, 256
+
+    def __init__(self, via_name: bytes, matches: MatchIndex | None = None) -> None:
+        self._via_name = via_name
+        self.matches = matches
+        self._by_target: dict[bytes, RequestRoute] = {}
+
+    def route_of(self, head: RequestHead) -> RequestRoute:
+        if self.matches is not None:
+            return RequestRoute(head, self._via_name, self.matches)
+        target = head.target
+        if not (head.plain and head.fleet is None and head.method == b"POST" and len(target) < self.LONGEST):
+            return RequestRoute(head, self._via_name)
+        route = self._by_target.get(target)
+        if route is None:
+            if len(self._by_target) >= self.MOST:
+                self._by_target.clear()
+            route = self._by_target[target] = RequestRoute(head, self._via_name)
+        return route

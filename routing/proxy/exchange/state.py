@@ -1,0 +1,148 @@
+"""State of one exchange while it goes on; read and changed by all that takes part in it.
+
+Theory. An exchange goes through these states, told apart by three fields; each event either moves it on or
+ends it, and whatever ends it settles the attempt that is open.
+
+=========== ======= ======== ====== ==============================================================
+state       attempt upstream answer what it waits for
+=========== ======= ======== ====== ==============================================================
+searching   None    None     None   the rest of the body, or to hear who keeps what it names
+waiting     None    None     None   a place at a replica: ``waiting`` is set
+connecting  set     None     None   a connection to the replica
+asked       set     set      None   the response's head (and perhaps more of the request's body)
+answering   set     set      set    the rest of the response
+=========== ======= ======== ====== ==============================================================
+
+Whoever takes ``attempt`` away settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Protocol
+
+from routing.balancing.pool.pinned_replica import PinnedReplica
+from routing.balancing.pool.pool import Attempt, Pool
+from routing.balancing.replica.state import Replica
+from routing.contract.priority import DEFAULT_RANK
+from routing.http.interfaces import Client
+from routing.http.request_head import RequestHead
+from routing.http.response_head import ResponseHead
+from routing.http.upstream_connection import UpstreamConnection
+from routing.proxy.exchange.exchange_context import ExchangeContext
+from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
+from routing.proxy.exchange.streaming_response import StreamingResponse
+from routing.shared.key_quota import KeyQuota
+
+
+class Cancellable(Protocol):
+    """A place in a line."""
+
+    def leave(self) -> None:
+        """Give it up."""
+
+
+class ExchangeState:
+    """The fields of an exchange. Times are of ``time.monotonic()``."""
+
+    __slots__ = (
+        "answer",
+        "attempt",
+        "body_bytes",
+        "cancel_connecting",
+        "client",
+        "head",
+        "key",
+        "pool",
+        "progressed_at",
+        "proxy",
+        "repeatable",
+        "request_id",
+        "retry_fields",
+        "started",
+        "stream",
+        "trace",
+        "tried",
+        "upload",
+        "upstream",
+        "waiting",
+        "work",
+    )
+
+    quota: KeyQuota | None = None
+    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them. Where no keys are
+    asked for it is not even a field."""
+
+    key: tuple[int, ...]
+    """Hashes of what the fleet's strategy goes by. Read by :mod:`routing.proxy.exchange.affinity_key`
+    alone: until a replica is picked by it there is none."""
+
+    def __init__(self, proxy: ExchangeContext, client: Client, head: RequestHead) -> None:
+        # Of the request.
+        self.proxy = proxy
+        self.client = client
+        self.head = head
+        self.started = self.progressed_at = monotonic()
+        """``progressed_at``: when the present attempt last made progress."""
+        new_id, begin_trace = proxy.new_request_id, proxy.new_trace_parent
+        self.request_id = head.request_id or new_id()
+        self.trace = begin_trace() if head.trace is None else b""
+        """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
+        self.body_bytes = b""
+        """The whole body, kept until a response begins; empty while ``upload`` is set."""
+        self.upload: RequestBodyBuffer | None = None
+        self.stream = False
+        """Whether the client asked to have the answer streamed."""
+        self.work = 0.0
+        """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
+
+        # Of the attempts.
+        self.pool: Pool | None = None
+        self.attempt: Attempt | None = None
+        self.upstream: UpstreamConnection | None = None
+        self.cancel_connecting: Callable[[], bool] | None = None
+        self.tried: tuple[Replica, ...] | PinnedReplica = ()
+        self.retry_fields = b""
+        """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
+        self.waiting: Cancellable | None = None
+        """Its place in the fleet's line, while no replica has one for it."""
+        self.repeatable = True
+        """Everything sent so far can be sent once more, and the client has seen nothing."""
+
+        # Of the answer.
+        self.answer: StreamingResponse | None = None
+
+    def on_local_reply(self, code: str) -> None:
+        """The proxy is about to answer with this error of its own. For whoever keeps a log."""
+
+    def default_fleet(self) -> Pool | None:
+        """The fleet for a request of this caller's that names none."""
+        return self.fleet_of_key() or self.proxy.table.default
+
+    def fleet_of_key(self) -> Pool | None:
+        """The one fleet that the caller's key opens, where it opens one alone."""
+        return None
+
+    def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
+        """The request has ended, with these tokens used; to be called where ``quota`` is set, on every way
+        out. ``prompt_unsaid``: those of the prompt are not among them, for the answer did not say."""
+
+    def settle_quota_from_body(
+        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+    ) -> None:
+        """The same where the whole answer is at hand. ``output_tokens``: as it says; 0: it does not.
+        ``says_tokens``: whether it says anything of tokens."""
+
+    def priority(self) -> int:
+        """Where the request stands among those that wait, by its place in
+        :data:`routing.contract.priority.PRIORITIES`: the least is served first."""
+        return DEFAULT_RANK
+
+    def caller(self) -> bytes:
+        """What its requests have in common, for telling its failures from others': its address."""
+        return self.client.peer
+
+    def may_use(self, fleet: str) -> bool:
+        """Whether the fleet is one that the caller may use and hear of."""
+        return True

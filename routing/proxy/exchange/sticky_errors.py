@@ -1,0 +1,32 @@
+"""Stickiness errors: what a client is told that asks for something whose replica cannot be asked.
+
+Another replica does not have it, so none is asked instead. Where waiting does not help, a turn gets the error
+that OpenAI's API has for it (400, ``previous_response_not_found``): clients that know it send the whole
+conversation again by themselves, to whichever replica is free.
+"""
+
+from routing.balancing.admission.rejection import Rejection
+
+ReplyArguments = tuple[int, str, str, float]
+"""Status, code, message, seconds to wait (0: not said)."""
+
+_ANEW = "send the whole conversation again, without previous_response_id or conversation"
+
+
+def sticky_error(refusal: Rejection, finishes: bool) -> ReplyArguments:
+    """``finishes``: the request only reads or ends what there is; otherwise it would go on from that."""
+    message, wait_s = refusal.message, refusal.retry_after_s or 0.0
+    if refusal.code == "replica_gone":
+        return gone(message, finishes)
+    if finishes:
+        return 503, "response_unavailable", f"{message}; try again", wait_s or 1.0
+    if refusal.code == "replica_closed":
+        return 400, "previous_response_not_found", f"{message}; {_ANEW}", 0.0
+    return 503, "response_unavailable", f"{message}; try again, or {_ANEW}", wait_s
+
+
+def gone(message: str, finishes: bool) -> ReplyArguments:
+    """It is lost for good."""
+    if finishes:
+        return 404, "response_not_found", message, 0.0
+    return 400, "previous_response_not_found", f"{message}; {_ANEW}", 0.0

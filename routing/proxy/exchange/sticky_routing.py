@@ -1,0 +1,147 @@
+"""Sticky routing of OpenAI's Responses API: requests that name what a replica keeps, or make what is kept.
+
+Theory. A model server keeps a response in its own memory, so whoever names it must come to that replica. What
+a replica makes is learned from its answer (:mod:`routing.proxy.exchange.response_sniffer`); a later
+request is routed by the first that holds:
+
+1. a replica is known to keep it, here or elsewhere: that one is asked, or none;
+2. the request names a fleet as any other does: the fleet's strategy picks, and the replica says that it does
+   not have it;
+3. the one fleet that it can be for, see :func:`_only_fleet`.
+
+An id of a fleet that the caller's key does not open is treated as one that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from routing.balancing.pool.pinned_replica import PinnedReplica
+from routing.balancing.pool.pool import Pool
+from routing.protocols import openai_responses
+from routing.proxy.errors import RoutingError
+from routing.proxy.exchange import body_router, local_reply, sticky_errors
+from routing.proxy.exchange.response_sniffer import ResponseSniffer
+from routing.proxy.exchange.route import IN_BODY, NAMED, RequestRoute
+from routing.proxy.exchange.route_resolver import resolve
+from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.limits.request_limits import too_large
+from routing.shared.sticky_ids import ReplicaRef
+
+Dispatch = Callable[[Pool, float], None]
+"""The exchange's own: the fleet is known. Raises :class:`RoutingError`."""
+
+
+def route_sticky(exchange: ExchangeState, dispatch: Dispatch) -> None:
+    """The request is complete, its route says ``STICKY``: find its fleet and, where one replica alone can
+    serve it, that. May go on later. Raises :class:`RoutingError`."""
+    route = exchange.head.route
+    assert isinstance(route, RequestRoute)
+    assert route.stateless is not None
+    if route.sticky_id:
+        _route_existing(exchange, route.sticky_id, route.stateless, dispatch)
+    else:
+        _route_create(exchange, route.stateless, dispatch)
+
+
+def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Dispatch) -> None:
+    """For a request that makes something, maybe on top of what is kept."""
+    if stateless.kind == IN_BODY:
+        pool = body_router.route_by_body(exchange)
+    else:
+        found = body_router.route_by_head(exchange, stateless, exchange.body_bytes, True)
+        assert found is not None
+        pool = found
+    asked = openai_responses.read(exchange.body_bytes)
+    if asked.stores and pool.protocol == "openai":
+        exchange.client.tap_writes(ResponseSniffer(exchange))
+
+    def go_on(place: ReplicaRef | None) -> None:
+        if place is not None and place.fleet == pool.name:
+            exchange.tried = PinnedReplica(place.uid, place.replica, _called(asked.name), finishes=False)
+        dispatch(pool, monotonic())
+
+    if asked.name and pool.protocol == "openai":
+        # The only replica need not be looked for.
+        _look_up(exchange, asked.name, go_on, ask=len(pool.replicas) > 1)
+    else:
+        dispatch(pool, exchange.started)
+
+
+def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute, dispatch: Dispatch) -> None:
+    """For a request whose path names what is kept."""
+    table = exchange.proxy.table
+    named = resolve(table, stateless, exchange.default_fleet) if stateless.kind == NAMED else None
+
+    def go_on(place: ReplicaRef | None) -> None:
+        if place is not None and (
+            not exchange.may_use(place.fleet) or named not in (None, table.fleets.get(place.fleet))
+        ):
+            place = None
+        pool = table.fleets.get(place.fleet) if place is not None else named or _only_fleet(exchange, name)
+        if pool is None:
+            assert place is not None
+            keeper = f"replica {place.replica} of fleet {place.fleet}, which has been removed"
+            raise RoutingError(*sticky_errors.gone(f"{_called(name)} was kept by {keeper}", finishes=True))
+        if len(exchange.body_bytes) > pool.max_body_bytes:
+            raise too_large(pool)
+        if place is not None:
+            exchange.tried = PinnedReplica(place.uid, place.replica, _called(name), finishes=True)
+        dispatch(pool, monotonic())
+
+    _look_up(exchange, name, go_on, ask=True)
+
+
+def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
+    """Of a request that names none and whose id nobody knows: the default fleet if that speaks OpenAI's
+    protocol, else the only one that does, else the default fleet. Raises :class:`RoutingError`."""
+    table = exchange.proxy.table
+    default = exchange.default_fleet()
+    if default is not None and default.protocol == "openai":
+        return default
+    fleets = [
+        pool for pool in table.fleets.values() if pool.protocol == "openai" and exchange.may_use(pool.name)
+    ]
+    if len(fleets) == 1:
+        return fleets[0]
+    if default is not None:
+        return default
+    words = f"it is not known here which fleet keeps {_called(name)}"
+    raise RoutingError(404, "response_not_found", f"{words}: name the fleet in the path (/fleets/NAME/v1/…)")
+
+
+def _look_up(
+    exchange: ExchangeState, name: str, go_on: Callable[[ReplicaRef | None], None], ask: bool
+) -> None:
+    """Go on with what is known here or, with ``ask``, elsewhere."""
+    registry = exchange.proxy.sticky_registry
+    place = registry.find(name)
+    task = registry.ask(name) if place is None and ask else None
+    if task is None:
+        go_on(place)
+        return
+    # A client that leaves, or whose time is over, ends what is waited for.
+    exchange.cancel_connecting = cancel = task.cancel
+    task.add_done_callback(partial(_heard, exchange, cancel, go_on))
+
+
+def _heard(
+    exchange: ExchangeState,
+    cancel: Callable[[], bool],
+    go_on: Callable[[ReplicaRef | None], None],
+    task: asyncio.Task[ReplicaRef | None],
+) -> None:
+    if exchange.cancel_connecting is not cancel or task.cancelled():
+        return
+    exchange.cancel_connecting = None
+    try:
+        go_on(task.result())
+    except RoutingError as error:
+        local_reply.refuse(exchange, error)
+
+
+def _called(name: str) -> str:
+    return f"{'conversation' if name.startswith('conv_') else 'response'} {name!r}"

@@ -1,0 +1,88 @@
+"""Streaming response: one that does not come in one piece; its framing for the client, and its tokens."""
+
+from routing.balancing.attempt.outcome import Outcome
+from routing.http.chunked import LAST_CHUNK, decode_chunks, encode_chunk
+from routing.http.response_head import ResponseHead
+from routing.protocols import openai
+
+_CLOSE = b"\r\nConnection: close"
+_CHUNKED = b"\r\nTransfer-Encoding: chunked"
+_END = b"\r\n\r\n"
+
+
+class StreamingResponse:
+    """State of one answer on its way to the client."""
+
+    __slots__ = (
+        "_tokens",
+        "chunks",
+        "ending",
+        "ends_with_connection",
+        "failed",
+        "keep",
+        "outcome",
+        "passed",
+    )
+
+    is_tunnel = False
+
+    def __init__(self, head: ResponseHead, outcome: Outcome, minor: int, keep: bool, protocol: str) -> None:
+        """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
+        without_length = head.content_length < 0
+        self.chunks = without_length and minor == 1
+        """Whether the client gets it in chunks."""
+        self.ends_with_connection = without_length and not self.chunks
+        self.keep = keep and not self.ends_with_connection
+        self.outcome = outcome
+        self.failed = head.status >= 500
+        self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END
+        """The last fields of the head."""
+        self._tokens: openai.StreamTokenCounter | openai.TailTokenCounter | None = None
+        if protocol == "openai":
+            events = b"text/event-stream" in head.block
+            self._tokens = openai.StreamTokenCounter() if events else openai.TailTokenCounter()
+        elif protocol == "open-inference" and b"text/event-stream" in head.block:
+            self._tokens = openai.StreamTokenCounter(closing=0)
+        self.passed: list[bytes] = []
+        """Pieces of whole chunks, framed, that the client has and nobody has looked at."""
+
+    def count(self, piece: bytes) -> int:
+        """Output tokens in a piece of the body, as far as can be told."""
+        return self._tokens.feed(piece) if self._tokens is not None else 0
+
+    def count_passed(self) -> int:
+        """As :meth:`count`, of what has passed."""
+        passed = self.passed
+        if self._tokens is None:
+            passed.clear()
+            return 0
+        chunks = b"".join(passed)
+        passed.clear()
+        count = self._tokens.feed_framed(chunks)
+        return self._tokens.feed(decode_chunks(chunks)) if count is None else count
+
+    def tokens(self) -> int:
+        """Output tokens of the whole answer; 0 when not known."""
+        return self._tokens.total() if self._tokens is not None else 0
+
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt, as the answer says; 0: it does not."""
+        return self._tokens.prompt() if self._tokens is not None else 0
+
+    def framed(self, piece: bytes, complete: bool) -> bytes:
+        """A piece as it goes to the client."""
+        if not self.chunks:
+            return piece
+        return (encode_chunk(piece) if piece else b"") + (LAST_CHUNK if complete else b"")
+
+
+class TunnelResponse(StreamingResponse):
+    """What a replica sends after it has switched protocols: bytes that nobody here reads."""
+
+    __slots__ = ()
+
+    is_tunnel = True
+
+    def __init__(self, head: ResponseHead) -> None:
+        super().__init__(head, Outcome.SUCCESS, 0, False, "generic")
+        self.ends_with_connection = False

@@ -1,0 +1,62 @@
+"""Timeouts, the policy's and the client's own, looked at while a request is on its way."""
+
+from __future__ import annotations
+
+from routing.balancing.attempt.attempt import LEARN_STREAM_EVERY_S
+from routing.proxy.exchange.state import ExchangeState
+
+LOOK_AT_STREAM_S = LEARN_STREAM_EVERY_S
+SHORT_S = 10 * LOOK_AT_STREAM_S
+
+
+class ExceededTimeout:
+    """A limit that has passed. ``final``: another replica must not be tried."""
+
+    __slots__ = ("final", "message")
+
+    def __init__(self, message: str, final: bool) -> None:
+        self.message = message
+        self.final = final
+
+
+def client_gave_up(exchange: ExchangeState, now: float) -> bool:
+    """Whether the client itself has stopped waiting, by what its request said."""
+    limit = exchange.head.time_limit_s
+    return limit > 0 and now - exchange.started > limit
+
+
+def no_time_left(exchange: ExchangeState, now: float) -> bool:
+    """Whether no further attempt is worth beginning: the whole request has taken too long."""
+    assert exchange.pool is not None
+    return client_gave_up(exchange, now) or now - exchange.started > exchange.pool.policy.timeouts.total_s
+
+
+def check_interval_s(exchange: ExchangeState) -> float:
+    """How long an answer that has begun needs no look: not one where its limits are short."""
+    assert exchange.pool is not None
+    limits = exchange.pool.policy.timeouts
+    is_short = exchange.head.time_limit_s > 0 or min(limits.idle_s, limits.total_s) < SHORT_S
+    return 0.0 if is_short else LOOK_AT_STREAM_S
+
+
+def exceeded(exchange: ExchangeState, now: float) -> ExceededTimeout | None:
+    """The limit that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
+    if exchange.pool is None or exchange.attempt is None:
+        return None
+    limits = exchange.pool.policy.timeouts
+    still = now - exchange.progressed_at
+    answer = exchange.answer
+    if now - exchange.started > limits.total_s and not (answer is not None and answer.is_tunnel):
+        return ExceededTimeout(f"the request took longer than {limits.total_s:g} s in all", True)
+    if exchange.cancel_connecting is not None:
+        if still > limits.connect_s:
+            return ExceededTimeout(f"no connection within {limits.connect_s:g} s", False)
+    elif answer is not None:
+        if still > limits.idle_s and not exchange.client.write_paused:
+            return ExceededTimeout(f"the replica fell silent for {limits.idle_s:g} s", True)
+    elif exchange.upload is None or exchange.upload.complete:
+        if exchange.stream and still > limits.first_byte_s:
+            return ExceededTimeout(f"the replica sent nothing for {limits.first_byte_s:g} s", True)
+    elif still > limits.idle_s and exchange.upstream is not None and exchange.upstream.write_paused:
+        return ExceededTimeout(f"the replica took no byte of the request for {limits.idle_s:g} s", True)
+    return None

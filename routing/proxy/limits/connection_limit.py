@@ -1,0 +1,173 @@
+"""Connection limit: how many clients one worker takes, and which goes when there is one too many.
+
+Theory. A new connection takes the place of the one that has been idle longest: nothing is in flight on it
+and nothing has begun, so it ends as one whose keep-alive time is over. Where none has been idle for
+``IDLE_S``, the new one is answered 503 and closed. Either way nobody is left waiting in the accept queue.
+
+A connection that is on its way out still holds its descriptor until the client has closed too. So no more
+than ``MOST_LEAVING`` take their time over it: those that have been leaving longest are cut.
+
+There is one too many when all places are taken, or when descriptors run short, whoever has them: the kernel
+gives out the lowest free number, so that a connection's own number tells how many are in use at least. To ask
+for it costs a socket object and system calls, so while numbers are below half of what there may be only every
+eighth is asked: those between them cannot use up the other half.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from heapq import nsmallest
+from operator import itemgetter
+from time import monotonic
+
+from routing.http.interfaces import Connection
+from routing.http.local_response import response_bytes
+from routing.ipc.descriptors import RESERVED_FREE
+from routing.protocols.errors import error_content
+
+IDLE_S = 1.0
+"""A connection that has been idle for less is likely to be about to be used."""
+MOST_LEAVING = 16
+SEARCH_EVERY_S = 0.1
+"""Looking at all connections for idle ones is not done more often."""
+FOUND_AT_ONCE = 256
+UNASKED = 7
+"""So many connections in a row are not asked for their descriptor while there are plenty."""
+REMEMBERED_S = 3.0
+"""So long after the last one, connections count as being refused."""
+
+
+def _refusal() -> bytes:
+    words = "the proxy has as many connections as it can take; try again"
+    content_type, body = error_content("generic", 503, "too_many_connections", words)
+    return response_bytes(503, content_type, body, fields=b"\r\nRetry-After: 1", close=True)
+
+
+REFUSAL = _refusal()
+"""The whole answer to a connection for which there is no place."""
+
+
+class ConnectionLimit:
+    """Of one worker."""
+
+    __slots__ = (
+        "_connections",
+        "_cut",
+        "_highest",
+        "_idle",
+        "_leaving",
+        "_passing",
+        "_searched_at",
+        "_unasked",
+        "evicted",
+        "most",
+        "refused",
+        "refused_at",
+    )
+
+    def __init__(self) -> None:
+        self._connections: set[Connection] = set()
+        """All that are open: with TLS also those whose handshake is not done."""
+        self._passing = -1
+        """Descriptor of a handshake that has just come to its good end."""
+        self.most = sys.maxsize
+        """Connections at one time."""
+        self._highest = sys.maxsize
+        """Number of the last descriptor that a client may have."""
+        self._unasked = 0
+        """So many connections need not be asked for theirs yet."""
+        self.refused = 0
+        self.evicted = 0
+        """Idle ones that were closed to make room."""
+        self.refused_at = -REMEMBERED_S
+        """``time.monotonic()`` of the last refusal."""
+        self._idle: list[tuple[float, Connection]] = []
+        """Since when, and which: as found by the last search, the one that is idle longest at the end."""
+        self._searched_at = 0.0
+        self._leaving: dict[Connection, bool] = {}
+        """Going because of this limit, and still open; whether it has been told."""
+        self._cut: deque[Connection] = deque()
+        """Those of them that may take their time, in the order of their going."""
+
+    def set(self, most: int, descriptors: int) -> None:
+        """``descriptors``: so many the process may have."""
+        self.most = most
+        self._highest = descriptors - RESERVED_FREE
+        self._unasked = 0
+
+    def came(self, connection: Connection) -> None:
+        """There is one more. Where it is one too many, another one or itself goes."""
+        self._connections.add(connection)
+        passing, self._passing = self._passing, -1
+        if passing >= 0 and connection.descriptor == passing:
+            return
+        places = len(self._connections) - len(self._leaving)
+        if places > self.most or self._runs_short(connection):
+            self._make_room(connection)
+
+    def passed(self, handshake: Connection) -> None:
+        """What follows on it comes next, as another: in its place, if it has one."""
+        if handshake not in self._leaving:
+            self._passing = handshake.descriptor
+        self.gone(handshake)
+
+    def gone(self, connection: Connection) -> None:
+        """It is closed."""
+        self._connections.discard(connection)
+        self._leaving.pop(connection, None)
+
+    def _runs_short(self, connection: Connection) -> bool:
+        """Whether its descriptor is one of the last, as far as it is asked."""
+        if self._unasked:
+            self._unasked -= 1
+            return False
+        descriptor = connection.descriptor
+        if descriptor < self._highest // 2:
+            self._unasked = UNASKED
+        return descriptor > self._highest
+
+    def _make_room(self, connection: Connection) -> None:
+        now = monotonic()
+        idle = self._longest_idle(now, connection)
+        if idle is not None:
+            self.evicted += 1
+            idle.close_if_idle()
+            self._see_off(idle, told=True)
+            return
+        told = connection.reject(REFUSAL)
+        if told:
+            self.refuse_one(now)
+        self._see_off(connection, told)
+
+    def refuse_one(self, now: float) -> None:
+        """Count a refusal."""
+        self.refused += 1
+        self.refused_at = now
+
+    def refusing(self, now: float) -> bool:
+        """Whether connections have been refused just now."""
+        return now - self.refused_at < REMEMBERED_S
+
+    def _longest_idle(self, now: float, but: Connection) -> Connection | None:
+        if not self._idle and now - self._searched_at >= SEARCH_EVERY_S:
+            self._searched_at = now
+            idle = ((since, one) for one in self._connections if (since := one.idle_since) is not None)
+            long = (entry for entry in idle if now - entry[0] >= IDLE_S)
+            self._idle = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0))[::-1]
+        while self._idle:
+            since, one = self._idle.pop()
+            # Since the search it may have been used, or closed.
+            if one is not but and one in self._connections and one.idle_since == since:
+                return one
+        return None
+
+    def _see_off(self, connection: Connection, told: bool) -> None:
+        self._leaving[connection] = told
+        self._cut.append(connection)
+        while len(self._cut) > MOST_LEAVING:
+            oldest = self._cut.popleft()
+            if oldest in self._leaving:
+                if not self._leaving[oldest]:
+                    self.refuse_one(monotonic())
+                oldest.abort()

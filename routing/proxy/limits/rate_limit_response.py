@@ -1,0 +1,60 @@
+"""Rate limit response: 429 for a client whose key has used up one of its limits, and when to come back.
+
+The fields are those that clients of OpenAI's and of Anthropic's API know from there. Sources:
+platform.openai.com/docs/guides/rate-limits, docs.claude.com/en/api/rate-limits.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from math import ceil
+
+from routing.proxy.errors import LocalReply
+from routing.shared.key_quota import CONCURRENCY, REQUESTS, TOKENS, LimitStatus, QuotaExceeded
+
+_KINDS = {REQUESTS: "requests", TOKENS: "tokens"}
+"""Of the limits that these APIs have too: what both call them."""
+_WORDS = {
+    REQUESTS: "{0} requests per minute, and {1} were let in within the last one",
+    TOKENS: "{0} tokens per minute, and {1} were used within the last one, or are kept for what is in flight",
+    CONCURRENCY: "{0} requests at one time, and {1} are in flight or waiting",
+}
+
+
+def over_limit_reply(excess: QuotaExceeded, protocol: str) -> LocalReply:
+    """For a request for which the key's limits leave no room. ``protocol``: what the caller speaks."""
+    by = excess.by
+    # Whole seconds, and after so many there is room.
+    wait_s = max(1, ceil(by.wait_s))
+    when = "come back when one has ended" if by.limit == CONCURRENCY else f"come back in {wait_s} s"
+    words = f"this client key allows {_WORDS[by.limit].format(by.allowed, by.used)}: {when}"
+    failure = LocalReply(429, "rate_limit_exceeded", words, wait_s)
+    failure.kind = _KINDS.get(by.limit, "requests")
+    of_anthropic = protocol == "anthropic"
+    failure.fields = b"".join(
+        _of_anthropic(standing) if of_anthropic else _of_openai(standing)
+        for standing in excess.standings
+        if standing.limit in _KINDS
+    )
+    return failure
+
+
+def _of_openai(standing: LimitStatus) -> bytes:
+    kind = _KINDS[standing.limit]
+    left = max(0, standing.allowed - standing.used)
+    return (
+        f"\r\nx-ratelimit-limit-{kind}: {standing.allowed}"
+        f"\r\nx-ratelimit-remaining-{kind}: {left}"
+        f"\r\nx-ratelimit-reset-{kind}: {ceil(standing.resets_s)}s"
+    ).encode()
+
+
+def _of_anthropic(standing: LimitStatus) -> bytes:
+    kind = _KINDS[standing.limit]
+    left = max(0, standing.allowed - standing.used)
+    resets = datetime.now(UTC) + timedelta(seconds=ceil(standing.resets_s))
+    return (
+        f"\r\nanthropic-ratelimit-{kind}-limit: {standing.allowed}"
+        f"\r\nanthropic-ratelimit-{kind}-remaining: {left}"
+        f"\r\nanthropic-ratelimit-{kind}-reset: {resets:%Y-%m-%dT%H:%M:%SZ}"
+    ).encode()

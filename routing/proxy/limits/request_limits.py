@@ -1,0 +1,50 @@
+"""Request limits of a fleet: how slowly head and body may come, and how large the body is.
+
+The connection keeps bounds of its own until the fleet is known: those of the most generous fleet for the head
+and the body's size, the defaults for the body's rate. A usual request, which comes in one piece, costs one
+comparison of its size.
+"""
+
+from __future__ import annotations
+
+from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.table import Table
+from routing.contract.policy import Timeouts
+from routing.http.interfaces import Client
+from routing.http.limits import BodyLimits
+from routing.proxy.errors import RoutingError
+
+_UNKNOWN = Timeouts()
+
+
+def default_body_limits(table: Table) -> BodyLimits:
+    """Of a body whose fleet is not known yet."""
+    return BodyLimits(table.bounds.max_body_bytes, _UNKNOWN.body_grace_s, _UNKNOWN.body_min_bytes_per_s)
+
+
+def check_head_time(pool: Pool, seconds: float) -> None:
+    """``seconds``: what the head took. Raises :class:`RoutingError`."""
+    limit = pool.policy.timeouts.head_s
+    if seconds > limit:
+        words = f"the request head took longer than {limit:g} s, the most that fleet {pool.name} allows"
+        raise RoutingError(408, "head_timeout", words, closes=True)
+
+
+def too_large(pool: Pool) -> RoutingError:
+    words = f"fleet {pool.name} takes a request body of at most {pool.max_body_bytes} bytes"
+    return RoutingError(413, "body_too_large", words, closes=True)
+
+
+def set_body_limits(client: Client, pool: Pool, size: int) -> int:
+    """The fleet's limits hold for a body that is still coming, of which ``size`` bytes are announced or here.
+    Returns how large it may become. Raises :class:`RoutingError` when it is known to be too large."""
+    if size > pool.max_body_bytes:
+        raise too_large(pool)
+    update_body_rate(client, pool, pool.max_body_bytes)
+    return pool.max_body_bytes
+
+
+def update_body_rate(client: Client, pool: Pool, max_bytes: int) -> None:
+    """While a body comes, its rate follows the policy. It may be as large as when it was let in."""
+    timeouts = pool.policy.timeouts
+    client.set_body_limits(BodyLimits(max_bytes, timeouts.body_grace_s, timeouts.body_min_bytes_per_s))

@@ -1,0 +1,22 @@
+"""ORCA load report: what a replica tells of its load in an answer, read and kept at the replica."""
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from routing.balancing.learning import reported_load
+from routing.balancing.replica.state import Replica
+from routing.contract import orca_header
+
+
+def load_listener(replica: Replica) -> Callable[[bytes], None]:
+    """For the connections to this replica."""
+    return partial(_told, replica)
+
+
+def _told(replica: Replica, field: bytes) -> None:
+    report = orca_header.parse(field)
+    if report is None:
+        replica.reports_refused += 1
+    else:
+        reported_load.heard(replica, report, monotonic())

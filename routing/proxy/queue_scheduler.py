@@ -1,0 +1,67 @@
+"""Queue scheduler: calls those that wait, when a slot may be free, another worker says so, or by a timer."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+from routing.balancing.admission.admission_queue import LOOK_EVERY_S, AdmissionQueue
+from routing.shared.worker_wakeup import WorkerWakeups
+
+
+class QueueScheduler:
+    """Of one worker, for the lines of all its fleets.
+
+    Implements :class:`routing.balancing.admission.admission_queue.QueueWaker`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._wakeups = WorkerWakeups(())
+        self._soon: dict[AdmissionQueue, None] = {}
+        """Lines to look at as soon as what happens now is over."""
+        self._lines: set[AdmissionQueue] = set()
+        """Those in which somebody waits."""
+        self._ticking = False
+
+    def hear(self, wakeups: WorkerWakeups, worker: int) -> None:
+        """From now on this worker can be woken by the others of its host, and wake them."""
+        self._wakeups = wakeups
+        if wakeups.fds:
+            self._loop.add_reader(wakeups.fds[worker], self._woken, worker)
+
+    def serve_soon(self, admission: AdmissionQueue) -> None:
+        if not self._soon:
+            self._loop.call_soon(self._look)
+        self._soon[admission] = None
+
+    def wake(self, worker: int) -> None:
+        self._wakeups.wake(worker)
+
+    def _look(self) -> None:
+        soon, self._soon = self._soon, {}
+        # First, so that whoever waits is looked at again whatever happens here.
+        self._lines.update(admission for admission in soon if len(admission.queue))
+        if self._lines and not self._ticking:
+            self._ticking = True
+            self._loop.call_later(LOOK_EVERY_S, self._tick)
+        now = monotonic()
+        for admission in soon:
+            admission.serve(now)
+
+    def _woken(self, worker: int) -> None:
+        self._wakeups.hear(worker)
+        now = monotonic()
+        for admission in list(self._lines):
+            admission.serve(now, woken=True)
+
+    def _tick(self) -> None:
+        now = monotonic()
+        try:
+            for admission in list(self._lines):
+                admission.serve(now, yields=False)
+        finally:
+            self._lines = {admission for admission in self._lines if len(admission.queue)}
+            self._ticking = bool(self._lines)
+            if self._ticking:
+                self._loop.call_later(LOOK_EVERY_S, self._tick)

@@ -1,0 +1,88 @@
+"""Upstream endpoint: what a worker keeps of a replica for HTTP, its connections and ready-made bytes."""
+
+import asyncio
+from collections.abc import Callable
+
+from routing.balancing.replica.state import Replica
+from routing.contract.table import Tls
+from routing.http.upstream_pool import ConnectListener, UpstreamPool
+
+NO_CREDENTIAL = "credential_missing"
+ASK_LOAD = b"\r\nendpoint-load-metrics-format: TEXT"
+"""Triton and vLLM tell their load in answers to those who ask so (ORCA); others take no notice."""
+
+
+class UpstreamEndpoint:
+    """Lives in ``replica.endpoint``."""
+
+    __slots__ = (
+        "_authorization",
+        "_host_line",
+        "_load_line",
+        "_pool",
+        "before_target",
+        "has_credential",
+        "host_line",
+        "pool",
+        "response_fields",
+    )
+
+    def __init__(self, replica: Replica, pool: UpstreamPool, via_name: str) -> None:
+        self._pool = pool
+        self.pool: UpstreamPool | DisabledPool = pool
+        self.before_target = b" " + replica.path_prefix
+        self._host_line = b" HTTP/1.1\r\nHost: " + replica.host_field
+        self.host_line = self._host_line
+        """And Authorization, where the replica has a credential, and the question for its load."""
+        self._authorization = self._load_line = b""
+        self.has_credential = False
+        """Whether a client's own Authorization makes way for it."""
+        self.response_fields = (
+            f"\r\nVia: 1.1 {via_name}\r\nx-switchyard-replica: {replica.name}\r\nX-Request-Id: "
+        ).encode()
+
+    def verify_by(self, tls: Tls) -> None:
+        verification = self._pool.verification
+        assert verification is not None
+        self._pool.verify_by(verification.under(tls))
+
+    def set_credential(self, value: bytes) -> None:
+        """What stands in Authorization from now on; nothing: the client's own, if it sends one."""
+        self.has_credential = bool(value)
+        self._authorization = b"\r\nAuthorization: " + value if value else b""
+        self._join()
+        self.pool = self._pool
+
+    def ask_load(self, asks: bool) -> None:
+        """Whether each request asks the replica for its load."""
+        self._load_line = ASK_LOAD if asks else b""
+        self._join()
+
+    def _join(self) -> None:
+        self.host_line = self._host_line + self._load_line + self._authorization
+
+    def disable(self, problem: str) -> None:
+        """The replica's credential cannot be read."""
+        self.pool = DisabledPool(problem)
+
+
+class DisabledPool:
+    """Stands where connections are taken from, while nothing may be sent: each new one fails at once."""
+
+    __slots__ = ("_problem",)
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def acquire(self) -> None:
+        return None
+
+    def connect(self, asker: ConnectListener) -> Callable[[], bool]:
+        """As of :class:`routing.http.upstream_pool.UpstreamPool`."""
+        failing = asyncio.get_running_loop().call_soon(asker.connect_failed, self._problem, NO_CREDENTIAL)
+
+        def cancel() -> bool:
+            failing.cancel()
+            return True
+
+        return cancel

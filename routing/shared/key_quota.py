@@ -1,0 +1,330 @@
+"""Client key quota: concurrency, request and token rate limits of one key over all workers of the host.
+
+Theory. Three limits, each of which may be missing. *Concurrency* is a count that each worker shows the others
+(:mod:`routing.shared.limits`). *Requests per minute* are a window (:mod:`routing.shared.sliding_window`).
+Both are exact. *Tokens per minute* are a window too, but what a request takes is known when it has been
+answered. So a request is let in while something is left of the minute, and until it ends an estimate of its
+prompt is reserved, so that a burst does not slip through while nobody has been answered yet. What is used may
+therefore pass the limit, by what the requests that were let in last turn out to take.
+
+What a worker has counted for itself is kept here; cells only show it to the others. So limits may come,
+change and go while requests are in flight. Where several proxies share limits out, each holds to its part.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from routing.contract.table import KeyLimits
+from routing.contract.telemetry import KeyCounters
+from routing.shared.limits import fence, take
+from routing.shared.quota_share import QuotaShare
+from routing.shared.shm_counters import CELL_FIELDS, CounterCells
+from routing.shared.sliding_window import SharedSlidingWindow
+
+CONCURRENCY = "max_concurrency"
+REQUESTS = "requests_per_minute"
+TOKENS = "tokens_per_minute"
+"""As in :class:`routing.contract.table.KeyLimits`."""
+
+_SHOWN = CELL_FIELDS - 1
+"""Field of a cell, behind the window: requests in flight, or tokens reserved."""
+MOST_ESTIMATED_BYTES = 65_536
+"""Of a body, whatever it says of its size."""
+_BYTES_PER_TOKEN = 4
+_TRY_AGAIN_S = 1.0
+"""Told where it depends on requests that are in flight."""
+_LOOKS_AGAIN = 4
+
+Claim = Callable[[str], CounterCells]
+"""Gives cells for a key of the shared counts."""
+
+
+class LimitStatus(NamedTuple):
+    """One limit of a key, at one moment."""
+
+    limit: str
+    allowed: int
+    """By this proxy."""
+    used: int
+    wait_s: float
+    """Until it allows one more request; 0: it does."""
+    resets_s: float
+    """Until nothing of it is used any more, if nothing more is used."""
+
+
+class QuotaExceeded(NamedTuple):
+    """A request was refused."""
+
+    by: LimitStatus
+    """The limit that allows one last."""
+    standings: list[LimitStatus]
+    """All limits of the key."""
+
+
+class KeyCounts:
+    """What :class:`routing.contract.telemetry.KeyCounters` says, while it is counted: several times a
+    request, so in plain fields."""
+
+    __slots__ = ("id", "in_flight", "limited", "limited_by", "requests", "tokens")
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.requests = 0
+        self.in_flight = 0
+        self.limited = 0
+        self.limited_by: dict[str, int] = {}
+        self.tokens = 0
+
+    def counters(self) -> KeyCounters:
+        """As they stand now."""
+        return KeyCounters(
+            id=self.id,
+            requests=self.requests,
+            in_flight=self.in_flight,
+            limited=self.limited,
+            limited_by={**self.limited_by},
+            tokens=self.tokens,
+        )
+
+
+class KeyQuota:
+    """One key at one worker. Whoever was let in by :meth:`begin` owes exactly one :meth:`end`."""
+
+    __slots__ = (
+        "_claim",
+        "_clock",
+        "_in_flight",
+        "_limits",
+        "_requests",
+        "_reserved",
+        "_share",
+        "_tokens",
+        "concurrency_cells",
+        "counts",
+        "is_limited",
+        "token_cells",
+    )
+
+    def __init__(
+        self, counts: KeyCounts, claim: Claim, share: QuotaShare, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self.counts = counts
+        self._claim = claim
+        self._share = share
+        self._clock = clock
+        self._limits = KeyLimits(id=counts.id)
+        self.is_limited = False
+        """Whether :meth:`begin` may refuse."""
+        self._in_flight = 0
+        self._reserved = 0
+        self.concurrency_cells: CounterCells | None = None
+        """Shows requests in flight; has the window of requests."""
+        self.token_cells: CounterCells | None = None
+        """Shows tokens reserved; has the window of tokens."""
+        self._requests: SharedSlidingWindow
+        self._tokens: SharedSlidingWindow
+
+    def set_limits(self, limits: KeyLimits) -> list[CounterCells]:
+        """From now on. What was used stays used. Returns cells that are not needed any more."""
+        self._limits = limits
+        left = []
+        needs_places = limits.max_concurrency is not None or limits.requests_per_minute is not None
+        if not needs_places and self.concurrency_cells is not None:
+            left.append(self.concurrency_cells)
+            self.concurrency_cells = None
+        if limits.tokens_per_minute is None and self.token_cells is not None:
+            left.append(self.token_cells)
+            self.token_cells = None
+        if needs_places and self.concurrency_cells is None:
+            self.concurrency_cells = cells = self._claim("")
+            self._requests = SharedSlidingWindow(cells, self._clock)
+            cells.write(_SHOWN, self._in_flight)
+        if limits.tokens_per_minute is not None and self.token_cells is None:
+            self.token_cells = cells = self._claim(" tokens")
+            self._tokens = SharedSlidingWindow(cells, self._clock)
+            cells.write(_SHOWN, self._reserved)
+        self.is_limited = self.concurrency_cells is not None or self.token_cells is not None
+        return left
+
+    def retire(self) -> list[CounterCells]:
+        """The key is gone; requests in flight end as they would. Returns the cells to be given back."""
+        return self.set_limits(KeyLimits(id=self._limits.id))
+
+    def cells_were_cleared(self, cells: CounterCells) -> None:
+        """What is shown is to be shown anew, in other cells; the minute begins anew."""
+        if cells is self.concurrency_cells:
+            self.concurrency_cells = None
+        elif cells is self.token_cells:
+            self.token_cells = None
+        self.set_limits(self._limits)
+
+    def estimate(self, body_bytes: int) -> int:
+        """Tokens to reserve for a request with such a body, as its head tells; 0: there is no limit."""
+        if self.token_cells is None:
+            return 0
+        if body_bytes > MOST_ESTIMATED_BYTES:
+            body_bytes = MOST_ESTIMATED_BYTES
+        return body_bytes // _BYTES_PER_TOKEN if body_bytes > _BYTES_PER_TOKEN else 1
+
+    def begin(self, reserved: int) -> QuotaExceeded | None:
+        """A request has come. ``None``: it is let in."""
+        counts = self.counts
+        counts.requests += 1
+        if self.is_limited and not self._take(reserved):
+            return self._excess()
+        counts.in_flight += 1
+        self._in_flight += 1
+        if reserved:
+            self._reserved += reserved
+        return None
+
+    def end(self, reserved: int, tokens: int, prompt_unsaid: bool = False) -> None:
+        """A request that was let in has ended, in whatever way. ``tokens``: what it has used.
+        ``prompt_unsaid``: but for its prompt, for which the estimate is taken."""
+        counts = self.counts
+        counts.in_flight -= 1
+        self._in_flight -= 1
+        if reserved:
+            self._reserved -= reserved
+        if tokens:
+            counts.tokens += tokens
+        if self.is_limited:
+            concurrency_cells, token_cells = self.concurrency_cells, self.token_cells
+            if concurrency_cells is not None:
+                concurrency_cells.view[concurrency_cells.own + _SHOWN] = self._in_flight
+            if token_cells is not None:
+                used = tokens + reserved if prompt_unsaid else tokens
+                if used:
+                    self._tokens.add(used)
+                token_cells.view[token_cells.own + _SHOWN] = self._reserved
+
+    def _take(self, reserved: int) -> bool:
+        """All that the limits are about, or nothing.
+
+        Usually all claims fit: they are written, and behind one fence all is looked at. Where that is too
+        much, or a second has ended meanwhile, they are taken back and made one by one.
+        """
+        limits, share = self._limits, self._share
+        is_whole = share.count == 1
+        concurrency_cells, token_cells = self.concurrency_cells, self.token_cells
+        second = now = int(self._clock())
+        most_requests = limits.requests_per_minute
+        siblings: tuple[int, ...] = ()
+        if concurrency_cells is not None:
+            siblings = concurrency_cells.siblings
+            concurrency_cells.view[concurrency_cells.own + _SHOWN] = self._in_flight + 1
+            if most_requests is not None:
+                second = self._requests.claim(1, now)
+        if token_cells is not None:
+            siblings = siblings or token_cells.siblings
+            token_cells.view[token_cells.own + _SHOWN] = self._reserved + reserved
+        if siblings:
+            fence()
+        fits = True
+        if concurrency_cells is not None:
+            most = limits.max_concurrency
+            if most is not None:
+                taken: float = self._in_flight + 1
+                view = concurrency_cells.view
+                for sibling in concurrency_cells.siblings:
+                    taken += view[sibling + _SHOWN]
+                fits = taken <= (most if is_whole else share.of(most))
+            if most_requests is not None and fits:
+                fits = self._requests.used_by(second) <= (
+                    most_requests if is_whole else share.of(most_requests)
+                )
+        if token_cells is not None and fits:
+            most = limits.tokens_per_minute
+            assert most is not None
+            taken = self._tokens.used_by(self._tokens.claim(0, now)) + self._reserved
+            view = token_cells.view
+            for sibling in token_cells.siblings:
+                taken += view[sibling + _SHOWN]
+            fits = taken < (most if is_whole else share.of(most))
+        if fits and not (siblings and most_requests is not None and int(self._clock()) > second):
+            return True
+        if most_requests is not None:
+            self._requests.unclaim(1, second)
+        self._show()
+        # Alone, nothing can have been seen that is taken back meanwhile.
+        return bool(siblings) and self._take_one_by_one(reserved)
+
+    def _take_one_by_one(self, reserved: int) -> bool:
+        """Look again where another's claim may have been in the way that was taken back itself."""
+        limits, share, concurrency_cells = self._limits, self._share, self.concurrency_cells
+        most = limits.max_concurrency
+        if (
+            most is not None
+            and concurrency_cells is not None
+            and not take(concurrency_cells, _SHOWN, 1, share.of(most))
+        ):
+            return False
+        most = limits.tokens_per_minute
+        fits = most is None or self._reserve(reserved, share.of(most))
+        most = limits.requests_per_minute
+        if fits and (most is None or self._requests.take(1, share.of(most))):
+            if concurrency_cells is not None:
+                concurrency_cells.write(_SHOWN, self._in_flight + 1)
+            return True
+        self._show()
+        return False
+
+    def _show(self) -> None:
+        """What is in flight and reserved, and no claim besides."""
+        if self.concurrency_cells is not None:
+            self.concurrency_cells.write(_SHOWN, self._in_flight)
+        if self.token_cells is not None:
+            self.token_cells.write(_SHOWN, self._reserved)
+
+    def _reserve(self, tokens: int, limit: int) -> bool:
+        cells = self.token_cells
+        assert cells is not None
+        for _ in range(max(1, _LOOKS_AGAIN - cells.worker)):
+            cells.write(_SHOWN, self._reserved + tokens)
+            fence()
+            if self._tokens_taken(cells) < limit:
+                return True
+            cells.write(_SHOWN, self._reserved)
+            if self._tokens_taken(cells) >= limit:
+                return False
+        return False
+
+    def _tokens_taken(self, cells: CounterCells) -> int:
+        """Used within the minute or reserved, but for what is being reserved now."""
+        return self._tokens.used() + self._reserved + int(cells.siblings_sum(_SHOWN))
+
+    def _excess(self) -> QuotaExceeded:
+        standings = self.standings()
+        by = max(standings, key=lambda standing: standing.wait_s)
+        counts = self.counts
+        counts.limited += 1
+        counts.limited_by[by.limit] = counts.limited_by.get(by.limit, 0) + 1
+        return QuotaExceeded(by, standings)
+
+    def standings(self) -> list[LimitStatus]:
+        """Of each limit of the key."""
+        limits, share = self._limits, self._share
+        found = []
+        if limits.requests_per_minute is not None:
+            allowed, window = share.of(limits.requests_per_minute), self._requests
+            used = window.used()
+            wait_s, resets_s = window.seconds_until(used + 1 - allowed)
+            found.append(LimitStatus(REQUESTS, allowed, used, wait_s, resets_s))
+        if limits.tokens_per_minute is not None and self.token_cells is not None:
+            allowed, window = share.of(limits.tokens_per_minute), self._tokens
+            used = window.used()
+            taken = self._tokens_taken(self.token_cells)
+            wait_s, resets_s = window.seconds_until(used + 1 - allowed)
+            if used < allowed <= taken:
+                wait_s = _TRY_AGAIN_S
+            found.append(LimitStatus(TOKENS, allowed, taken, wait_s, resets_s))
+        if limits.max_concurrency is not None and self.concurrency_cells is not None:
+            allowed = share.of(limits.max_concurrency)
+            used = self._in_flight + int(self.concurrency_cells.siblings_sum(_SHOWN))
+            wait_s = _TRY_AGAIN_S if used >= allowed else 0.0
+            found.append(LimitStatus(CONCURRENCY, allowed, used, wait_s, wait_s))
+        return found
+
+    def __repr__(self) -> str:
+        return f"<KeyQuota {self.counts.id} {self._in_flight} in flight>"

@@ -1,0 +1,98 @@
+"""Client key quotas of this worker: those of all keys that have been used, and their shared counters."""
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from routing.contract.table import KeyLimits
+from routing.contract.telemetry import KeyCounters
+from routing.shared.key_quota import KeyCounts, KeyQuota
+from routing.shared.quota_share import QuotaShare
+from routing.shared.shm_counters import (
+    AlreadyHeld,
+    CapacityExhausted,
+    CounterCells,
+    SharedCounters,
+    private_cells,
+)
+
+log = logging.getLogger(__name__)
+
+
+class KeyQuotas:
+    """Over all manifests: what a key has used stays used while the key stays."""
+
+    def __init__(self, shared: SharedCounters | None, share: QuotaShare) -> None:
+        self._shared = shared
+        self._share = share
+        self._by_hash: dict[str, KeyQuota] = {}
+        self._counts: dict[str, KeyCounts] = {}
+        """By the keys' ids; they only grow while this worker lives, so those of keys that are gone stay."""
+        self._claimed: dict[int, CounterCells] = {}
+        """Out of the block, by their slots."""
+        self._is_full = False
+
+    def of(self, digest: str, limits: KeyLimits) -> KeyQuota:
+        """Of the key with this hash, from its first use on."""
+        use = self._by_hash.get(digest)
+        if use is None:
+            counts = self._counts.setdefault(limits.id, KeyCounts(limits.id))
+            use = self._by_hash[digest] = KeyQuota(counts, partial(self._claim, digest), self._share)
+            use.set_limits(limits)
+        return use
+
+    def follow(self, hashes: Collection[str], limits: Mapping[str, KeyLimits]) -> None:
+        """These keys are in force from now on, and these limits of theirs."""
+        self._is_full = False
+        for digest, use in [*self._by_hash.items()]:
+            if digest in hashes and digest in limits and limits[digest].id == use.counts.id:
+                self._give_back(use.set_limits(limits[digest]))
+            else:
+                del self._by_hash[digest]
+                self._give_back(use.retire())
+
+    def report(self) -> list[KeyCounters]:
+        """Of all keys in force that have been used."""
+        self._repair()
+        return [use.counts.counters() for use in self._by_hash.values()]
+
+    def in_flight(self) -> int:
+        """Requests with keys of which counts are kept."""
+        return sum(counts.in_flight for counts in self._counts.values())
+
+    def _claim(self, digest: str, what: str) -> CounterCells:
+        if self._shared is None or self._is_full:
+            return private_cells()
+        try:
+            cells = self._shared.claim(f"key/{digest}{what}")
+        except CapacityExhausted as problem:
+            self._is_full = True
+            log.warning(
+                "limits of client keys that are first used from now on hold for each worker by itself: %s",
+                problem,
+            )
+            return private_cells()
+        except AlreadyHeld as problem:
+            log.warning("limits of a client key hold for each worker by itself: %s", problem)
+            return private_cells()
+        self._claimed[cells.slot] = cells
+        return cells
+
+    def _give_back(self, left: list[CounterCells]) -> None:
+        for cells in left:
+            if self._claimed.get(cells.slot) is cells:
+                del self._claimed[cells.slot]
+                assert self._shared is not None
+                self._shared.release(cells)
+
+    def _repair(self) -> None:
+        """Claim again what the master has cleared although this worker lives."""
+        if self._shared is None:
+            return
+        for use in self._by_hash.values():
+            for cells in filter(None, (use.concurrency_cells, use.token_cells)):
+                claimed = self._claimed.get(cells.slot) is cells
+                if claimed and not self._shared.still_held(cells):
+                    del self._claimed[cells.slot]
+                    self._shared.drop(cells)
+                    use.cells_were_cleared(cells)

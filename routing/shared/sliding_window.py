@@ -1,0 +1,188 @@
+"""Sliding window: a rate limit per minute that holds for all workers of a host together.
+
+Theory. The minute is a ring of seconds: the present one and the 59 before it. Each worker writes what it has
+had into a ring of its own, in its cell, and sums the others'; a limit is kept as in
+:mod:`routing.shared.limits`: write the claim, fence, read what the others have, and take the claim back where
+that is too much. So of any set of claims that were granted the one written last has seen all the others, and
+the limit is never passed. What is had at one moment counts for more than 59 and no more than 60 seconds, and
+who spreads what it wants evenly over a minute gets all of the limit.
+
+A ring carries a stamp, the last second for which its owner has cleared the place; places of seconds after
+that hold what was a minute before and are passed over. The owner clears before it stamps and stamps before it
+counts, so a reader that sees an old stamp has read before the count was written, and is itself seen by the
+one who wrote it.
+
+Sums of whole rings are dear, so a worker keeps the peers' sum of the seconds that are over and adds only
+their present second. That is right because nothing is granted into a second that is over: whoever has written
+a claim looks at the clock once more, and begins anew where the second has ended meanwhile. A claim that is
+taken back may stand in such a sum a little while; before anything is refused all is read again.
+
+A worker that dies takes its ring with it: what it has had in that minute is forgotten, so that its host may
+grant that part once more.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+
+from routing.shared.limits import fence
+from routing.shared.shm_counters import CounterCells
+
+SECONDS = 60
+STAMP = 60
+"""Word of a cell, behind those of the seconds. The last field, words 62 and 63, is the owner's."""
+
+_MOST = 0xFFFF_FFFF
+_LOOKS_AGAIN = 4
+
+
+class SharedSlidingWindow:
+    """One ring and its peers. Amounts are whole numbers; times are seconds of ``clock``."""
+
+    __slots__ = ("_cells", "_clock", "_over", "_own", "_siblings", "_siblings_had", "_total", "_words")
+
+    def __init__(self, cells: CounterCells, clock: Callable[[], float] = monotonic) -> None:
+        """``cells``: empty ones."""
+        self._clock = clock
+        self._cells = cells
+        self._words = cells.words
+        self._own = 2 * cells.own
+        self._total = 0
+        """Of the own ring, at its stamp."""
+        self._over, self._siblings_had = -1, 0
+        """The second before which all was summed, and the peers' sum of that."""
+        self._siblings = cells.siblings
+        """Whose sum that is: others come and go."""
+
+    def take(self, amount: int, limit: int) -> bool:
+        """Count so many more if all workers together then have had no more than ``limit``."""
+        # The higher number gives way sooner where two collide, so that not both give way for ever.
+        looks = max(1, _LOOKS_AGAIN - self._cells.worker)
+        while looks:
+            second = self.claim(amount, int(self._clock()))
+            fence()
+            fits = self._sum(second) <= limit
+            if not fits:
+                self._over = -1
+                fits = self._sum(second) <= limit
+            if fits and int(self._clock()) <= second:
+                return True
+            self.unclaim(amount, second)
+            if not fits:
+                self._over = -1
+                if self._sum(second) + amount > limit:
+                    return False
+                looks -= 1
+        return False
+
+    def claim(self, amount: int, second: int) -> int:
+        """The first half of :meth:`take`, for who claims several things at once: write it. What to do behind
+        a fence: look at :meth:`used_by` and, where there are peers, whether the second that is returned has
+        ended; too much or too late, and it is owed :meth:`unclaim` and :meth:`take` from the beginning."""
+        words, own = self._words, self._own
+        if words[own + STAMP] != second:
+            second = self._turn_to(second)
+        if amount:
+            words[own + second % SECONDS] += amount
+            self._total += amount
+        return second
+
+    def unclaim(self, amount: int, second: int) -> None:
+        """Take a claim back that was written into this second."""
+        self._words[self._own + second % SECONDS] -= amount
+        self._total -= amount
+
+    def used_by(self, second: int) -> int:
+        """By all workers in the minute up to this second, the claim among it."""
+        siblings = self._cells.siblings
+        if not siblings:
+            return self._total
+        if second != self._over or siblings is not self._siblings:
+            return self._sum(second)
+        # As there, without the call.
+        words = self._words
+        total = self._total + self._siblings_had
+        for sibling in siblings:
+            ring = 2 * sibling
+            if words[ring + STAMP] >= second:
+                total += words[ring + second % SECONDS]
+        return total
+
+    def add(self, amount: int) -> None:
+        """Count so many more, whatever the limit."""
+        if amount > 0:
+            at = self._own + self._turn_to(int(self._clock())) % SECONDS
+            more = min(amount, _MOST - self._words[at])
+            self._words[at] += more
+            self._total += more
+
+    def used(self) -> int:
+        """What all workers have had in this minute. Of what was added, without a claim, just as a second
+        ended, a peer may hear a second later."""
+        return self._sum(self._turn_to(int(self._clock())))
+
+    def seconds_until(self, amount: int) -> tuple[float, float]:
+        """How long until so many of those used no longer count (or all, where they are fewer), and how long
+        until none of them does."""
+        now = self._clock()
+        last = self._turn_to(int(now))
+        rings = [self._by_second(2 * cell, last) for cell in (self._cells.own, *self._cells.siblings)]
+        gone = 0
+        wait_s = resets_s = 0.0
+        for had_before_s, had in enumerate(map(sum, zip(*rings, strict=True)), 1):
+            if had:
+                resets_s = last + had_before_s - now
+                if gone < amount:
+                    wait_s = resets_s
+                    gone += had
+        return wait_s, resets_s
+
+    def _turn_to(self, second: int) -> int:
+        """Bring the own ring to this second, or leave it at a later one; the second that it is at."""
+        words, own = self._words, self._own
+        stamp = words[own + STAMP]
+        if second <= stamp:
+            return stamp
+        for passed in range(max(stamp + 1, second - SECONDS + 1), second + 1):
+            at = own + passed % SECONDS
+            self._total -= words[at]
+            words[at] = 0
+        words[own + STAMP] = second
+        return second
+
+    def _sum(self, second: int) -> int:
+        """Of all workers."""
+        words = self._words
+        siblings = self._cells.siblings
+        if second != self._over or siblings is not self._siblings:
+            self._siblings_had = sum(self._had_before(2 * sibling, second) for sibling in siblings)
+            self._over, self._siblings = second, siblings
+        total = self._total + self._siblings_had
+        at = second % SECONDS
+        for sibling in siblings:
+            ring = 2 * sibling
+            if words[ring + STAMP] >= second:
+                total += words[ring + at]
+        return total
+
+    def _had_before(self, ring: int, second: int) -> int:
+        """What a worker has had in the minute up to this second, without what it has in it."""
+        stamp = self._words[ring + STAMP]
+        if stamp <= second - SECONDS:
+            return 0
+        # Read once: its owner may be writing.
+        had = self._words[ring : ring + SECONDS].tolist()
+        # Its owner has not come to these, so what stands in their places is of a minute before.
+        for passed in range(stamp + 1, second):
+            had[passed % SECONDS] = 0
+        had[second % SECONDS] = 0
+        return sum(had)
+
+    def _by_second(self, ring: int, last: int) -> list[int]:
+        """What a worker has had in each second of the minute up to this one."""
+        unreached = last - self._words[ring + STAMP]
+        had = self._words[ring : ring + SECONDS].tolist()
+        oldest = (last + 1) % SECONDS
+        in_order = had[oldest:] + had[:oldest]
+        if unreached > 0:
+            in_order[max(0, SECONDS - unreached) :] = [0] * min(SECONDS, unreached)
+        return in_order

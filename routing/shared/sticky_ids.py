@@ -1,0 +1,68 @@
+"""Sticky ids (session persistence): id → the replica that keeps it, within bounds.
+
+Model servers keep stored responses in their own memory, so a later request that names one has to come back.
+At most ``MAX_IDS`` ids of ``MAX_ID_CHARS`` characters are remembered, those that were named or made last,
+each for ``STICKY_TTL_S`` after that; what is forgotten here is unknown, not wrong.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+MAX_IDS = 65_536
+MAX_ID_CHARS = 128
+STICKY_TTL_S = 86_400.0
+
+
+class ReplicaRef(NamedTuple):
+    """A replica of a fleet."""
+
+    fleet: str
+    uid: str
+    replica: str
+    """Its name when it was learned, for people."""
+
+
+class StickyIds:
+    """Times are monotonic seconds."""
+
+    __slots__ = ("_by_id", "_most", "_places")
+
+    def __init__(self, most: int = MAX_IDS) -> None:
+        self._most = most
+        self._by_id: OrderedDict[str, tuple[ReplicaRef, float]] = OrderedDict()
+        """In the order of last use, with the time of that."""
+        self._places: dict[ReplicaRef, ReplicaRef] = {}
+        """Each place once, however many ids it keeps."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def learn(self, name: str, place: ReplicaRef, now: float) -> bool:
+        """Whether it is remembered: an id that is too long, or empty, is not."""
+        if not 0 < len(name) <= MAX_ID_CHARS:
+            return False
+        by_id = self._by_id
+        by_id[name] = (self._places.setdefault(place, place), now)
+        by_id.move_to_end(name)
+        while len(by_id) > self._most or now - next(iter(by_id.values()))[1] > STICKY_TTL_S:
+            by_id.popitem(last=False)
+        if len(self._places) > self._most:
+            self._places.clear()
+        return True
+
+    def all(self) -> list[tuple[str, ReplicaRef]]:
+        """In the order of last use."""
+        return [(name, place) for name, (place, _) in self._by_id.items()]
+
+    def find(self, name: str, now: float) -> ReplicaRef | None:
+        """Who keeps it; ``None``: not known here."""
+        found = self._by_id.get(name)
+        if found is None:
+            return None
+        place, used = found
+        if now - used > STICKY_TTL_S:
+            del self._by_id[name]
+            return None
+        self._by_id[name] = (place, now)
+        self._by_id.move_to_end(name)
+        return place

@@ -1,0 +1,98 @@
+"""Control plane client of a worker: one Redis connection for the routing table in and the telemetry out.
+
+Importing the Redis client takes several times as long as the rest of a worker, so this module is
+imported on the side, while a successor already serves from the table that its master has kept.
+"""
+
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from routing.contract import redis_keys
+from routing.worker.config.sticky_redis import RedisStickyStore
+from routing.worker.config.subscriber import REDIS_ERRORS, Subscriber, connect
+from routing.worker.config.table_applier import TableApplier
+
+log = logging.getLogger(__name__)
+
+
+class ControlPlaneClient:
+    """See :class:`routing.worker.config.subscriber.Subscriber` for the way in."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        worker: str,
+        applier: TableApplier,
+        rng: random.Random,
+        on_connected: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``on_connected`` is awaited after each (new) connection; it should report at once."""
+        self._worker = worker
+        self._proxy = worker.rpartition("/")[0]
+        self._applier = applier
+        self._client = connect(redis_url)
+        self._script = self._client.register_script(redis_keys.REPORT_OF_PROXY)
+        self._subscriber = Subscriber(self._client, worker, applier, rng, on_connected)
+        self.sticky_store = RedisStickyStore(self._client, lambda: self.connected)
+        """Of other hosts' proxies, and for them."""
+
+    @property
+    def connected(self) -> bool:
+        return self._subscriber.connected
+
+    @property
+    def confirmed_at(self) -> float | None:
+        return self._subscriber.confirmed_at
+
+    async def run(self) -> None:
+        """Follow the table until cancelled."""
+        await self._subscriber.run()
+
+    async def report(self, report: bytes, draining: bool) -> bool:
+        """Store one report, while Redis can be reached, and learn how limits are shared out; whether that is
+        news. Never raises for Redis's sake."""
+        if not self.connected:
+            return False
+        keys = [redis_keys.WORKERS, redis_keys.REPORTS, redis_keys.PROXIES]
+        try:
+            answer = await self._script(
+                keys=keys, args=[self._worker, report, self._proxy, "draining" if draining else ""]
+            )
+        except REDIS_ERRORS as problem:
+            log.debug("a report did not reach Redis: %s", problem)
+            return False
+        await self._read_load_reports()
+        proxies = sorted(name.decode("utf-8", "replace") for name in answer)
+        # One that drains is not among them, and keeps the share it had.
+        if self._proxy not in proxies:
+            return False
+        return self._applier.table.quota_share.heard(
+            proxies.index(self._proxy), len(proxies), time.monotonic()
+        )
+
+    async def _read_load_reports(self) -> None:
+        """Hand what replicas said of their load to the table."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.time()
+        pipe.hgetall(redis_keys.LOADS)
+        try:
+            (seconds, microseconds), stored = await pipe.execute()
+        except REDIS_ERRORS as problem:
+            log.debug("what replicas say of their load was not read: %s", problem)
+            return
+        if stored:
+            self._applier.apply_load_reports(stored, int(seconds) * 1000 + int(microseconds) // 1000)
+
+    async def leave(self) -> None:
+        """Take this worker off the lists of live workers, if Redis can be reached."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.zrem(redis_keys.WORKERS, self._worker)
+        pipe.hdel(redis_keys.REPORTS, self._worker)
+        pipe.hdel(redis_keys.MANIFEST_ACKS, self._worker)
+        for name in self._applier.table.fleets:
+            pipe.hdel(redis_keys.fleet_acks_key(name), self._worker)
+        with contextlib.suppress(*REDIS_ERRORS):
+            await pipe.execute()

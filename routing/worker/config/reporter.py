@@ -1,0 +1,110 @@
+"""Telemetry reporter: once a second, what a worker has counted, to its master and to the control plane.
+
+Counters are cumulative, so a report that gets lost costs nothing. A worker reports when nothing
+happens too: that it was heard is what makes it live.
+"""
+
+import asyncio
+import os
+import random
+import socket
+import time
+from typing import Protocol
+
+from routing.contract.telemetry import WorkerReport, encode_report
+from routing.contract.version import VERSION
+from routing.proxy import Proxy
+from routing.worker.config.table_applier import TableApplier
+from routing.worker.overload_monitor import OverloadMonitor
+
+EVERY_S = 1.0
+SOFTWARE = f"switchyard {VERSION}"
+
+
+class ReportLink(Protocol):
+    """Where tables come from and reports go to."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether newer tables would be heard of."""
+
+    @property
+    def confirmed_at(self) -> float | None:
+        """Monotonic time when the table was last known to be the newest."""
+
+    async def report(self, report: bytes) -> None:
+        """Send one; failures are dealt with there."""
+
+
+class Reporter:
+    """Builds and sends the reports of one worker."""
+
+    def __init__(
+        self,
+        worker: str,
+        incarnation: int,
+        applier: TableApplier,
+        proxy: Proxy,
+        overload: OverloadMonitor,
+        link: ReportLink,
+        rng: random.Random,
+    ) -> None:
+        self.draining = False
+        self._worker = worker
+        self._incarnation = incarnation
+        self._applier = applier
+        self._proxy = proxy
+        self._overload = overload
+        self._link = link
+        self._rng = rng
+        self._sequence = 0
+        self._started = time.monotonic()
+
+    async def run(self) -> None:
+        """Report until cancelled, each second, at a moment of the second that differs between workers."""
+        await self.send()
+        due = time.monotonic() + self._rng.random() * EVERY_S
+        while True:
+            await asyncio.sleep(due - time.monotonic())
+            await self.send()
+            due = max(due + EVERY_S, time.monotonic() + EVERY_S / 2)
+
+    async def send(self) -> None:
+        """One report."""
+        # Encoded before anything is awaited: the counters in it are those that requests change.
+        await self._link.report(encode_report(self.build()))
+
+    def build(self) -> WorkerReport:
+        self._sequence += 1
+        now = time.monotonic()
+        known_at = self._link.confirmed_at
+        clients = self._proxy.connection_limit
+        return WorkerReport(
+            worker=self._worker,
+            incarnation=self._incarnation,
+            sequence=self._sequence,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            software=SOFTWARE,
+            site=self._applier.table.site,
+            manifest=str(self._applier.manifest_version),
+            table_age_s=max(0.0, now - (self._started if known_at is None else known_at)),
+            redis_ok=self._link.connected,
+            draining=self.draining,
+            limits_shared_by=self._applier.table.quota_share.count,
+            uptime_s=now - self._started,
+            cpu_s=time.process_time(),
+            clients=self._proxy.clients,
+            upstreams=self._proxy.upstreams,
+            rejected=self._proxy.rejected,
+            max_clients=clients.most,
+            refused_clients=clients.refused,
+            evicted_clients=clients.evicted,
+            open_fds=self._overload.in_use,
+            max_fds=self._overload.limit,
+            short_of=self._overload.short_of,
+            fleets=self._applier.reports(),
+            keys=self._proxy.key_quotas.report(),
+            accelerators=self._applier.table.memory.counters(),
+            drained_by_hand=self._applier.drained_by_hand(now),
+        )

@@ -1,0 +1,54 @@
+"""Sticky lookup: which replica keeps a response, asked of the other workers and hosts.
+
+A worker tells what it has learned and asks for what it does not know.
+
+The master remembers what all workers of the host have learned, also when one of them dies. Under a control
+plane so does Redis, for the proxies of other hosts. Who is asked answers soon; else the id is unknown.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from routing.ipc.control_channel import Message, QuerySticky, StickyLearned, StickyReply
+from routing.ipc.pending_requests import PendingRequests
+from routing.shared.sticky_ids import ReplicaRef
+
+REPLY_TIMEOUT_S = 0.05
+
+
+class StickyStore(Protocol):
+    """Beyond this host."""
+
+    def keep(self, name: str, place: ReplicaRef) -> None:
+        """Never waits and raises nothing."""
+
+    async def find(self, name: str) -> ReplicaRef | None:
+        """Comes to an end soon, and raises nothing."""
+        ...
+
+
+class StickyLookup:
+    """One worker's."""
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        """``send``: to the master."""
+        self.store: StickyStore | None = None
+        self._send = send
+        self._pending: PendingRequests[ReplicaRef] = PendingRequests(REPLY_TIMEOUT_S)
+
+    def share(self, name: str, place: ReplicaRef) -> None:
+        self._send(StickyLearned(name=name, place=place))
+        if self.store is not None:
+            self.store.keep(name, place)
+
+    async def find(self, name: str) -> ReplicaRef | None:
+        place = await self._pending.ask(lambda number: self._send(QuerySticky(question=number, name=name)))
+        if place is None and self.store is not None:
+            place = await self.store.find(name)
+            if place is not None:
+                # So that no other worker has to ask as far.
+                self._send(StickyLearned(name=name, place=place))
+        return place
+
+    def resolve(self, answer: StickyReply) -> None:
+        self._pending.resolve(answer.question, answer.place)

@@ -1,0 +1,60 @@
+"""Sticky ids in Redis, for the proxies of other hosts: one key for each id, with an expiry.
+
+Written on the side and only while Redis can be reached: what is lost is unknown elsewhere, and nothing worse.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from routing.contract import redis_keys
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.shared.sticky_ids import STICKY_TTL_S, ReplicaRef
+from routing.worker.config.subscriber import REDIS_ERRORS
+
+FIND_LIMIT_S = 0.05
+MOST_WAITING = 10_000
+"""Ids that wait to be written; further ones are dropped."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ReplicaRef).decode
+
+
+class RedisStickyStore:
+    """Implements :class:`routing.worker.config.sticky_lookup.StickyStore`."""
+
+    def __init__(self, client: Any, connected: Callable[[], bool]) -> None:
+        self._client = client
+        self._connected = connected
+        self._waiting: dict[str, ReplicaRef] = {}
+        self._writing: asyncio.Task[None] | None = None
+
+    def keep(self, name: str, place: ReplicaRef) -> None:
+        if len(self._waiting) >= MOST_WAITING or not self._connected():
+            return
+        self._waiting[name] = place
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def find(self, name: str) -> ReplicaRef | None:
+        if not self._connected():
+            return None
+        try:
+            async with asyncio.timeout(FIND_LIMIT_S):
+                stored = await self._client.get(redis_keys.sticky_key(name))
+            return None if stored is None else _decode(stored)
+        except (*REDIS_ERRORS, TimeoutError, *DECODE_ERRORS):
+            return None
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, {}
+            pipe = self._client.pipeline(transaction=False)
+            for name, place in batch.items():
+                pipe.set(redis_keys.sticky_key(name), _encode(place), ex=round(STICKY_TTL_S))
+            try:
+                await pipe.execute()
+            except REDIS_ERRORS:
+                self._waiting.clear()

@@ -1,0 +1,223 @@
+"""Redis subscriber: keeps a worker's routing table as new as the one in Redis, and acknowledges it.
+
+The worker listens for the bell and reads what it names; it also reads everything when it connects
+and on a slow timer, so that a lost bell costs seconds. What is missing from Redis means nothing:
+an empty Redis removes no fleet. While Redis is away the table stays and requests go on.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from routing.contract import redis_keys
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.contract.table import FleetSnapshot, Manifest, Version, decode_manifest, decode_snapshot
+from routing.contract.telemetry import Acknowledgement, encode_acknowledgement
+from routing.worker.config.table_applier import TableApplier
+
+log = logging.getLogger(__name__)
+
+Client = Any
+"""A ``redis.asyncio.Redis``: its own types and those of ``types-redis`` contradict each other."""
+
+REDIS_ERRORS = (RedisError, OSError, RuntimeError)
+"""What the client raises when Redis is away: uvloop's transports answer a write after their end with a
+RuntimeError, which the client passes on as it is."""
+
+READ_ALL_EVERY_S = 5.0
+COMMAND_TIMEOUT_S = 1.0
+FIRST_RETRY_S = 0.05
+LAST_RETRY_S = 1.0
+
+
+def connect(redis_url: str) -> Client:
+    """A client that fails within a second and leaves trying again to its user."""
+    return Redis.from_url(
+        redis_url,
+        socket_timeout=COMMAND_TIMEOUT_S,
+        socket_connect_timeout=COMMAND_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+class Subscriber:
+    """Feeds one worker's table from Redis until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        worker: str,
+        applier: TableApplier,
+        rng: random.Random,
+        on_connected: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.connected = False
+        """Whether the bell can be heard at this moment."""
+        self.confirmed_at: float | None = None
+        """Monotonic time of the last complete comparison with Redis."""
+        self._client = client
+        self._worker = worker
+        self._applier = applier
+        self._rng = rng
+        self._on_connected = on_connected
+
+    async def run(self) -> None:
+        """Connect, stay, and connect again with a jittered delay of at most a second."""
+        delay, told = FIRST_RETRY_S, False
+        while True:
+            try:
+                await self._session()
+            except REDIS_ERRORS as problem:
+                if self.connected or not told:
+                    log.warning("Redis is away, the table at hand stays in use: %s", problem)
+                    told = True
+            except Exception:
+                log.exception("the subscriber failed and starts again")
+            if self.connected:
+                delay = FIRST_RETRY_S
+            self.connected = False
+            await asyncio.sleep(delay * self._rng.uniform(0.5, 1.0))
+            delay = min(2 * delay, LAST_RETRY_S)
+
+    async def _session(self) -> None:
+        async with self._client.pubsub() as bell:
+            await bell.subscribe(redis_keys.BELL)
+            await _confirmed(bell)
+            await self._read_all()
+            self.connected = True
+            log.info("connected to Redis, manifest %s", self._applier.manifest_version)
+            await self._on_connected()
+            await self._listen(bell)
+
+    async def _listen(self, bell: PubSub) -> None:
+        heard = time.monotonic()
+        read_at = heard + self._next_read()
+        while True:
+            message = await bell.get_message(timeout=max(0.0, read_at - time.monotonic()))
+            now = time.monotonic()
+            if message is not None:
+                heard = now
+                if message["type"] == "message":
+                    await self._on_bell(message["data"].decode("utf-8", "replace"))
+            if now >= read_at:
+                if now - heard > 2 * READ_ALL_EVERY_S:
+                    raise ConnectionError("nothing heard on the subscribed connection, not even a pong")
+                await bell.ping()
+                await self._read_all()
+                read_at = time.monotonic() + self._next_read()
+
+    def _next_read(self) -> float:
+        return READ_ALL_EVERY_S * self._rng.uniform(0.8, 1.2)
+
+    async def _on_bell(self, fleet: str) -> None:
+        if fleet in self._applier.table.manifest.fleets:
+            await self._read_fleet(fleet)
+        else:
+            await self._read_all()
+
+    async def _read_fleet(self, name: str) -> None:
+        snapshot = self._decoded_snapshot(name, await self._client.hget(redis_keys.fleet_key(name), "body"))
+        if snapshot is not None:
+            self._applier.apply(None, [snapshot])
+        await self._acknowledge({redis_keys.fleet_acks_key(name): self._applier.fleet_acknowledgement(name)})
+
+    async def _read_all(self) -> None:
+        """Compare versions, fetch what is newer, apply it in one go, repeat lost acknowledgements."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.hget(redis_keys.MANIFEST, "body")
+        pipe.hget(redis_keys.MANIFEST_ACKS, self._worker)
+        body, manifest_ack = await pipe.execute()
+        manifest = self._decoded_manifest(body)
+        names = self._fleets_of_newest(manifest)
+        pipe = self._client.pipeline(transaction=False)
+        for name in names:
+            pipe.hmget(redis_keys.fleet_key(name), "epoch", "version")
+            pipe.hget(redis_keys.fleet_acks_key(name), self._worker)
+        answers = await pipe.execute()
+        stored = zip(names, answers[0::2], strict=True)
+        newer = [name for name, version in stored if self._is_newer(name, version)]
+        snapshots = await self._fetch(newer)
+        self._applier.apply(manifest, snapshots)
+        stored_acks = {redis_keys.MANIFEST_ACKS: manifest_ack}
+        current = {redis_keys.MANIFEST_ACKS: self._applier.manifest_acknowledgement()}
+        for name, ack in zip(names, answers[1::2], strict=True):
+            stored_acks[redis_keys.fleet_acks_key(name)] = ack
+            current[redis_keys.fleet_acks_key(name)] = self._applier.fleet_acknowledgement(name)
+        await self._acknowledge(
+            {key: ack for key, ack in current.items() if stored_acks[key] != encode_acknowledgement(ack)}
+        )
+        self.confirmed_at = time.monotonic()
+
+    def _fleets_of_newest(self, manifest: Manifest | None) -> list[str]:
+        held = self._applier.table.manifest
+        if manifest is None or Version(manifest.epoch, manifest.version) < self._applier.manifest_version:
+            return sorted(held.fleets)
+        return sorted(manifest.fleets)
+
+    def _is_newer(self, name: str, stored: list[bytes | None]) -> bool:
+        epoch, number = stored
+        if epoch is None or number is None:
+            return False
+        held = self._applier.fleet_version(name)
+        try:
+            return Version(int(epoch), int(number)) > held
+        except ValueError:
+            self._applier.refuse_fleet(name, f"the version {epoch!r}:{number!r} in Redis is not a number")
+            return False
+
+    async def _fetch(self, names: list[str]) -> list[FleetSnapshot]:
+        if not names:
+            return []
+        pipe = self._client.pipeline(transaction=False)
+        for name in names:
+            pipe.hget(redis_keys.fleet_key(name), "body")
+        bodies = await pipe.execute()
+        decoded = (self._decoded_snapshot(name, body) for name, body in zip(names, bodies, strict=True))
+        return [snapshot for snapshot in decoded if snapshot is not None]
+
+    def _decoded_manifest(self, body: bytes | None) -> Manifest | None:
+        if body is None:
+            return None
+        try:
+            return decode_manifest(body)
+        except DECODE_ERRORS as problem:
+            self._applier.refuse_manifest(str(problem))
+            return None
+
+    def _decoded_snapshot(self, name: str, body: bytes | None) -> FleetSnapshot | None:
+        if body is None:
+            return None
+        try:
+            snapshot = decode_snapshot(body)
+        except DECODE_ERRORS as problem:
+            self._applier.refuse_fleet(name, str(problem))
+            return None
+        if snapshot.name != name:
+            self._applier.refuse_fleet(name, f"the snapshot stored for it is named {snapshot.name}")
+            return None
+        return snapshot
+
+    async def _acknowledge(self, acks: dict[str, Acknowledgement]) -> None:
+        """Store acknowledgements: key of the hash → this worker's answer."""
+        if not acks:
+            return
+        pipe = self._client.pipeline(transaction=False)
+        for key, ack in acks.items():
+            pipe.hset(key, self._worker, encode_acknowledgement(ack).decode())
+        await pipe.execute()
+
+
+async def _confirmed(bell: PubSub) -> None:
+    """Wait until Redis has taken the subscription, so that no bell falls between it and the first read."""
+    message = await bell.get_message(timeout=COMMAND_TIMEOUT_S)
+    if message is None or message["type"] != "subscribe":
+        raise ConnectionError("Redis did not confirm the subscription")

@@ -1,0 +1,143 @@
+"""Table applier: applies routing tables, whatever brought them: Redis, the master or the disk cache.
+
+A refused table leaves the last good one in use; the words of the refusal are kept until a newer
+one is taken, because reports and acknowledgements repeat them. Replicas drained at this proxy by
+hand are laid over every table of the control plane, and never written into what is kept of it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from routing.balancing.learning import reported_load
+from routing.balancing.pool.table import Table, TableRefused
+from routing.contract.load_report import decode_stored
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
+from routing.contract.telemetry import Acknowledgement, FleetCounters, ManualDrain
+
+log = logging.getLogger(__name__)
+
+NOTHING_APPLIED = Version(0, 0)
+
+
+class TableApplier:
+    """One worker's table and what was refused of it. ``changed`` is told what was taken."""
+
+    def __init__(self, table: Table, changed: Callable[[Manifest | None, list[FleetSnapshot]], None]) -> None:
+        self.table = table
+        self.refused_manifest = ""
+        self.refused_fleets: dict[str, str] = {}
+        """Fleet name → why its newest table was not taken."""
+        self._changed = changed
+        self._applied: dict[str, FleetSnapshot] = {}
+        self._drained: dict[tuple[str, str], float] = {}
+        """Fleet and replica → when that ends, monotonic seconds."""
+
+    @property
+    def manifest_version(self) -> Version:
+        return self.table.version
+
+    def fleet_version(self, name: str) -> Version:
+        """Version of the table in use; ``0:0`` when there is none."""
+        pool = self.table.fleets.get(name)
+        return NOTHING_APPLIED if pool is None else pool.version
+
+    def apply(self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]) -> None:
+        """Apply what is newer. Never raises for a bad table; see :attr:`refused_fleets`."""
+        took_manifest = manifest is not None and self._apply_manifest(manifest)
+        taken = [snapshot for snapshot in snapshots if self._apply_snapshot(snapshot)]
+        for name in self._applied.keys() - self.table.fleets.keys():
+            del self._applied[name]
+        for name in self.refused_fleets.keys() - self.table.manifest.fleets.keys():
+            del self.refused_fleets[name]
+        if took_manifest or taken:
+            self._changed(manifest if took_manifest else None, taken)
+
+    def apply_emergency_drains(self, drained: Iterable[tuple[str, str, float]]) -> None:
+        """Take these (fleet, replica) out, and let all others be as the tables say."""
+        before, self._drained = self._drained, {(fleet, replica): ends for fleet, replica, ends in drained}
+        for fleet in {name for name, _ in before.keys() ^ self._drained.keys()}:
+            if fleet in self._applied:
+                self.table.fleets[fleet].replace(self._with_drains(self._applied[fleet]))
+
+    def drained_by_hand(self, now: float) -> list[ManualDrain]:
+        """What is taken out so, for the report."""
+        return [
+            ManualDrain(fleet=fleet, replica=replica, expires_in_s=max(0.0, ends - now))
+            for (fleet, replica), ends in self._drained.items()
+        ]
+
+    def apply_load_reports(self, stored: Mapping[bytes, bytes], now_ms: int) -> None:
+        """What replicas say of their load, by uid, as it lies in Redis at ``now_ms`` of its clock."""
+        now = time.monotonic()
+        for pool in self.table.fleets.values():
+            for replica in pool.replicas:
+                text = stored.get(replica.uid.encode())
+                report = None if text is None else decode_stored(text, now_ms)
+                if report is not None:
+                    reported_load.heard(replica, report, now)
+
+    def refuse_manifest(self, why: str) -> None:
+        if why != self.refused_manifest:
+            log.error("manifest refused, keeping version %s: %s", self.manifest_version, why)
+        self.refused_manifest = why
+
+    def refuse_fleet(self, name: str, why: str) -> None:
+        if why != self.refused_fleets.get(name):
+            kept = self.fleet_version(name)
+            log.error("table of fleet %s refused, keeping version %s: %s", name, kept, why)
+        self.refused_fleets[name] = why
+
+    def manifest_acknowledgement(self) -> Acknowledgement:
+        return Acknowledgement(applied=str(self.manifest_version), refused=self.refused_manifest)
+
+    def fleet_acknowledgement(self, name: str) -> Acknowledgement:
+        refused = self.refused_fleets.get(name, "")
+        return Acknowledgement(applied=str(self.fleet_version(name)), refused=refused)
+
+    def reports(self) -> list[FleetCounters]:
+        """What each fleet has counted; encode it before the next request is served."""
+        now = time.monotonic()
+        for pool in self.table.fleets.values():
+            pool.refresh(now)
+        refused = self.refused_fleets
+        return [pool.report(now, refused.get(name, "")) for name, pool in self.table.fleets.items()]
+
+    def _apply_manifest(self, manifest: Manifest) -> bool:
+        try:
+            took = self.table.apply_manifest(manifest)
+        except TableRefused as refusal:
+            self.refuse_manifest(str(refusal))
+            return False
+        self.refused_manifest = ""
+        return took
+
+    def _apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
+        try:
+            took = self.table.apply_snapshot(self._with_drains(snapshot))
+        except TableRefused as refusal:
+            self.refuse_fleet(snapshot.name, str(refusal))
+            return False
+        except Exception as problem:
+            # A mistake of ours; it must not keep the other fleets from their tables.
+            log.exception("fleet %s", snapshot.name)
+            self.refuse_fleet(snapshot.name, f"it could not be applied: {problem!r}")
+            return False
+        if took:
+            self._applied[snapshot.name] = snapshot
+        self.refused_fleets.pop(snapshot.name, None)
+        return took
+
+    def _with_drains(self, snapshot: FleetSnapshot) -> FleetSnapshot:
+        """The table with the replicas drained by hand as ``draining``."""
+        if not any(fleet == snapshot.name for fleet, _ in self._drained):
+            return snapshot
+        replicas = [self._replica_with_drain(snapshot.name, replica) for replica in snapshot.replicas]
+        return replace(snapshot, replicas=replicas)
+
+    def _replica_with_drain(self, fleet: str, replica: ReplicaSpec) -> ReplicaSpec:
+        if (fleet, replica.name) in self._drained and replica.admin_state == "active":
+            return replace(replica, admin_state="draining")
+        return replica

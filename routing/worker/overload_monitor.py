@@ -1,0 +1,90 @@
+"""Overload monitor: notices when descriptors or client connections run short, acts, and says so once.
+
+Theory. Each of these ends by itself, and the end is said too:
+
+=============== ==================================================================================
+exhausted       no descriptor can be opened: see :mod:`routing.worker.acceptor`. Idle connections to replicas
+                stay, for who is connected is still served over them; who needs another closes one first
+"descriptors"   exhausted, or more than ``SCARCE`` of all are in use
+"connections"   connections of clients are being refused, because each place is taken by one in use
+=============== ==================================================================================
+"""
+
+import asyncio
+import logging
+import time
+from typing import Literal
+
+from routing.ipc import descriptors
+from routing.proxy.limits.connection_limit import ConnectionLimit
+from routing.worker.acceptor import Acceptor
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 0.25
+COUNT_EVERY_S = 1.0
+SCARCE = 0.9
+"""Part of all descriptors; it is over a twentieth below."""
+ENOUGH = 4
+"""Descriptors that must be free before connections are accepted as usual again."""
+
+Short = Literal["", "descriptors", "connections"]
+
+
+class OverloadMonitor:
+    """Of one worker. ``most``: client connections as configured; ``None``: what the descriptors allow."""
+
+    def __init__(self, places: ConnectionLimit, most: int | None) -> None:
+        self.short_of: Short = ""
+        """What the worker is short of."""
+        self.in_use = 0
+        """Descriptors, at most COUNT_EVERY_S ago; 0: not known."""
+        self.limit = 0
+        """Descriptors that the process may have."""
+        self._places = places
+        self._most = most
+        self._exhausted = False
+        self._scarce = False
+        self._counted_at = -COUNT_EVERY_S
+        self._refused_before = 0
+        self._sample(time.monotonic())
+
+    async def run(self, acceptor: Acceptor) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            now = time.monotonic()
+            self._sample(now)
+            await acceptor.on_exhaustion(self._exhausted)
+            self._log_changes(now)
+
+    def _sample(self, now: float) -> None:
+        self.limit = limit = descriptors.limit()
+        self._places.set(self._most or descriptors.default_max_connections(limit), limit)
+        self._exhausted = descriptors.exhausted(ENOUGH if self._exhausted else 1)
+        if now - self._counted_at >= COUNT_EVERY_S:
+            self._counted_at = now
+            self.in_use = descriptors.in_use()
+            self._scarce = self.in_use > limit * (SCARCE - 0.05 if self._scarce else SCARCE)
+
+    def _log_changes(self, now: float) -> None:
+        places = self._places
+        short: Short = ""
+        if self._exhausted or self._scarce:
+            short = "descriptors"
+        elif places.refusing(now):
+            short = "connections"
+        if short == self.short_of:
+            if not short:
+                self._refused_before = places.refused
+            return
+        self.short_of = short
+        if short == "descriptors":
+            words = "%d of %d file descriptors are in use: raise the limit (ulimit -n, LimitNOFILE), or give "
+            log.warning(words + "--max-connections a lower number", self.in_use or self.limit, self.limit)
+        elif short:
+            words = "new connections are refused: all %d places for clients are in use; raise "
+            log.warning(words + "--max-connections or ulimit -n, or add workers", places.most)
+        else:
+            words = "there are descriptors and places for connections again; %d connections were refused"
+            log.warning(words, places.refused - self._refused_before)

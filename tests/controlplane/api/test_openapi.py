@@ -1,0 +1,132 @@
+"""The OpenAPI document is valid, says what may be sent, and every answer has the shape it promises."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+from django.http import HttpResponse
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.validation import validate_schema
+
+from controlplane.services.client_keys import CLIENT_KEY
+from controlplane.services.tokens import TOKEN
+from controlplane.services.trial_probes import TRIAL
+from routing.contract.field_rules import Section
+from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
+from routing.contract.policy_rules import POLICY
+from tests.controlplane.api.test_replicas import store_frame
+from tests.controlplane.conftest import LLM, Api
+
+SCHEMA: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in SCHEMA["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def check(answer: HttpResponse, path: str, method: str) -> None:
+    """The answer's body against what the document says of it, with nothing undocumented in it."""
+    documented = SCHEMA["paths"][f"/api/v1{path}"][method]["responses"][str(answer.status_code)]["content"]
+    kind = answer["Content-Type"].split(";")[0]
+    closed = _closed({**documented[kind]["schema"], "components": SCHEMA["components"]})
+    jsonschema.validate(answer.json(), closed, cls=jsonschema.Draft202012Validator)
+
+
+def _closed(schema: Any) -> Any:
+    """Also refuses fields that the document does not name."""
+    if isinstance(schema, Mapping):
+        result = {key: _closed(value) for key, value in schema.items()}
+        if schema.get("type") == "object" and "properties" in schema:
+            result.setdefault("additionalProperties", False)
+        return result
+    return [_closed(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def test_the_document_is_valid_openapi() -> None:
+    validate_schema(SCHEMA)
+    assert SCHEMA["openapi"].startswith("3.1")
+
+
+def test_every_operation_has_words_an_id_and_its_errors() -> None:
+    ids = [operation["operationId"] for _, _, operation in operations()]
+    assert len(ids) == len(set(ids))
+    for path, method, operation in operations():
+        assert operation["summary"], (method, path)
+        assert {"401", "403", "429"} <= operation["responses"].keys(), (method, path)
+        assert {"token": []} in operation["security"], (method, path)
+
+
+def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -> None:
+    assert anonymous.get("/schema").status_code == 401
+    assert api.get("/schema", accept="application/json").json()["info"]["title"] == "Switchyard API"
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "rules", "elsewhere"),
+    [
+        ("/fleets", "post", FLEET, set()),
+        ("/fleets/{fleet}", "patch", FLEET, {"name", "policy", "replicas"}),
+        ("/fleets/{fleet}/policy", "patch", POLICY, set()),
+        ("/fleets/{fleet}/replicas", "post", REPLICA, set()),
+        ("/fleets/{fleet}/replicas/{replica}", "patch", REPLICA, {"name"}),
+        ("/hardware-classes", "post", HARDWARE, set()),
+        ("/accelerators", "post", ACCELERATOR, set()),
+        ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
+        ("/trial-probes", "post", TRIAL, set()),
+        ("/client-keys", "post", CLIENT_KEY, set()),
+        ("/client-keys/{key}", "patch", CLIENT_KEY, set()),
+        ("/tokens", "post", TOKEN, set()),
+    ],
+)
+def test_what_may_be_sent_is_what_the_rules_check(
+    path: str, method: str, rules: Section, elsewhere: set[str]
+) -> None:
+    content = SCHEMA["paths"][f"/api/v1{path}"][method]["requestBody"]["content"]
+    schema = content["application/json"]["schema"]
+    assert schema["properties"].keys() == rules.fields.keys() - elsewhere
+    assert schema["additionalProperties"] is False
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
+    check(api.post("/hardware-classes", {"name": "h100", "weight": 4}), "/hardware-classes", "post")
+    check(api.post("/fleets", LLM), "/fleets", "post")
+    store_frame(redis_client)
+    check(api.patch("/fleets/llm", {"aliases": ["x"]}), "/fleets/{fleet}", "patch")
+    change = {"strategy": "round_robin", "max_concurrency": 4}
+    check(api.patch("/fleets/llm/policy", change), "/fleets/{fleet}/policy", "patch")
+    device = {"name": "node1/gpu0", "memory_bytes": 80 * 2**30}
+    check(api.post("/accelerators", device), "/accelerators", "post")
+    replica = {"name": "c", "url": "http://h", "hardware": "h100", "accelerators": ["node1/gpu0"]}
+    check(api.post("/fleets/llm/replicas", replica), "/fleets/{fleet}/replicas", "post")
+    drain = {"admin_state": "draining", "weight": 1.5}
+    check(api.patch("/fleets/llm/replicas/a", drain), "/fleets/{fleet}/replicas/{replica}", "patch")
+    check(api.post("/trial-probes", {"url": "http://127.0.0.1:9"}), "/trial-probes", "post")
+    restored = api.post("/fleets/llm/revisions/1/restore")
+    check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
+    check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
+    less = {"headroom_percent": 10}
+    check(api.patch("/accelerators/node1/gpu0", less), "/accelerators/{accelerator}", "patch")
+    made = api.post("/client-keys", {"name": "website", "fleets": ["llm"]})
+    check(made, "/client-keys", "post")
+    key = made.json()["id"]
+    check(api.patch(f"/client-keys/{key}", {"fleets": None}), "/client-keys/{key}", "patch")
+    check(api.post("/tokens", {"name": "laptop"}), "/tokens", "post")
+    for path in [path for path, method, _ in operations() if method == "get"]:
+        template = path.removeprefix("/api/v1")
+        names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key, "number": 1}
+        names["accelerator"] = "node1/gpu0"
+        answer = api.get(template.format(**names))
+        assert answer.status_code == 200, path
+        check(answer, template, "get")
+    check(api.delete(f"/client-keys/{key}"), "/client-keys/{key}", "delete")
+
+
+def test_errors_have_the_shape_promised(api: Api, llm: str) -> None:
+    check(api.get("/fleets/nope"), "/fleets/{fleet}", "get")
+    check(api.patch("/fleets/llm/policy", {"strategy": "x"}), "/fleets/{fleet}/policy", "patch")
+    stale = api.patch("/fleets/llm/policy", {"slow_start_s": 1}, if_match='"9"')
+    check(stale, "/fleets/{fleet}/policy", "patch")
