@@ -34,7 +34,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     (
         "docs/scenarios.md",
         ".venv/bin/python -m",
-    ): "tests/simulator/test_scenarios.py and tests/examples/test_on_board.py run it, shorter",
+    ): "tests/routing/simulator/test_scenarios.py and tests/examples/test_on_board.py run it, shorter",
     (
         "docs/routing-quality.md",
         ".venv/bin/python -m tests.benchmarks",
@@ -50,7 +50,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     (
         "docs/simulator-llm.md",
         ".venv/bin/python -m tests.benchmarks",
-    ): "simulates for minutes; tests/simulator/test_batching_rule.py does one of its runs",
+    ): "simulates for minutes; tests/routing/simulator/test_batching_rule.py does one of its runs",
     ("docs/upgrade.md", "git"): CHECKOUT,
     ("docs/upgrade.md", "make install"): CHECKOUT,
     ("docs/upgrade.md", "docker compose"): ENGINE,
@@ -79,7 +79,7 @@ ON_POSTGRES = {
 
 RUN_ELSEWHERE = {
     "docs/api.md": "tests/controlplane/api/test_docs_examples.py",
-    "docs/simulator.md": "tests/simulator/test_page.py",
+    "docs/simulator.md": "tests/routing/simulator/test_page.py",
 }
 """Pages whose every command another test runs."""
 

@@ -170,9 +170,9 @@ def test_workers_come_and_go_within_a_second(block, clock):
     windows = [SharedSlidingWindow(each.claim("a"), clock) for each in counts]
     assert granted(windows[1], 10, tries=6) == 6
     clock.now += 1
-    counts[0].see([0, 2])
+    counts[0].set_siblings([0, 2])
     assert windows[0].used() == 0
-    counts[0].see([0, 1, 2])
+    counts[0].set_siblings([0, 1, 2])
     assert granted(windows[0], 10) == 4
 
 

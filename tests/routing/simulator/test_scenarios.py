@@ -11,7 +11,7 @@ from routing.simulator.radiology import READING_SLO_S, SLOTS, SPEEDS
 from routing.simulator.requests import ANSWERED
 from routing.simulator.scenarios import FRAME_SLO_S, SALE_SLO_S
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SLOS = {"flash_sale": SALE_SLO_S, "on_board": FRAME_SLO_S, "radiology": READING_SLO_S}
 
 

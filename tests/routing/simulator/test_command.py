@@ -21,7 +21,7 @@ def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
     return subprocess.run(
         [sys.executable, "-m", "routing.simulator", *arguments],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
         timeout=60,
@@ -67,7 +67,7 @@ def test_progress_is_shown_to_whoever_watches():
     reader, terminal = pty.openpty()
     try:
         arguments = [sys.executable, "-m", "routing.simulator", "--strategies", "random", *QUICK]
-        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
         subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=terminal, timeout=60, check=True, env=env)
     finally:
         os.close(terminal)

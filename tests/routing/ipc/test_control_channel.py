@@ -1,0 +1,52 @@
+"""The control channel: framing of messages between master and worker."""
+
+import asyncio
+import socket
+
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.ipc.control_channel import Applied, ControlChannel, Drain, Message, StopAccepting, Tables
+
+
+def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
+    specs = [
+        ReplicaSpec(uid=f"u{number}", name=f"r{number}", url=f"http://10.0.0.{number}:80")
+        for number in range(1, replicas + 1)
+    ]
+    return FleetSnapshot(
+        epoch=1, version=version, revision=1, name="echo", protocol="generic", replicas=specs
+    )
+
+
+MANIFEST = Manifest(epoch=1, version=1, fleets={"echo": 1}, default="echo")
+
+
+async def test_messages_cross_the_channel_whole_and_in_order() -> None:
+    received: list[Message] = []
+    closed = asyncio.Event()
+    left, right = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    _, sender = await loop.create_unix_connection(
+        lambda: ControlChannel(received.append, lambda: None), sock=left
+    )
+    await loop.create_unix_connection(lambda: ControlChannel(received.append, closed.set), sock=right)
+    sent: list[Message] = [
+        Applied(manifest="1:1"),
+        Tables(manifest=MANIFEST, snapshots=[table(replicas=3000)]),
+        StopAccepting(quiet_s=1.0),
+    ]
+    for message in sent:
+        sender.send(message)
+    sender.close()
+    await asyncio.wait_for(closed.wait(), 10)
+    assert received == sent
+    sender.send(StopAccepting(quiet_s=1.0))
+    assert len(received) == 3
+
+
+async def test_a_message_may_come_one_byte_at_a_time() -> None:
+    received: list[Message] = []
+    channel = ControlChannel(received.append, lambda: None)
+    body = b"\x81\xa4type\xa5drain"
+    for byte in len(body).to_bytes(4, "big") + body:
+        channel.data_received(bytes([byte]))
+    assert received == [Drain()]

@@ -1,0 +1,60 @@
+"""The table applier: emergency drains over every table, and refusals."""
+
+from random import Random
+
+from routing.balancing.pool.table import Table
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.worker.config.table_applier import TableApplier
+
+
+def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
+    specs = [
+        ReplicaSpec(uid=f"u{number}", name=f"r{number}", url=f"http://10.0.0.{number}:80")
+        for number in range(1, replicas + 1)
+    ]
+    return FleetSnapshot(
+        epoch=1, version=version, revision=1, name="echo", protocol="generic", replicas=specs
+    )
+
+
+MANIFEST = Manifest(epoch=1, version=1, fleets={"echo": 1}, default="echo")
+
+
+def test_an_emergency_drain_lies_over_every_table_and_is_never_kept() -> None:
+    taken: list[tuple[Manifest | None, list[FleetSnapshot]]] = []
+    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: taken.append((manifest, snapshots)))
+
+    def states() -> list[str]:
+        return [replica.spec.admin_state for replica in feed.table.fleets["echo"].replicas]
+
+    feed.apply(MANIFEST, [table()])
+    feed.apply_emergency_drains([("echo", "r1", 50.0), ("gone", "r1", 60.0)])
+    assert states() == ["draining", "active"]
+    told = [(one.fleet, one.replica, one.expires_in_s) for one in feed.drained_by_hand(52.0)]
+    assert told == [("echo", "r1", 0.0), ("gone", "r1", 8.0)]
+    live = feed.table.fleets["echo"].replicas[0]
+    feed.apply(None, [table(version=2)])
+    assert states() == ["draining", "active"]
+    assert feed.fleet_version("echo") == (1, 2)
+    feed.apply_emergency_drains([])
+    assert states() == ["active", "active"]
+    assert feed.table.fleets["echo"].replicas[0] is live
+    assert taken == [(MANIFEST, [table()]), (None, [table(version=2)])]
+
+
+def test_a_refusal_is_told_until_a_good_table_comes() -> None:
+    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: None)
+    feed.apply(MANIFEST, [table()])
+    bad = FleetSnapshot(
+        epoch=1, version=2, revision=1, name="echo", protocol="generic", replicas=table().replicas * 2
+    )
+    feed.apply(None, [bad])
+    ack = feed.fleet_acknowledgement("echo")
+    assert ack.applied == "1:1"
+    assert "uid" in ack.refused
+    assert feed.reports()[0].refused == ack.refused
+    feed.apply(None, [table(version=3)])
+    assert feed.fleet_acknowledgement("echo").refused == ""
+    feed.apply(Manifest(epoch=1, version=2, default="nobody"), [])
+    assert "nobody" in feed.manifest_acknowledgement().refused
+    assert feed.manifest_acknowledgement().applied == "1:1"
