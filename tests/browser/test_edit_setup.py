@@ -148,6 +148,72 @@ def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
     expect(page.locator("tr[data-fleet='by-form']")).to_be_visible()
 
 
+BLUR_AT_ONCE = """
+for (const { prototype } of [HTMLInputElement, HTMLSelectElement, HTMLButtonElement]) {
+  const { get, set } = Object.getOwnPropertyDescriptor(prototype, "disabled");
+  Object.defineProperty(prototype, "disabled", { configurable: true, get, set(value) {
+    set.call(this, value);
+    if (value && document.activeElement === this) this.blur();
+  } });
+}
+"""
+"""Some browsers fire ``blur`` inside the assignment that disables the field with the focus, others later."""
+
+
+def test_a_refused_form_is_enabled_again_where_disabling_blurs_at_once(
+    open_page: Open, empty: Site, measuring: Measuring, server: Replica
+) -> None:
+    page = open_page("/")
+    page.add_init_script(BLUR_AT_ONCE)
+    page.reload()
+    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_role("button", name="Try").click()
+    expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
+    page.get_by_label("Model name").fill("Bad Name")
+    page.keyboard.press("Enter")  # disables this field; leaving it asks the server once more
+    expect(page.get_by_role("alert")).to_contain_text("is not a valid name")
+    expect(page.get_by_label("Model name")).to_be_focused()
+    expect(page.locator("form.edit")).to_have_count(1)
+    expect(page.locator("form.edit :disabled")).to_have_count(0)
+    expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
+
+
+SHORT_LIMIT = (
+    "const { timeout } = AbortSignal; AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 10);"
+)
+BAD_ANSWERS = {
+    "none": "new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)))",
+    "half": """new Response(new ReadableStream({ start(body) {
+      body.enqueue(new TextEncoder().encode('{"name":'));
+      signal.addEventListener("abort", () => body.error(signal.reason));
+    } }), { status: 201 })""",
+    "of another server": "new Response('<html>', { status: 200 })",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [("none", "No answer within"), ("half", "No answer within"), ("of another server", "not JSON")],
+)
+def test_a_form_is_enabled_again_whatever_answer_comes(
+    open_page: Open, empty: Site, measuring: Measuring, answer: str, words: str
+) -> None:
+    page = open_page("/")
+    page.add_init_script(
+        f"""{SHORT_LIMIT}
+        const ask = window.fetch;
+        window.fetch = (url, options = {{}}) => {{
+          const {{ method, signal }} = options;
+          return method === "POST" && url.endsWith("/fleets") ? {BAD_ANSWERS[answer]} : ask(url, options);
+        }};"""
+    )
+    page.reload()
+    page.get_by_label("Model name").fill("first-model")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text(words)
+    expect(page.locator("form.edit :disabled")).to_have_count(0)
+
+
 def test_a_trial_is_of_what_is_typed_now(
     open_page: Open, empty: Site, measuring: Measuring, server: Replica
 ) -> None:

@@ -1,5 +1,5 @@
 /** A trial probe: asks an address at once, as its probes will, and says in words what was seen. Writes nothing. */
-import { api, curl } from "../api.js";
+import { api, ApiProblem, curl } from "../api.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { Shape } from "../parts/state.js";
@@ -63,17 +63,21 @@ export class Trial {
     this.asked = JSON.stringify(body);
     this.found = null;
     this.problem = "";
-    this.#changed();
     try {
+      this.#changed();
       const { data } = await api("POST", PATH, { body });
       if (turn !== this.turn) return;
       this.found = data;
     } catch (error) {
+      if (!(error instanceof ApiProblem)) throw error;
       if (turn !== this.turn) return;
-      this.#failed(/** @type {import("../api.js").ApiProblem} */ (error));
+      this.#failed(error);
+    } finally {
+      if (turn === this.turn) {
+        this.busy = false;
+        this.#changed();
+      }
     }
-    this.busy = false;
-    this.#changed();
     // Typed on while it was asked: the answer is of another address.
     if (this.found && !this.fresh()) this.again();
   }

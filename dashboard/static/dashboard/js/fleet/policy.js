@@ -1,5 +1,5 @@
 /** The policy as stored, the strategies there are, and the draft of a change to it. */
-import { api } from "../api.js";
+import { api, ApiProblem } from "../api.js";
 import { applied } from "./applied.js";
 import { fieldOf, focusFirstWrong, idOf } from "./field_ids.js";
 import { Settings } from "./settings.js";
@@ -179,8 +179,8 @@ export class Policy {
   async #write(request, previous) {
     this.busy = true;
     this.errors = {};
-    this.#touched();
     try {
+      this.#touched();
       const { data } = await request();
       this.previous = data.revision > previous ? previous : 0; // nothing changed: nothing to go back to
       this.#forget();
@@ -188,10 +188,12 @@ export class Policy {
       await this.read();
       this.result = result;
     } catch (error) {
-      this.#wrong(/** @type {import("../api.js").ApiProblem} */ (error));
+      if (!(error instanceof ApiProblem)) throw error;
+      this.#wrong(error);
+    } finally {
+      this.busy = false;
+      this.changed();
     }
-    this.busy = false;
-    this.changed();
     if (Object.keys(this.errors).length) requestAnimationFrame(() => focusFirstWrong(FORM));
   }
 
