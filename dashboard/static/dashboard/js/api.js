@@ -1,4 +1,4 @@
-/** The REST API, asked exactly as a `curl` would ask it, with this page's session instead of a token. */
+/** REST API client: the same requests as the `curl` commands on the pages, with this page's session instead of a token. */
 
 export const API = "/api/v1";
 const TIME_LIMIT_MS = 10_000;

@@ -1,5 +1,6 @@
 /**
- * What the server sends, as controlplane/telemetry/frames.py and dashboard/hello.py define it. Types only.
+ * Frame types: the WebSocket's messages, as controlplane/telemetry/frames.py and dashboard/initial_message.py define
+ * them. Types only.
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
@@ -44,6 +45,6 @@
  *
  * @typedef {{at: number, rps: number[], p99_s: (number | null)[]}} Spark
  *
- * @typedef {{type: "hello", history: Point[], frame: any, age_s: number | null, sparks: Record<string, Spark>}} Hello
+ * @typedef {{type: "hello", history: Point[], frame: any, age_s: number | null, sparks: Record<string, Spark>}} InitialMessage
  */
 export {};

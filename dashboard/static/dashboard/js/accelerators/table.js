@@ -1,12 +1,12 @@
-/** One row an accelerator: its memory, what replicas hold there, what requests lease now, and what can be done. */
+/** Table of accelerators: memory, what replicas hold, what requests lease, and the actions. */
 import { curl } from "../api.js";
 import { bytes } from "../bytes.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, text } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { matches } from "../parts/search.js";
+import { Copyable } from "../components/copyable.js";
+import { matches } from "../components/search.js";
 import { SizeFields } from "./form.js";
 import { MemoryMeter } from "./meter.js";
 import { PATH } from "./model.js";
@@ -19,7 +19,7 @@ const LISTED = 5;
 
 /** @param {{model: Model, search: string}} props */
 export function Accelerators({ model, search }) {
-  const { list, problem } = model.reading;
+  const { list, problem } = model.polling;
   return html`${problem && html`<p class="panel problem" role="alert">The accelerators could not be read: ${problem}${list && " Shown is what was read last."} Trying again.</p>`}
     ${list && (list.length ? html`<${Table} model=${model} list=${list} search=${search} />` : html`<${NoAccelerators} done=${model.done} />`)}`;
 }

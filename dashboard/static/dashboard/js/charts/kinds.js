@@ -1,4 +1,4 @@
-/** The charts that both pages show. */
+/** The chart definitions that overview and fleet page share: requests, latency, in flight. */
 import { count, duration, rate, tick } from "../format.js";
 
 /** @type {import("./chart_panel.js").ChartKind} */

@@ -1,8 +1,8 @@
-/** The page before there is a key: says who is served meanwhile, and how to change that. */
+/** Empty state of the client keys: who is served without a key, and the warning before the first one. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 import { PATH } from "./model.js";
 
 /** @param {{done: string}} props `done`: what became of the last key */
@@ -17,7 +17,7 @@ export function NoKeys({ done }) {
 }
 
 /** In the form, while the key that it makes is the first. */
-export function FirstKey() {
+export function FirstKeyWarning() {
   return html`<p class="is-unready" role="note"><b>It is the first key: it closes the proxy to all who have none.</b> Within a second of its creation every proxy answers 401
     to each request without a key, to every fleet and from every client, those that are served now too. Requests in flight finish. Revoking the key undoes it.</p>`;
 }

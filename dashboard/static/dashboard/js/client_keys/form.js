@@ -1,20 +1,20 @@
-/** The form of a client key: its name, which fleets it opens, and what it may use. */
+/** Form of a client key: name, fleets, limits. */
 import { curl } from "../api.js";
 import { CheckEntry, TextEntry } from "../edit/fields.js";
-import { EditPanel } from "../edit/panel.js";
+import { FormPanel } from "../edit/form_panel.js";
 import { html, useEffect } from "../html.js";
-import { FirstKey } from "./empty.js";
+import { FirstKeyWarning } from "./empty.js";
 import { LimitFields } from "./limits.js";
 import { fleetField, PATH } from "./model.js";
 
 /** @param {{model: import("./model.js").KeysModel}} props */
 export function KeyForm({ model }) {
-  const { draft, panels, reading } = model;
+  const { draft, panels, polling } = model;
   const body = model.body(draft);
   useEffect(() => void model.readFleets(), []);
-  return html`<${EditPanel} title="New client key" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
+  return html`<${FormPanel} title="New client key" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
     command=${curl("POST", PATH, { ...body, name: body.name || "website" })}>
-    ${reading.list?.length === 0 && html`<${FirstKey} />`}
+    ${polling.list?.length === 0 && html`<${FirstKeyWarning} />`}
     <${KeyFields} draft=${draft} fleets=${model.fleets} />
   <//>`;
 }

@@ -1,4 +1,4 @@
-/** What a client key may use: the limits by the API's names, in words and in the form. */
+/** Rate limits and quotas of a client key: the API's names, as text and as form fields. */
 import { numeric } from "../edit/draft.js";
 import { SelectEntry, TextEntry } from "../edit/fields.js";
 import { count } from "../format.js";
@@ -24,7 +24,7 @@ const PRIORITIES = [
 ];
 
 /** "60 requests per minute". @param {Limit} name @param {number} value */
-export function limitWords(name, value) {
+export function limitText(name, value) {
   return `${count(value)} ${WORDS[name][value === 1 ? 0 : 1]}`;
 }
 

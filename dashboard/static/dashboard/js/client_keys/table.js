@@ -1,12 +1,12 @@
-/** One row a client key in force: what it opens, what it does now against what it may, and what can be done. */
+/** Table of active client keys: fleets, traffic against limits, and the actions. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { Rows } from "../parts/rows.js";
-import { matches } from "../parts/search.js";
+import { Copyable } from "../components/copyable.js";
+import { VirtualRows } from "../components/virtual_rows.js";
+import { matches } from "../components/search.js";
 import { KeyFields } from "./form.js";
 import { PATH } from "./model.js";
 import { TRAFFIC_COLUMNS, TrafficCells, TrafficHeads } from "./traffic_cells.js";
@@ -31,7 +31,7 @@ export function KeyTable({ model, traffic, list, search }) {
         <thead><tr><th scope="col">Client key</th><th scope="col">Opens</th><${TrafficHeads} /><th scope="col">Made</th>
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         ${found.length
-          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ClientKey} */ one) =>
+          ? html`<${VirtualRows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ClientKey} */ one) =>
               html`<${Row} key=${one.id} one=${one} model=${model} traffic=${traffic} last=${list.length === 1} />`} />`
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No client key is like “${search}”.</td></tr></tbody>`}
       </table>

@@ -1,4 +1,4 @@
-/** What was typed into a form, what the API said of it, and sending it. Outlives the form: closing it loses nothing. */
+/** Form state: the values typed, the errors that the API answered, and submitting. It outlives the form: closing it loses nothing. */
 import { api, ApiProblem } from "../api.js";
 import { sentence } from "../format.js";
 

@@ -1,15 +1,15 @@
-/** Changing a replica in its row, and removing it. */
+/** Forms in a replica's row that change and remove it. */
 import { curl } from "../api.js";
 import { plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
-import { FocusBack } from "./focus_back.js";
+import { FocusRestore } from "./focus_restore.js";
 import { MemoryFields, memoryValues } from "./memory_fields.js";
 import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
-import { Trial, TrialWords } from "./trial.js";
+import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
 /** @type {[string, string][]} */
 const ADMIN_STATES = [
@@ -37,12 +37,12 @@ export class ReplicaEdits {
     this.classes = classes;
     this.devices = devices;
     this.changed = changed;
-    /** @type {Map<string, {draft: Draft, trial: Trial}>} */
+    /** @type {Map<string, {draft: Draft, trial: TrialProbe}>} */
     this.drafts = new Map();
     /** The row whose form is open, and whether it is the one that removes. */
     this.open = "";
     this.removing = false;
-    this.focus = new FocusBack();
+    this.focus = new FocusRestore();
   }
 
   /** @param {any} settings of the replica, as the API answers them */
@@ -51,7 +51,7 @@ export class ReplicaEdits {
     const known = this.drafts.get(name);
     if (!known?.draft.dirty()) {
       const draft = new Draft(`edit-${name}`, valuesOf(settings), this.changed);
-      this.drafts.set(name, { draft, trial: new Trial(draft, () => trialOf(this.fleet, draft)) });
+      this.drafts.set(name, { draft, trial: new TrialProbe(draft, () => trialOf(this.fleet, draft)) });
     }
     this.focus.remember();
     this.open = name;
@@ -64,7 +64,7 @@ export class ReplicaEdits {
   close() {
     this.open = "";
     this.changed();
-    this.focus.give();
+    this.focus.restore();
   }
 
   /** @param {boolean} removing */
@@ -82,7 +82,7 @@ export class ReplicaEdits {
 
   /** @param {string} replica */
   async save(replica) {
-    const { draft, trial } = /** @type {{draft: Draft, trial: Trial}} */ (this.drafts.get(replica));
+    const { draft, trial } = /** @type {{draft: Draft, trial: TrialProbe}} */ (this.drafts.get(replica));
     const before = this.body(draft, "initial");
     const answer = await draft.send("PATCH", `/fleets/${this.fleet}/replicas/${replica}`, this.body(draft));
     if (!answer) return;
@@ -96,7 +96,7 @@ export class ReplicaEdits {
 /** @param {{edits: ReplicaEdits, replica: import("../frames.js").ReplicaLive, others: number}} props `others`: eligible ones besides it */
 export function EditReplica({ edits, replica, others }) {
   const { name } = replica;
-  const { draft, trial } = /** @type {{draft: Draft, trial: Trial}} */ (edits.drafts.get(name));
+  const { draft, trial } = /** @type {{draft: Draft, trial: TrialProbe}} */ (edits.drafts.get(name));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   useEffect(() => form.current?.querySelector("input")?.focus(), []);
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
@@ -113,7 +113,7 @@ export function EditReplica({ edits, replica, others }) {
       <${CredentialField} draft=${draft} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
       <${MemoryFields} draft=${draft} devices=${edits.devices.list} />
-      ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialWords} trial=${trial} />`}
+      ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialProbeResult} trial=${trial} />`}
     </div>
     <div class="row">
       <button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button>

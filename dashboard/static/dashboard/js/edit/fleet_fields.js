@@ -1,4 +1,4 @@
-/** The fields of a fleet, as text, and as the API takes them. */
+/** Form fields of a fleet: API values to text, and text to the request body. */
 import { html } from "../html.js";
 import { listed } from "./draft.js";
 import { CheckEntry, SelectEntry, TextEntry } from "./fields.js";
@@ -11,7 +11,7 @@ export const PROTOCOLS = [
 ];
 
 /** @param {string} protocol */
-export function protocolWords(protocol) {
+export function protocolText(protocol) {
   return PROTOCOLS.find(([name]) => name === protocol)?.[1] ?? protocol;
 }
 

@@ -1,5 +1,5 @@
-/** What a replica holds on accelerators, and what its requests take there: fields of registering and of editing. */
-import { bytes, bytesOf, typed } from "../bytes.js";
+/** Form fields of a replica's memory on accelerators: what it holds, and what its requests lease. */
+import { bytes, parseBytes, typed } from "../bytes.js";
 import { text } from "../format.js";
 import { html, useState } from "../html.js";
 import { BytesEntry } from "./bytes_entry.js";
@@ -20,7 +20,7 @@ export function memoryValues({ accelerators = [], memory_bytes = null, request_b
 /** One of these fields as the API takes it. @param {string} name @param {string} text */
 export function sentMemory(name, text) {
   if (name === "accelerators") return listed(text);
-  return bytesOf(text) ?? (name === "memory_bytes" ? null : 0);
+  return parseBytes(text) ?? (name === "memory_bytes" ? null : 0);
 }
 
 /**

@@ -1,10 +1,10 @@
-/** The fields of a replica that are the same in registering and in editing. */
+/** Form fields of a replica, shared by registering and editing. */
 import { numeric } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { html } from "../html.js";
 import { MEMORY_FIELDS, sentMemory } from "./memory_fields.js";
 
-/** @param {{draft: import("./draft.js").Draft, classes: import("./hardware_classes.js").HardwareClasses}} props */
+/** @param {{draft: import("./draft.js").Draft, classes: import("./hardware_class_options.js").HardwareClassOptions}} props */
 export function SpeedFields({ draft, classes }) {
   const hardware = draft.text("hardware");
   return html`<${SelectEntry} draft=${draft} name="hardware" label="Hardware class" options=${classes.options(hardware)} />

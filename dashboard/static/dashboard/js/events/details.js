@@ -1,6 +1,6 @@
-/** Before → after of one event, opened in its place. */
+/** Details of one event: each field before and after, opened in its line. */
 import { html } from "../html.js";
-import { originWords, shown, verbWords } from "./audit.js";
+import { originText, shown, verbText } from "./audit.js";
 import { utc } from "./times.js";
 
 /** Of a write that changed more than what the event is about, this many more are listed at once. */
@@ -31,7 +31,7 @@ function parted(entries, { fleet, replica }) {
 /** @param {{entry: import("./audit.js").Entry}} props */
 function Entry({ entry: { at, actor, origin, verb, target, changes } }) {
   return html`<div class="entry-audit">
-    <p><b>${actor}</b> ${verbWords(verb)} <b>${target}</b> <span class="muted">${originWords(origin)} · <time datetime=${at}>${utc(new Date(at))}</time> · ${verb}</span></p>
+    <p><b>${actor}</b> ${verbText(verb)} <b>${target}</b> <span class="muted">${originText(origin)} · <time datetime=${at}>${utc(new Date(at))}</time> · ${verb}</span></p>
     ${changes.length > 0 && html`<table><thead><tr><th scope="col">Field</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
       <tbody>${changes.map(({ field, before, after }) => html`<tr key=${field}><th scope="row">${field}</th><td>${shown(before)}</td><td>${shown(after)}</td></tr>`)}</tbody></table>`}
   </div>`;

@@ -1,4 +1,4 @@
-/** Whether requests went where their keys lead. */
+/** Affinity panel: the share of keyed requests that went to their own replica, and of those that spilled. */
 import { rate, share, text } from "../format.js";
 import { html } from "../html.js";
 

@@ -1,4 +1,4 @@
-/** A line under a replica's row while there is something to say: a form, how far a drain has come, what a change did. */
+/** Notes under a replica's row: an open form, the progress of a drain, the result of a change. */
 import { plural } from "../format.js";
 import { html } from "../html.js";
 

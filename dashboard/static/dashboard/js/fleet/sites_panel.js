@@ -1,4 +1,4 @@
-/** Which part of the requests stayed at the proxies' own sites. */
+/** Sites panel (locality): the share of requests that stayed at the proxies' own site, and that spilled to others. */
 import { share, text } from "../format.js";
 import { html } from "../html.js";
 

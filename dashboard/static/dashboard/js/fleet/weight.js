@@ -1,4 +1,4 @@
-/** A replica's weight: a number in the row that opens a form under it. Enter saves, Escape leaves it. */
+/** Weight of a replica: a number in the row that opens a form below. Enter saves, Escape closes. */
 import { weight as written } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";

@@ -1,11 +1,11 @@
-/** One row a hardware class: weight, how many replicas use it, and what can be done. */
+/** Table of hardware classes: weight, replicas, and the actions. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, weight as written } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { matches } from "../parts/search.js";
+import { Copyable } from "../components/copyable.js";
+import { matches } from "../components/search.js";
 import { PATH } from "./model.js";
 
 const COLUMNS = 4;

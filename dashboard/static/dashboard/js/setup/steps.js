@@ -1,13 +1,13 @@
-/** The overview of an empty install: three steps from nothing to the first answer, on one page that waits and says so. */
+/** First steps of an empty install (onboarding): three steps on one page that follows by itself. */
 import { SelectEntry, TextEntry } from "../edit/fields.js";
-import { PROTOCOLS, protocolWords, TlsFields } from "../edit/fleet_fields.js";
-import { TrialWords } from "../edit/trial.js";
+import { PROTOCOLS, protocolText, TlsFields } from "../edit/fleet_fields.js";
+import { TrialProbeResult } from "../edit/trial_probe.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { ProxyRequest } from "../parts/proxy_request.js";
-import { State } from "../parts/state.js";
+import { Copyable } from "../components/copyable.js";
+import { ProxyRequest } from "../components/proxy_request.js";
+import { State } from "../components/state.js";
 
 /**
  * @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, proxyUrl: string, tokensUrl: string, keyed: boolean}} props
@@ -55,7 +55,7 @@ function Registering({ setup, tokensUrl }) {
         <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the model name" help="What the server itself calls it, where that differs." onBlur=${again} />
         ${setup.isSecure() && html`<${TlsFields} draft=${draft} onBlur=${again} />`}
         <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="Of this one server." />
-        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take ${protocolWords(other)}, probe it so` : "Probe it so"} />
+        <${TrialProbeResult} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take ${protocolText(other)}, probe it so` : "Probe it so"} />
       </div>
       <div class="row"><button class="primary" disabled=${draft.busy} aria-busy=${draft.busy}>Register</button>
         <button type="button" disabled=${trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button></div>

@@ -1,12 +1,12 @@
-/** Processes of the control plane: web, Celery workers, beat, conductors. */
+/** Table of the control plane's processes: web, Celery workers, beat, conductors. */
 import { age } from "../format.js";
 import { html } from "../html.js";
-import { matches } from "../parts/search.js";
-import { Level, Words } from "./shapes.js";
+import { matches } from "../components/search.js";
+import { Level, Words } from "./health_level.js";
 
 const ROLES = /** @type {Record<string, string>} */ ({ web: "web", worker: "Celery worker", beat: "beat", conductor: "conductor" });
 
-/** @param {{system: import("./shapes.js").System, search: string}} props */
+/** @param {{system: import("./health_level.js").System, search: string}} props */
 export function Processes({ system: { processes, reports_known: known }, search }) {
   const found = processes.filter((row) => matches(search, [row.name, row.role, row.state, row.words, row.software]));
   return html`<section class="panel table-panel data" aria-label="Processes">
@@ -19,7 +19,7 @@ export function Processes({ system: { processes, reports_known: known }, search 
   </section>`;
 }
 
-/** @param {{row: import("./shapes.js").ProcessRow}} props */
+/** @param {{row: import("./health_level.js").ProcessRow}} props */
 function Process({ row }) {
   return html`<tr data-process=${`${row.role}/${row.name}`}>
     <td class="full mono">${row.name}</td>

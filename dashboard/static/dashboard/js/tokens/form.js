@@ -1,16 +1,16 @@
-/** The form of an API token, and the page before there is one. */
+/** Form of an API token, and the empty state. */
 import { curl } from "../api.js";
 import { TextEntry } from "../edit/fields.js";
-import { EditPanel } from "../edit/panel.js";
+import { FormPanel } from "../edit/form_panel.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 import { PATH } from "./model.js";
 
 /** @param {{model: import("./model.js").TokensModel}} props */
 export function TokenForm({ model }) {
   const { draft, panels } = model;
-  return html`<${EditPanel} title="New API token" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
+  return html`<${FormPanel} title="New API token" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
     command=${curl("POST", PATH, { name: draft.text("name") || "laptop" })}>
     <div class="form"><${TextEntry} draft=${draft} name="name" label="Name" placeholder="laptop" required help="What it is for. It carries your rights, as they are at each request." /></div>
   <//>`;

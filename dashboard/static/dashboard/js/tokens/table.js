@@ -1,10 +1,10 @@
-/** One row an API token: how it begins, whose it is, when it was used, and revoking it. */
+/** Table of API tokens: prefix, user, last use, and the actions. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { matches } from "../parts/search.js";
+import { matches } from "../components/search.js";
 import { PATH } from "./model.js";
 
 const COLUMNS = 6;
