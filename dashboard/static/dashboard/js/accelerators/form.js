@@ -13,7 +13,7 @@ export function AcceleratorForm({ model }) {
   const shown = { ...body, name: body.name || "node1/gpu0", memory_bytes: body.memory_bytes ?? 85899345920 };
   return html`<${FormPanel} title="New accelerator" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()} command=${curl("POST", PATH, shown)}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="node1/gpu0" required help="Host and device. Cannot change later." />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="node1/gpu0" required help="Host and device. It cannot be changed later." />
       <${SizeFields} draft=${draft} />
     </div>
   <//>`;

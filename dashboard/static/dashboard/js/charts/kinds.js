@@ -27,7 +27,7 @@ export const IN_FLIGHT = {
   title: "In flight",
   lines: [
     { label: "all", token: "--flow", column: "inFlight", fill: true },
-    { label: "waiting", token: "--p99", column: "waiting" },
+    { label: "queued", token: "--p99", column: "waiting" },
   ],
   quantity: (value) => (value === null ? duration(null) : [count(value), ""]),
   tick: (value) => tick(value, ""),

@@ -32,9 +32,9 @@ function Made({ made }) {
   const listed = !fleet || fleet.protocol === "openai";
   /** @type {[string, string][]} */
   const commands = [];
-  if (listed) commands.push(["Which models it opens; every request that a page shows then works as it stands:", `${given}\n${proxyRequest(proxyUrl, null, true)}`]);
-  if (fleet) commands.push(listed ? ["A request with it:", proxyRequest(proxyUrl, fleet, true)] : ["A request with it; every one that a page shows then works as it stands:", `${given}\n${proxyRequest(proxyUrl, fleet, true)}`]);
-  return html`<${SecretReveal} title=${`Client key ${made.name} is made`} what="client key" secret=${made.key} notes=${html`${reach}${first}`}
+  if (listed) commands.push(["List the models that it opens. The requests on the other pages then work as they are:", `${given}\n${proxyRequest(proxyUrl, null, true)}`]);
+  if (fleet) commands.push(listed ? ["A request with it:", proxyRequest(proxyUrl, fleet, true)] : ["A request with it. The requests on the other pages then work as they are:", `${given}\n${proxyRequest(proxyUrl, fleet, true)}`]);
+  return html`<${SecretReveal} title=${`Client key ${made.name} is created`} what="client key" secret=${made.key} notes=${html`${reach}${first}`}
     commands=${commands} done=${() => model.forget()} />`;
 }
 

@@ -174,7 +174,7 @@ export class KeysModel {
     if (this.made?.id === one.id) this.made = null;
     this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.published)}`;
     this.#show([], one.id);
-    if (!this.polling.list?.length) this.done += ". It was the last key: from now on no request needs one, except where other machines reach the proxy";
+    if (!this.polling.list?.length) this.done += ". It was the last key: from now on no request needs one, except at proxies that other machines can reach";
     if (this.revoked) await this.readRevoked();
     this.panels.focusFirst();
   }
@@ -200,7 +200,7 @@ export class KeysModel {
 
 /** @param {Workers} workers @param {boolean} published */
 function reach({ live, applied, waited_ms }, published) {
-  if (!published) return "Redis is away; proxies follow when it is back";
+  if (!published) return "Redis does not answer; proxies apply it when it does";
   if (!live) return "no proxy is running";
   const counted = `${applied} of ${plural(live, "proxy worker")} in ${Math.round(waited_ms)} ms`;
   return applied < live ? `${counted}, the rest within a second` : counted;

@@ -21,7 +21,7 @@ export function status(traffic, list) {
   return { level: "warn", title: full.length === 1 ? "A key is at its limit" : `${full.length} keys are at their limits`, text: `${named.join(", ")}${more}: ${text(rate(refused))} refused.` };
 }
 
-/** "60 requests per minute and 4 requests at one time". @param {import("./model.js").ClientKey} one @param {import("./traffic.js").Traffic} traffic */
+/** "60 requests per minute and 4 concurrent requests". @param {import("./model.js").ClientKey} one @param {import("./traffic.js").Traffic} traffic */
 export function reached(one, traffic) {
   const names = /** @type {import("./limits.js").Limit[]} */ (traffic.of(one)?.at_limit ?? []);
   // A limit that was lifted a moment ago may still be in the last frame.

@@ -19,5 +19,5 @@ export function proxyRequest(proxyUrl, fleet, keyed) {
 /** @param {{proxyUrl: string, fleet: Fleet, keyed: boolean}} props */
 export function ProxyRequest({ proxyUrl, fleet, keyed }) {
   return html`<${Copyable} label="A request through the proxy" text=${proxyRequest(proxyUrl, fleet, keyed)} />
-    ${keyed && html`<p class="help" data-key-needed>Set SWITCHYARD_KEY to a client key that opens ${fleet.name}. It was shown once, when it was made under <a href="/client-keys">Client keys</a>.</p>`}`;
+    ${keyed && html`<p class="help" data-key-needed>Set SWITCHYARD_KEY to a client key that opens ${fleet.name}. It was shown once, when it was created under <a href="/client-keys">Client keys</a>.</p>`}`;
 }

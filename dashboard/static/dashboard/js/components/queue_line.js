@@ -9,6 +9,6 @@ export function QueueLine({ queue }) {
   if (!state) return "";
   const refused = full + late;
   const word = { late: "slow", waiting: "queue" }[state] ?? state;
-  const about = waiting ? `${count(waiting)} of ${count(size)} wait, ${age(oldest)}` : "";
+  const about = waiting ? `${count(waiting)} of ${count(size)} queued, ${age(oldest)}` : "";
   return html`<span class="sub" data-queue=${state}><${State} state=${state} word=${word} /> ${[about, refused > 0 && `${text(rate(refused))} refused`].filter(Boolean).join(" · ")}</span>`;
 }

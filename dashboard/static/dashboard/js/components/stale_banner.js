@@ -8,14 +8,14 @@ import { html } from "../html.js";
 export function staleStatus(feed) {
   const old = feed.ageMs();
   if (feed.liveness !== "stale" || old === null) return null;
-  return { level: "warn", title: "Not live", text: html`What is below was true at ${moment(new Date(Date.now() - old))}. ${remedy(feed)}` };
+  return { level: "warn", title: "Not live", text: html`The numbers below are from ${moment(new Date(Date.now() - old))}. ${remedy(feed)}` };
 }
 
 /** @param {Source} feed */
 function remedy({ ended, socket, redisAway }) {
   if (ended === "signed out") return "You are signed out: reload the page to sign in.";
-  if (socket === undefined) return "The server is being asked again. Requests are routed without it."; // a page without a socket
-  if (redisAway) return html`Redis, through which the numbers come, does not answer: see <a href="/system">System</a>. Requests are routed without it.`;
-  if (socket?.readyState === WebSocket.OPEN) return "This page is connected, but the conductor sends nothing. Is it running? Requests are routed without it.";
-  return "The connection to the server is lost and is being tried again. Requests are routed without it.";
+  if (socket === undefined) return "The server does not answer; trying again. Proxies keep routing without it."; // a page without a socket
+  if (redisAway) return html`Redis, which carries the numbers, does not answer: see <a href="/system">System</a>. Proxies keep routing without it.`;
+  if (socket?.readyState === WebSocket.OPEN) return "This page is connected, but the conductor sends nothing. Is it running? Proxies keep routing without it.";
+  return "The connection to the server is lost; reconnecting. Proxies keep routing without it.";
 }

@@ -32,11 +32,11 @@ export function State({ state, word = state }) {
 }
 
 /**
- * "1 checking · 2 draining · 1 of weight 0": what takes no requests, and why.
+ * "1 checking · 2 draining · 1 with weight 0": what takes no requests, and why.
  * @param {{states: Record<string, number>, eligible: number, taking: number}} counts @param {string} [between]
  */
 export function exceptions({ states, eligible, taking }, between = " · ") {
   const out = STATES.filter((state) => state !== "ready" && states[state]).map((state) => `${states[state]} ${state}`);
-  if (eligible > taking) out.push(`${eligible - taking} of weight 0`);
+  if (eligible > taking) out.push(`${eligible - taking} with weight 0`);
   return out.join(between);
 }

@@ -15,7 +15,7 @@ export function Timeline({ events, everyFleet = false, shown = 30 }) {
 /** @param {import("../live/events.js").Events} events @param {number} shown @param {boolean} everyFleet */
 function body({ list, problem }, shown, everyFleet) {
   if (!list) return problem ? "" : html`<p class="muted">Reading events …</p>`;
-  if (!list.length) return html`<p class="muted">Nothing has happened yet. Changes of state, policy and intent will stand here.</p>`;
+  if (!list.length) return html`<p class="muted">No events yet. Changes of state, policy and admin state appear here.</p>`;
   return html`<ol class="timeline">${list.slice(0, shown).map((event) => html`<${Entry} key=${event.id} event=${event} everyFleet=${everyFleet} />`)}</ol>`;
 }
 

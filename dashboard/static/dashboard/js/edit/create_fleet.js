@@ -46,10 +46,10 @@ export function CreateFleet({ fleet, close }) {
   return html`<${FormPanel} title="New fleet" draft=${draft} action="Create" submit=${() => fleet.submit()} close=${close}
     command=${curl("POST", PATH, { ...body, name: body.name || "llama-3-8b" })}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="llama-3-8b" required help="What clients say as the model. Cannot change later; aliases can." />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="llama-3-8b" required help="Clients send it as the model. It cannot be changed later; aliases can." />
       <${FleetFields} draft=${draft} />
       <${SelectEntry} draft=${draft} name="strategy" label="Strategy" options=${[["", "default"], ...strategies.map(({ name }) => [name, name.replaceAll("_", " ")])]}
-        help=${chosen?.sentence ?? "How a replica is picked; changed live on the fleet's page."} />
+        help=${chosen?.sentence ?? "How a replica is picked. It can be changed later on the fleet's page."} />
     </div>
   <//>`;
 }

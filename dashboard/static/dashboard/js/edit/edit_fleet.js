@@ -96,11 +96,11 @@ export function EditFleet({ settings, close, remove }) {
 /** @param {{settings: FleetSettings, close: () => void, frame: import("../frames.js").FleetFrame | null}} props */
 export function DeleteFleet({ settings, close, frame }) {
   const { deletion, name } = settings;
-  const now = frame && html` It answers <b>${text(rate(frame.summary.rps))}</b> now, with <b>${frame.summary.in_flight}</b> in flight.`;
+  const now = frame && html` It serves <b>${text(rate(frame.summary.rps))}</b> now, with <b>${frame.summary.in_flight}</b> in flight.`;
   return html`<${FormPanel} title=${`Delete fleet ${name}`} draft=${deletion} danger action=${`Delete ${name}`} ready=${deletion.text("confirm") === name}
     submit=${() => settings.remove()} close=${close} command=${curl("DELETE", `${settings.path}?confirm=${name}`)}>
-    <p>Deletes ${name}${frame && html` with its <b>${plural(frame.summary.replicas, "replica")}</b>`} and all revisions, for good.${now}
-      ${" "}Requests in flight finish; new ones that name it are refused. The model servers go on running.</p>
+    <p>Deletes ${name}${frame && html` with its <b>${plural(frame.summary.replicas, "replica")}</b>`} and all revisions, permanently.${now}
+      ${" "}Requests in flight finish; new ones that name it are refused. The model servers keep running.</p>
     <div class="form"><${TextEntry} draft=${deletion} name="confirm" label=${`Type ${name} to confirm`} placeholder=${name} /></div>
   <//>`;
 }

@@ -14,8 +14,8 @@ import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 /** @type {[string, string][]} */
 const ADMIN_STATES = [
   ["active", "active"],
-  ["draining", "draining: nothing new"],
-  ["maintenance", "maintenance: nothing new"],
+  ["draining", "draining: no new requests"],
+  ["maintenance", "maintenance: no new requests"],
 ];
 
 /** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
@@ -107,7 +107,7 @@ export function EditReplica({ edits, replica, others }) {
   };
   return html`<form ref=${form} class="edit in-row" aria-label=${`Edit ${name}`} noValidate onSubmit=${save} onKeyDown=${leave}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another address is another instance: it is checking again until it passes." />
+      <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another URL is another instance: its state is checking until a probe passes." />
       <${SpeedFields} draft=${draft} classes=${edits.classes} />
       <${SiteField} draft=${draft} />
       <${CredentialField} draft=${draft} />
@@ -135,9 +135,9 @@ function RemoveReplica({ edits, replica, others }) {
     if (await edits.actions.remove(name)) edits.close();
   };
   const flying = in_flight ? `its ${plural(in_flight, "request")} in flight ${in_flight === 1 ? "finishes" : "finish"}` : "no request is in flight there";
-  const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "goes" : "go"} on` : "No eligible replica is left: requests are answered with 503";
+  const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "remains" : "remain"}` : "No eligible replica is left: requests are answered with 503";
   return html`<${Confirm} action=${`Remove ${name}`} busy=${edits.actions.of(name).busy} confirm=${remove} close=${() => edits.close()} back=${() => edits.remove(false)}
     command=${curl("DELETE", `/fleets/${edits.fleet}/replicas/${name}`)}>
-    <p>Removes <b>${name}</b> from ${edits.fleet}: ${flying}, nothing new goes there. ${left}. The model server goes on running.</p>
+    <p>Removes <b>${name}</b> from ${edits.fleet}: ${flying}, no new requests go there. ${left}. The model server keeps running.</p>
   <//>`;
 }

@@ -73,7 +73,7 @@ export class Registration {
   /** All replicas of the fleet are then probed so. @param {Record<string, any>} probe */
   async probeSo(probe) {
     if (!(await this.draft.send("PATCH", `/fleets/${this.fleet}`, { probe }))) return;
-    this.probed = "The fleet is probed so from now on.";
+    this.probed = "The fleet uses this probe from now on.";
     this.trial.run();
   }
 }
@@ -91,14 +91,14 @@ export function RegisterReplica({ registration, close, live }) {
     submit=${() => registration.submit()} command=${curl("POST", registration.path, shown)} result=${html`<${Registered} registration=${registration} live=${live} />`}
     tools=${html`<button type="button" disabled=${draft.busy || trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button>`}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="url" label="URL" placeholder=${example.url} inputmode="url" required help="Where the model server listens, as seen from the proxies."
+      <${TextEntry} draft=${draft} name="url" label="URL" placeholder=${example.url} inputmode="url" required help="The model server's base URL, as the proxies reach it."
         onInput=${() => registration.urlTyped()} onBlur=${() => trial.again()} />
-      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="In its fleet, and in every answer. Cannot change later." />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="Unique in its fleet, and named in every response. It cannot be changed later." />
       <${SpeedFields} draft=${draft} classes=${classes} />
       <${SiteField} draft=${draft} />
       <${CredentialField} draft=${draft} />
       <${MemoryFields} draft=${draft} devices=${devices.list} />
-      <${TrialProbeResult} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Probe this fleet so" />
+      <${TrialProbeResult} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Use this probe for the fleet" />
     </div>
   <//>`;
 }

@@ -57,7 +57,7 @@ export class TrialProbe {
   async run() {
     const body = this.body();
     if (this.busy) return;
-    if (!body.url) return this.draft.wrong("url", "Say where the model server listens, as in http://10.0.0.1:8000.");
+    if (!body.url) return this.draft.wrong("url", "Enter the model server's URL, for example http://10.0.0.1:8000.");
     const turn = ++this.turn;
     this.busy = true;
     this.asked = JSON.stringify(body);
@@ -115,17 +115,17 @@ export class TrialProbe {
 export function TrialProbeResult({ trial, use, useWords }) {
   const { busy, found, problem } = trial.said;
   if (busy) return html`<div class="trial busy whole" role="status">Asking ${trial.draft.text("url")} …</div>`;
-  if (problem && !trial.overtaken()) return html`<div class="trial bad whole" role="alert">The trial could not be made: ${problem}</div>`;
-  if (!found) return html`<p class="help whole">Leaving the URL field asks the server once, as its probes will, and says here what it answers.</p>`;
-  if (trial.overtaken()) return html`<div class="trial busy whole" role="status" data-trial="overtaken">What is typed now has not been tried yet.</div>`;
+  if (problem && !trial.overtaken()) return html`<div class="trial bad whole" role="alert">The trial probe failed: ${problem}</div>`;
+  if (!found) return html`<p class="help whole">When you leave the URL field, the server is probed once. The result is shown here.</p>`;
+  if (trial.overtaken()) return html`<div class="trial busy whole" role="status" data-trial="overtaken">These values have not been tried yet.</div>`;
   const good = found.outcome === "ready";
   const shape = { ready: "ready", unready: "unready", down: "down", refused: "down" }[found.outcome];
   return html`<div class=${`trial ${good ? "good" : "bad"} whole`} role="status" data-trial=${found.outcome}>
-    <span><span class=${`state is-${shape}`}><${Shape} state=${shape} />${good ? "it answers" : found.outcome === "refused" ? "not allowed" : `not ready: ${found.outcome}`}</span> ${sentence(found.words)}
+    <span><span class=${`state is-${shape}`}><${Shape} state=${shape} />${good ? "ready" : found.outcome === "refused" ? "not allowed" : found.outcome}</span> ${sentence(found.words)}
       ${" "}<span class="muted">${found.asked}, preset ${found.preset}</span></span>
-    ${found.fits && use && html`<span><button type="button" onClick=${() => use(/** @type {any} */ (found.fits).probe)}>${useWords ?? "Probe it so"}</button>
+    ${found.fits && use && html`<span><button type="button" onClick=${() => use(/** @type {any} */ (found.fits).probe)}>${useWords ?? "Use this probe"}</button>
       <span class="muted"> ${found.fits.words}</span></span>`}
-    ${!good && found.outcome !== "refused" && html`<span class="muted">It can be registered nevertheless: it is checking until a probe passes, and takes no request before.</span>`}
+    ${!good && found.outcome !== "refused" && html`<span class="muted">You can register it anyway. Until a probe passes its state is checking, and it gets no requests.</span>`}
   </div>`;
 }
 

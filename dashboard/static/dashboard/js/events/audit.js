@@ -74,7 +74,7 @@ export function originText(origin) {
   if (origin === "session") return "on a page";
   if (origin === "server") return "by a command or process on the server";
   if (origin.startsWith("token ")) return `through the API, token ${origin.slice(6)}…`;
-  return origin || "from where was not kept";
+  return origin || "origin unknown";
 }
 
 /** @param {unknown} value */

@@ -12,7 +12,7 @@ export function Details({ event, audit }) {
   const again = html` <button type="button" class="plain" onClick=${() => event.write && audit.read(event.write)}>Try again</button>`;
   if (busy) return html`<p class="muted">Reading what changed …</p>`;
   if (problem) return html`<p class="problem" role="alert">What changed could not be read: ${problem}${again}</p>`;
-  if (!entries?.length) return html`<p class="muted">The audit entries of this change are older than what is kept.</p>`;
+  if (!entries?.length) return html`<p class="muted">The audit entries of this change have been deleted: they are older than the retention time.</p>`;
   const [about, others] = parted(entries, event);
   return html`${about.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} />`)}
     ${others.length > 0 && html`<details><summary>${others.length} more in the same write</summary>

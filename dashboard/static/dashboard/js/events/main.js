@@ -60,18 +60,18 @@ function Page() {
 function Trouble() {
   const { problem, refused, list, liveness, ended } = log;
   if (refused) {
-    return html`<section class="panel empty" role="alert"><h2>These filters find nothing</h2><p class="problem">${problem}</p>
+    return html`<section class="panel empty" role="alert"><h2>These filters are not valid</h2><p class="problem">${problem}</p>
       <button type="button" onClick=${() => filters.clear()}>Clear filters</button></section>`;
   }
   if (problem && !list) {
     return html`<section class="panel empty" role="alert"><h2>Events could not be read</h2>
-      <p class="problem">${problem}</p><p>${ended ? "Reload the page to sign in." : "It is being tried again every 2 seconds."}</p>
+      <p class="problem">${problem}</p><p>${ended ? "Reload the page to sign in." : "Trying again every 2 seconds."}</p>
       ${!ended && html`<button type="button" onClick=${() => log.again()}>Try now</button>`}</section>`;
   }
   if (liveness !== "stale") return "";
   const since = moment(new Date(Date.now() - (log.ageMs() ?? 0)));
-  const what = ended ? "You are signed out: reload the page to sign in." : `${problem} It is being tried again.`;
-  return html`<${Banner} status=${{ level: "warn", title: "Not live", text: `What is below was read at ${since}. ${what}` }} />`;
+  const what = ended ? "You are signed out: reload the page to sign in." : `${problem} Trying again.`;
+  return html`<${Banner} status=${{ level: "warn", title: "Not live", text: `The events below were read at ${since}. ${what}` }} />`;
 }
 
 /** @param {{list: import("./event_log.js").Event[]}} props */
@@ -80,16 +80,16 @@ function List({ list }) {
   const { next, readingOlder, olderProblem } = log;
   return html`<div class="days" onKeyDown=${moveByKey}><${Days} list=${list} audit=${audit} /></div>
     <div class="row older">
-      ${next ? html`<button type="button" disabled=${readingOlder} aria-busy=${readingOlder} onClick=${() => log.older()}>${readingOlder ? "Reading …" : "Older events"}</button>` : html`<span class="muted">That is all${filters.any ? " that these filters find" : ""}. Events are kept for ${root.dataset.days} days.</span>`}
+      ${next ? html`<button type="button" disabled=${readingOlder} aria-busy=${readingOlder} onClick=${() => log.older()}>${readingOlder ? "Reading …" : "Older events"}</button>` : html`<span class="muted">No older events${filters.any ? " match these filters" : ""}. Events are kept for ${root.dataset.days} days.</span>`}
       ${olderProblem && html`<span class="problem" role="alert">${olderProblem}</span>`}
-      <span class="spacer"></span><span class="muted">Times: ${zoneText()}${zoneText() !== "UTC" && "; UTC is in the hint of each"}.</span>
+      <span class="spacer"></span><span class="muted">Times: ${zoneText()}${zoneText() !== "UTC" && "; hover over a time for UTC"}.</span>
     </div>`;
 }
 
 function Nothing() {
   if (!filters.any) {
-    return html`<section class="panel empty"><h2>Nothing has happened yet</h2>
-      <p>Every change of health, every ejection and everything that somebody changes will stand here, newest first, within two seconds.
+    return html`<section class="panel empty"><h2>No events yet</h2>
+      <p>Changes of health, ejections, and everything that somebody changes appear here within two seconds, newest first.
       Begin with a fleet: <a href="/">overview</a>.</p></section>`;
   }
   return html`<section class="panel empty"><h2>No event matches these filters</h2>

@@ -9,6 +9,6 @@ export function DeletedPage({ fleet, events }) {
     for (const button of document.querySelectorAll("button[data-panel]")) button.remove();
   }, []);
   /** @type {import("../components/banner.js").BannerStatus} */
-  const status = { level: "warn", title: `${fleet} was deleted`, text: "Nothing of it can be changed any more, and requests that name it are refused. Below is what happened.", href: "/", action: "Open the overview" };
+  const status = { level: "warn", title: `${fleet} was deleted`, text: "It cannot be changed any more, and requests that name it are refused. Its events are below.", href: "/", action: "Open the overview" };
   return html`<${Banner} status=${status} /><${Timeline} events=${events} />`;
 }

@@ -32,8 +32,8 @@ export class Heading {
     this.protocol = protocol;
     const spoken = tag("spoken");
     if (spoken) spoken.textContent = protocolText(protocol);
-    list("aliases", "Clients may also say", aliases);
-    list("adapters", "LoRA adapters that clients may say:", adapters);
+    list("aliases", "Aliases:", aliases);
+    list("adapters", "LoRA adapters:", adapters);
   }
 }
 

@@ -84,7 +84,7 @@ function OpenPanel() {
 
 function Replicas() {
   const { frame } = model;
-  if (!frame) return html`<${NoData}>The conductor has not sent a frame of this fleet.<//>`;
+  if (!frame) return html`<${NoData}>The conductor has not sent data of this fleet.<//>`;
   const register = MAY_CHANGE && panels.open !== "register" ? () => panels.show("register") : null;
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} register=${register} /><${Removed} actions=${actions} />`;
   return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} search=${page.search} />`;

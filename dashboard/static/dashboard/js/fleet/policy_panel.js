@@ -47,10 +47,10 @@ export function PolicyPanel({ policy }) {
 function outcome(policy) {
   if (policy.busy) return html`<span class="muted">Applying …</span>`;
   if (policy.problem) return html`<span class="problem">${policy.problem}</span>`;
-  if (!MAY_CHANGE) return html`<span class="muted">Your account may look, not change.</span>`;
+  if (!MAY_CHANGE) return html`<span class="muted">Your account has read-only access.</span>`;
   if (!policy.result) return policy.dirty() && html`<span class="muted">Not applied yet</span>`;
   return html`<span class=${policy.result.everywhere ? "applied" : "is-unready"}>${policy.result.text}</span>${policy.previous > 0 &&
-    html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>back to revision ${policy.previous}</button>`}`;
+    html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>roll back to revision ${policy.previous}</button>`}`;
 }
 
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
@@ -60,14 +60,14 @@ function OtherSettings({ policy }) {
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
-    <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
-    <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
-    <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their answer" : "count as gone"}</${Fact}>
-    <${Fact} name="Largest body">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
+    <${Fact} name="Retried statuses">${retries.statuses.join(", ") || "none"}</${Fact}>
+    <${Fact} name="Total timeout">${timeouts.total_s} s</${Fact}>
+    <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their response" : "count as disconnected"}</${Fact}>
+    <${Fact} name="Max body size">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
-    <${Copyable} label="For instance" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
-    <p class="help">Every field of a policy stands in the <a href="/api/v1/docs">API's documents</a>; the answer says what changed.</p></details>`;
+    <${Copyable} label="Example" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
+    <p class="help">The <a href="/api/v1/docs">API reference</a> lists every field of a policy; the response says what changed.</p></details>`;
 }
 
 /** @param {{name: string, children?: any}} props */

@@ -10,16 +10,16 @@ import { errorProps, FieldError } from "./field_error.js";
 /** @param {{policy: Policy}} props */
 export function PolicySettingsFields({ policy }) {
   return html`<div class="fields" role="group" aria-label="Concurrency and queue">
-    <${NumberField} policy=${policy} name="max_concurrency" label="Max concurrency" placeholder="no limit" help="Requests that each replica works on at once; more wait. Empty: no limit." />
-    <${NumberField} policy=${policy} name="queue.size" label="Queue size" help="Requests that may wait at each proxy; one more is answered 503. 0: none waits; default 256." />
-    <${NumberField} policy=${policy} name="queue.timeout_s" label="Queue timeout" unit="s" help="How long a request may wait, then it is answered 503. Default 10 s." />
-    <${ChoiceField} policy=${policy} name="queue.at" label="Requests wait" options=${[["proxy", "in the proxy"], ["replica", "at the replica"]]} help="Where more than the max concurrency wait. At the replica, which then needs a queue of its own, it is no limit." />
-    <${ChoiceField} policy=${policy} name="queue.cold" label="While all load" options=${[["refuse", "503 at once"], ["hold", "wait"]]} help="What requests get while every replica is still loading." />
-    ${policy.settings.value(policy.stored, "queue.cold") === "hold" && html`<${NumberField} policy=${policy} name="queue.cold_timeout_s" label="Wait for loading" unit="s" help="How long a request may wait for the first replica. Default 300 s." />`}
+    <${NumberField} policy=${policy} name="max_concurrency" label="Max concurrency" placeholder="no limit" help="Requests in flight at each replica; more are queued. Empty: no limit." />
+    <${NumberField} policy=${policy} name="queue.size" label="Queue size" help="Requests that each proxy may queue; one more is answered with 503. 0: no queue. Default 256." />
+    <${NumberField} policy=${policy} name="queue.timeout_s" label="Queue timeout" unit="s" help="How long a request may be queued before it is answered with 503. Default 10 s." />
+    <${ChoiceField} policy=${policy} name="queue.at" label="Queue at" options=${[["proxy", "the proxy"], ["replica", "the replica"]]} help="Where requests above max concurrency wait. A replica then needs a queue of its own, and max concurrency is no limit." />
+    <${ChoiceField} policy=${policy} name="queue.cold" label="Cold start" options=${[["refuse", "503 at once"], ["hold", "queue"]]} help="What happens to requests while every replica is still loading." />
+    ${policy.settings.value(policy.stored, "queue.cold") === "hold" && html`<${NumberField} policy=${policy} name="queue.cold_timeout_s" label="Cold start timeout" unit="s" help="How long a request may be queued for the first replica. Default 300 s." />`}
   </div>
   <div class="fields" role="group" aria-label="Sites">
-    <${ChoiceField} policy=${policy} name="locality.prefer" label="Site preference" options=${[["site", "own site first"], ["none", "all alike"]]} help="Where proxies and replicas say their site: whether a proxy asks the replicas of its own, and those of none, before others." />
-    ${policy.settings.value(policy.stored, "locality.prefer") === "site" && html`<${NumberField} policy=${policy} name="locality.spill_above" label="Spill above" help="How busy the own site may be before part of its requests goes to others: 0 to 1, 1 is full; default 0.8." />`}
+    <${ChoiceField} policy=${policy} name="locality.prefer" label="Site preference" options=${[["site", "own site first"], ["none", "no preference"]]} help="Whether a proxy prefers replicas of its own site, and those without a site, to others." />
+    ${policy.settings.value(policy.stored, "locality.prefer") === "site" && html`<${NumberField} policy=${policy} name="locality.spill_above" label="Spill above" help="Utilization of the own site above which requests spill to other sites, from 0 to 1. Default 0.8." />`}
   </div>`;
 }
 

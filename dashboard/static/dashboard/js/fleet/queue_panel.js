@@ -5,7 +5,7 @@ import { queuedText, refusedText, waitText } from "../components/queue_text.js";
 import { State } from "../components/state.js";
 
 /** @type {Record<string, [state: string, word: string]>} */
-const SHOWN = { "": ["ready", "has room"], waiting: ["waiting", "in use"], late: ["late", "slow"], refusing: ["refusing", "refusing"] };
+const SHOWN = { "": ["ready", "empty"], waiting: ["waiting", "queueing"], late: ["late", "slow"], refusing: ["refusing", "refusing"] };
 
 /** Not there on a fleet whose replicas take as many as come. @param {{summary: import("../frames.js").FleetSummary}} props */
 export function QueuePanel({ summary: { queue, capacity } }) {
@@ -20,6 +20,6 @@ export function QueuePanel({ summary: { queue, capacity } }) {
     ${past && html`<span class="muted">${past}</span>`}
     ${refused && html`<span class="is-down">${refused}</span>`}
     ${(past || refused) && html`<span class="muted">last 10 s</span>`}
-    ${queue.missing_replicas && html`<span>Places have been short for ${age(queue.short_for_s)}: at this rate <b>${plural(queue.missing_replicas, "more replica")}</b> of this speed would be needed.</span>`}
+    ${queue.missing_replicas && html`<span>No free slots for ${age(queue.short_for_s)}: at this rate <b>${plural(queue.missing_replicas, "more replica")}</b> of this speed would be needed.</span>`}
   </section>`;
 }

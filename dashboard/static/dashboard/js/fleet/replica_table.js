@@ -75,8 +75,8 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
 /** What the replica says itself: everybody's requests, and only now and then. @param {{load: ReplicaLive["reported"]}} props */
 function Reported({ load }) {
   if (!load?.short) return null;
-  const title = `The replica says ${load.words}, ${age(load.age_s)} ago. Requests that others send there are among these.`;
-  return html`<span class="sub clipped" title=${title}>says ${load.short}, ${load.age_s.toFixed(0)} s</span>`;
+  const title = `The replica reported ${load.words}, ${age(load.age_s)} ago. Requests of other clients are included.`;
+  return html`<span class="sub clipped" title=${title}>reports ${load.short}, ${load.age_s.toFixed(0)} s</span>`;
 }
 
 /** The name opens the form that changes it. @param {{name: string, settings: any, edits: import("../edit/edit_replica.js").ReplicaEdits}} props */

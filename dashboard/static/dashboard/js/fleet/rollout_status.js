@@ -10,8 +10,8 @@ import { plural } from "../format.js";
  * @returns {Outcome}
  */
 export function rolloutStatus({ changed, published, workers }, what) {
-  if (!changed.length) return { text: "nothing to change: it was so already", everywhere: true };
-  if (!published) return { text: `${what} · saved; Redis is away, the workers follow when it is back`, everywhere: false };
+  if (!changed.length) return { text: "no change: it was already set", everywhere: true };
+  if (!published) return { text: `${what} · saved; Redis does not answer, the workers apply it when it does`, everywhere: false };
   return { text: `${what} · ${reach(workers)}`, everywhere: workers.live > 0 && workers.applied >= workers.live };
 }
 

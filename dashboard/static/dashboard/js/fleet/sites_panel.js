@@ -14,5 +14,5 @@ export function SitesPanel({ summary: { sites } }) {
 /** @param {{site: import("../frames.js").SiteLive}} props */
 function Site({ site: { name, stayed_per_s: stayed, spilled_per_s: spilled } }) {
   const part = (/** @type {number} */ value) => text(share((100 * value) / (stayed + spilled)));
-  return html`<span>${part(stayed)} at ${name}${spilled > 0 && html`, <span class="muted">${part(spilled)} went on</span>`}</span>`;
+  return html`<span>${name}: ${part(stayed)} stayed${spilled > 0 && html`, <span class="muted">${part(spilled)} spilled</span>`}</span>`;
 }

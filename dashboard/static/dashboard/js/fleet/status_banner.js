@@ -16,7 +16,7 @@ export function status({ summary, replicas, workers, workers_current: current })
     return { level: "bad", title: "No replica is eligible", text: html`Requests are answered with 503. ${reasons(replicas)}` };
   }
   if (!summary.taking) {
-    return { level: "bad", title: "No replica has a weight", text: html`Requests are answered with 503. ${ofWeightZero(weightless)}Give one a weight above 0.` };
+    return { level: "bad", title: "All replicas have weight 0", text: html`Requests are answered with 503. ${ofWeightZero(weightless)}Give one a weight above 0.` };
   }
   if (summary.queue.state === "refusing") return refusing(summary);
   if (summary.error_percent >= ERROR_RATE_THRESHOLD_PERCENT) {
@@ -25,13 +25,13 @@ export function status({ summary, replicas, workers, workers_current: current })
       level: "bad",
       title: "Requests fail",
       text: html`<b>${text(percent(summary.error_percent))}</b> are answered with an error${failing.length > 0 && html`, those of <b>${failing.map((one) => one.name).join(", ")}</b>`}.
-        ${" "}${hit.length > 0 ? reasons(hit) : "Drain a failing replica to take it out."}`,
+        ${" "}${hit.length > 0 ? reasons(hit) : "Drain a failing replica to take it out of rotation."}`,
     };
   }
   if (summary.queue.state === "late") return late(summary, hit);
-  if (hit.length) return { level: "warn", title: `${plural(hit.length, "replica")} out`, text: html`${reasons(hit)} ${rest}` };
+  if (hit.length) return { level: "warn", title: `${plural(hit.length, "replica")} out of rotation`, text: html`${reasons(hit)} ${rest}` };
   if (current < workers) {
-    return { level: "notice", title: "A change is on its way", text: `${current} of ${plural(workers, "worker")} route from the newest table.` };
+    return { level: "notice", title: "A change is being rolled out", text: `${current} of ${plural(workers, "worker")} use the newest routing table.` };
   }
   const waiting = replicas.filter((replica) => !replica.eligible);
   if (waiting.length || weightless.length) return { level: "calm", title: "Nothing is wrong", text: html`${reasons(waiting)} ${rest}` };
@@ -40,23 +40,23 @@ export function status({ summary, replicas, workers, workers_current: current })
 
 /** @param {import("../frames.js").ColdLive} cold @param {import("../frames.js").QueueLive} queue @param {import("../frames.js").ReplicaLive[]} replicas @returns {import("../components/banner.js").BannerStatus} */
 function loading(cold, queue, replicas) {
-  const meanwhile = queue.holds ? `Requests wait for it, up to ${text(duration(queue.timeout_s))}.` : "Until then requests are answered 503, with the time to try again.";
+  const meanwhile = queue.holds ? `Requests wait in the queue, up to ${text(duration(queue.timeout_s))}.` : "Until then requests are answered with 503 and Retry-After.";
   return { level: "warn", title: "No replica is ready yet", text: html`${sentence(capital(coldStartText(cold)))} ${meanwhile} ${reasons(replicas.filter((one) => one.state !== "ready"))}` };
 }
 
 /** @param {import("../frames.js").FleetSummary} summary @returns {import("../components/banner.js").BannerStatus} */
 function refusing({ queue, error_percent: errors }) {
-  const last = queue.size ? `${refusedReason(queue)}: ${waitText(queue)}.` : "No replica has a place, and the queue's size is 0: none may wait.";
+  const last = queue.size ? `${refusedReason(queue)}: ${waitText(queue)}.` : "No replica has a free slot, and the queue size is 0.";
   return {
     level: "bad",
     title: "Requests are refused",
-    text: html`<b>${text(rate(queue.full_per_s + queue.late_per_s))}</b> are answered 503. ${last} More replicas, or a higher max concurrency, take more${queue.size > 0 && "; a longer queue only makes them wait"}.${errors >= ERROR_RATE_THRESHOLD_PERCENT && ` ${text(percent(errors))} are answered with an error.`}`,
+    text: html`<b>${text(rate(queue.full_per_s + queue.late_per_s))}</b> are answered with 503. ${last} Add replicas or raise max concurrency${queue.size > 0 && "; a longer queue only adds waiting time"}.${errors >= ERROR_RATE_THRESHOLD_PERCENT && ` ${text(percent(errors))} are answered with an error.`}`,
   };
 }
 
 /** @param {import("../frames.js").FleetSummary} summary @param {import("../frames.js").ReplicaLive[]} out @returns {import("../components/banner.js").BannerStatus} */
 function late({ queue }, out) {
-  return { level: "warn", title: "Requests wait long", text: html`${capital(waitText(queue))}; after ${text(duration(queue.timeout_s))} it is answered 503. ${reasons(out)}` };
+  return { level: "warn", title: "Requests wait long", text: html`${capital(waitText(queue))}; after ${text(duration(queue.timeout_s))} in the queue a request is answered with 503. ${reasons(out)}` };
 }
 
 /** "1 replica takes", "3 replicas take". @param {number} number */
@@ -64,11 +64,11 @@ function takes(number) {
   return `${plural(number, "replica")} ${number === 1 ? "takes" : "take"}`;
 }
 
-/** "a, b have weight 0: nothing new goes there." @param {import("../frames.js").ReplicaLive[]} replicas */
+/** "a, b have weight 0: no new requests go there." @param {import("../frames.js").ReplicaLive[]} replicas */
 function ofWeightZero(replicas) {
   const more = replicas.length - NAMED;
   const names = replicas.slice(0, NAMED).map((one) => one.name).join(", ");
-  return html`<b>${names}</b>${more > 0 && ` and ${more} more`} ${replicas.length === 1 ? "has" : "have"} weight 0: nothing new goes there. `;
+  return html`<b>${names}</b>${more > 0 && ` and ${more} more`} ${replicas.length === 1 ? "has" : "have"} weight 0: no new requests go there. `;
 }
 
 const NAMED = 3;

@@ -35,7 +35,7 @@ export function WeightForm({ replica, actions, onClose }) {
     <label>Weight <input ref=${field} class="short" inputmode="decimal" aria-label=${`Weight of ${replica.name}`} defaultValue=${written(replica.weight)} disabled=${busy} /></label>
     <button class="primary" disabled=${busy} aria-busy=${busy}>Save</button>
     <button type="button" onClick=${onClose}>Cancel</button>
-    <span class="muted">empty: its hardware class's</span>
+    <span class="muted">empty: from its hardware class</span>
   </form>`;
 }
 

@@ -131,6 +131,6 @@ export class Feed {
     if (!this.socket || this.failures) return ["stale", "reconnecting"];
     if (age <= STALE_AFTER_MS) return ["live", ""];
     if (this.redisAway) return ["stale", "Redis does not answer"];
-    return ["stale", open ? "connected, but nothing new is measured" : "reconnecting"];
+    return ["stale", open ? "connected, but no new data comes" : "reconnecting"];
   }
 }

@@ -28,7 +28,7 @@ function wording(feed) {
   const old = feed.ageMs();
   if (feed.ended) return ENDED[feed.ended];
   if (feed.liveness === "connecting") return feed.failures ? "not connected · trying again" : "connecting …";
-  if (feed.liveness === "waiting" || old === null) return "connected · nothing measured yet";
+  if (feed.liveness === "waiting" || old === null) return "connected · no data yet";
   if (feed.liveness === "live") return `live · ${age(old / 1000)} ago`;
   return `stale · last update ${age(old / 1000)} ago · ${feed.reason}`;
 }

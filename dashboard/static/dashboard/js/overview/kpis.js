@@ -18,7 +18,7 @@ export function Kpis({ model: { series }, frame }) {
     <${Kpi} title="p99" quantity=${duration(total.p99_s)} sub=${`worst ${text(duration(series.peak("p99")))} in 15 min`} />
     <${Kpi} title="Errors" quantity=${percent(frame.error_percent)} sub=${`${text(rate(total.errors_per_s))} in the last second`} />
     <${Kpi} title="In flight" quantity=${[count(total.in_flight - waiting), capacity ? `of ${count(capacity)}` : ""]}
-      sub=${waiting ? `${count(waiting)} more wait` : `peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
+      sub=${waiting ? `${count(waiting)} more queued` : `peak ${count(series.peak("inFlight") ?? 0)} in 15 min`} />
     <${Kpi} title="Replicas" quantity=${[count(all.taking), `of ${count(frame.replicas)} take requests`]}
       sub=${exceptions(all) || "all ready"} />
   </section>`;

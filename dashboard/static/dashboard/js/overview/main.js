@@ -38,7 +38,7 @@ function Overview() {
 function Numbers() {
   const { frame } = model;
   if (!frame) {
-    return html`<${NoData}>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.<//>`;
+    return html`<${NoData}>This page is connected, but the conductor, which collects the proxies' reports, has not sent anything.<//>`;
   }
   if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} keyed=${keys.any} /><${Workers} frame=${frame} />`;
   const chart = page.chart(model.series);

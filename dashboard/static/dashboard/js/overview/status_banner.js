@@ -27,7 +27,7 @@ function noWorker({ workers }) {
   return {
     level: "bad",
     title: "No proxy reports",
-    text: "No proxy worker has been heard of for 5 s: either none runs, or none reaches Redis. Look at the proxy's own log and its admin listener.",
+    text: "No proxy worker has reported for 5 s: either none is running, or none can reach Redis. See the proxy's log and its admin listener.",
   };
 }
 
@@ -36,10 +36,10 @@ function unreachable({ fleets }, events) {
   const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking && !fleet.cold);
   if (!dark.length) return null;
   const [fleet] = dark;
-  const more = dark.length > 1 ? ` So do ${dark.slice(1).map((one) => one.name).join(", ")}.` : "";
+  const more = dark.length > 1 ? ` Also: ${dark.slice(1).map((one) => one.name).join(", ")}.` : "";
   return {
     level: "bad",
-    title: fleet.eligible ? `No replica of ${fleet.name} has a weight` : `${fleet.name} has no eligible replica`,
+    title: fleet.eligible ? `All replicas of ${fleet.name} have weight 0` : `${fleet.name} has no eligible replica`,
     text: html`Its requests are answered with 503${!fleet.eligible && since(events, fleet.name, Object.keys(fleet.states))}. ${counted(fleet)}.${more}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
@@ -56,7 +56,7 @@ function refusing({ fleets }) {
   return {
     level: "bad",
     title: `Requests to ${worst.name} are refused`,
-    text: html`<b>${text(rate(refused(worst)))}</b> are answered 503. ${refusedReason(worst.queue)}: ${waitText(worst.queue)}.${more && ` Also: ${more}.`}`,
+    text: html`<b>${text(rate(refused(worst)))}</b> are answered with 503. ${refusedReason(worst.queue)}: ${waitText(worst.queue)}.${more && ` Also: ${more}.`}`,
     href: page(worst),
     action: `Open ${worst.name}`,
   };
@@ -68,7 +68,7 @@ function loading({ fleets }) {
   if (!cold.length) return null;
   const [fleet] = cold;
   const more = cold.slice(1).map((one) => one.name).join(", ");
-  const meanwhile = fleet.queue.holds ? "Its requests wait for the first replica" : "Until then its requests are answered 503, with the time to try again";
+  const meanwhile = fleet.queue.holds ? "Its requests wait in the queue" : "Until then its requests are answered with 503 and Retry-After";
   return {
     level: "warn",
     title: `${fleet.name} is not ready yet`,
@@ -87,7 +87,7 @@ function late({ fleets }) {
   return {
     level: "warn",
     title: `Requests to ${fleet.name} wait long`,
-    text: `${capital(waitText(fleet.queue))}; after ${text(duration(fleet.queue.timeout_s))} they are answered 503.${more && ` Also: ${more}.`}`,
+    text: `${capital(waitText(fleet.queue))}; after ${text(duration(fleet.queue.timeout_s))} in the queue requests are answered with 503.${more && ` Also: ${more}.`}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
   };
@@ -111,7 +111,7 @@ function failing({ fleets }) {
 function troubledWorker({ workers }) {
   for (const worker of workers) {
     const trouble = workerProblem(worker);
-    if (trouble) return { level: "warn", title: "A proxy worker is in trouble", text: html`<b>${worker.name}</b> ${trouble}` };
+    if (trouble) return { level: "warn", title: "A proxy worker has a problem", text: html`<b>${worker.name}</b> ${trouble}` };
   }
   return null;
 }
@@ -120,8 +120,8 @@ function troubledWorker({ workers }) {
 export function workerProblem(worker) {
   if (worker.age_s > WORKER_LATE_S) return `has not reported for ${age(worker.age_s)}.`;
   if (worker.refused) return `refused a newer routing table and keeps its last good one: ${worker.refused}`;
-  if (worker.strategy_trouble) return `picks otherwise than asked for: ${worker.strategy_trouble}.`;
-  if (!worker.redis_ok) return "cannot reach Redis; it routes on from the table it has.";
+  if (worker.strategy_trouble) return `does not pick by the chosen strategy: ${worker.strategy_trouble}.`;
+  if (!worker.redis_ok) return "cannot reach Redis; it keeps routing from its last routing table.";
   if (worker.behind) return "has not yet applied the newest routing table.";
   return "";
 }
@@ -136,7 +136,7 @@ function out({ fleets }, events) {
   const rest = hit.slice(1).map((one) => one.name).join(", ");
   return {
     level: "warn",
-    title: `${plural(total, "replica")} out`,
+    title: `${plural(total, "replica")} out of rotation`,
     text: html`<b>${fleet.name}</b>: ${counted(fleet)}${event && html`. Since ${when(event)}: ${event.replica && !event.text.includes(event.replica) && html`<b>${event.replica}</b> `}${firstClause(event)}`}.
       ${" "}The other ${fleet.taking === 1 ? "one takes" : `${fleet.taking} take`} its requests.${rest && ` Also: ${rest}.`}`,
     href: page(fleet),
@@ -150,7 +150,7 @@ function refused({ refused_per_s: refused, total }, keyed) {
   return {
     level: "notice",
     title: "Requests are refused",
-    text: html`<b>${text(rate(refused))}</b> reach no fleet (last 10 s): ${keyed && "without a client key that opens it, "}with a name that no fleet bears, or malformed. The answer tells the client which.`,
+    text: html`<b>${text(rate(refused))}</b> reach no fleet (last 10 s): ${keyed && "no valid client key, "}unknown model, or malformed request. The response tells the client which.`,
     ...(keyed && { href: "/client-keys", action: "Client keys" }),
   };
 }
@@ -173,12 +173,12 @@ function calm({ fleets, replicas, workers }) {
     level: "calm",
     title: waiting ? "Nothing is wrong" : "All is well",
     text: waiting
-      ? `${taking} of ${plural(replicas, "replica")} ${taking === 1 ? "takes" : "take"} requests; ${fleets.filter((fleet) => fleet.taking < fleet.replicas).map((fleet) => `${fleet.name}: ${counted(fleet)}`).join("; ")}. Nobody needs to act.`
+      ? `${taking} of ${plural(replicas, "replica")} ${taking === 1 ? "takes" : "take"} requests; ${fleets.filter((fleet) => fleet.taking < fleet.replicas).map((fleet) => `${fleet.name}: ${counted(fleet)}`).join("; ")}. No action is needed.`
       : `${replicas === 1 ? "The only replica takes" : `All ${plural(replicas, "replica")} of ${plural(fleets.length, "fleet")} take`} requests, through ${plural(workers.length, "proxy worker")}.`,
   };
 }
 
-/** "1 down, 1 draining, 2 of weight 0". @param {FleetSummary} fleet */
+/** "1 down, 1 draining, 2 with weight 0". @param {FleetSummary} fleet */
 function counted(fleet) {
   return exceptions(fleet, ", ") || "All replicas are ready";
 }

@@ -16,5 +16,5 @@ export function Workers({ frame: { workers, table } }) {
 function Worker({ worker }) {
   const trouble = workerProblem(worker);
   return html`<span><${Shape} state=${trouble ? "unready" : "ready"} /><span class="mono">${worker.name}</span> ·
-    ${" "}${trouble || `table ${worker.applied}`} · <span class="nowrap">${worker.cpu_percent.toFixed(0)} % CPU</span> · <span class="nowrap">${plural(worker.clients, "client")}</span> · <span class="nowrap">heard ${age(worker.age_s)} ago</span></span>`;
+    ${" "}${trouble || `table ${worker.applied}`} · <span class="nowrap">${worker.cpu_percent.toFixed(0)} % CPU</span> · <span class="nowrap">${plural(worker.clients, "client")}</span> · <span class="nowrap">last report ${age(worker.age_s)} ago</span></span>`;
 }

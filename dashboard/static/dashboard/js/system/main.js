@@ -11,7 +11,7 @@ import { Processes } from "./processes.js";
 import { Proxies } from "./proxies.js";
 
 const EVERY_MS = 2000;
-const TITLES = { calm: "All is well", notice: "Worth knowing", warn: "Look at this", bad: "Something does not work" };
+const TITLES = { calm: "All is well", notice: "Worth knowing", warn: "Needs attention", bad: "Something is broken" };
 
 let search = "";
 const poll = new PolledResource("/system", EVERY_MS, draw);
@@ -23,7 +23,7 @@ function draw() {
 function System() {
   /** @type {import("./health_level.js").System | null} */
   const system = poll.data;
-  if (!system) return html`<${Banner} status=${{ level: "bad", title: "No answer", text: `${poll.reason} It is being tried again.` }} />`;
+  if (!system) return html`<${Banner} status=${{ level: "bad", title: "No answer", text: `${poll.reason} Trying again.` }} />`;
   const { level, words, cure } = system.verdict;
   const now = { level, title: TITLES[level], text: cure ? `${words} ${cure}` : words };
   return html`

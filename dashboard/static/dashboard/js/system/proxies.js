@@ -10,7 +10,7 @@ const NAMES_SHOWN = 3;
 export function Proxies({ system: { proxies, table, reports_known: known }, search }) {
   const found = proxies.filter((worker) => matches(search, [worker.name, worker.state, worker.words, worker.software]));
   return html`<section class="panel table-panel data" aria-label="Proxy workers">
-    <h2 class="table-title">Proxy workers <span class="muted">newest table ${table ?? "not known: the database is away"}</span></h2>
+    <h2 class="table-title">Proxy workers <span class="muted">newest table ${table ?? "unknown: the database does not answer"}</span></h2>
     ${found.length ? html`<div class="scroll"><table class="cards">
       <thead><tr><th scope="col">Worker</th><th scope="col">State</th><th scope="col">Table</th><th scope="col" class="num">Report</th><th scope="col" class="num">CPU</th>
         <th scope="col" class="num">Clients</th><th scope="col" class="num">Replica conn.</th><th scope="col" class="num">In flight</th><th scope="col" class="num">Up</th><th scope="col">Version</th></tr></thead>
@@ -46,6 +46,6 @@ function standing({ behind, state }) {
 
 /** @param {boolean} known @param {number} number @param {string} search */
 function nothing(known, number, search) {
-  if (!known) return "Not known while Redis is away: reports go through it. Proxies route from the table they have.";
+  if (!known) return "Unknown while Redis does not answer: reports go through it. Proxies keep routing from their last table.";
   return number ? `No proxy worker matches “${search}”.` : "No proxy worker reports.";
 }

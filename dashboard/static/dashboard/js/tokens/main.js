@@ -15,8 +15,8 @@ const model = new TokensModel(page.polling, page.panels, page.draw);
 /** @param {{made: import("./model.js").Made}} props */
 function Made({ made }) {
   const look = `export TOKEN=${made.token}\ncurl -s -H "Authorization: Token $TOKEN" ${location.origin}${API}/fleets`;
-  return html`<${SecretReveal} title=${`API token ${made.name} is made`} what="API token" secret=${made.token}
-    notes="It may do what you may." commands=${[["All fleets with it; every other command here then works as it stands:", look]]} done=${() => model.forget()} />`;
+  return html`<${SecretReveal} title=${`API token ${made.name} is created`} what="API token" secret=${made.token}
+    notes="It has your permissions." commands=${[["List all fleets with it. The commands on the other pages then work as they are:", look]]} done=${() => model.forget()} />`;
 }
 
 page.start({
