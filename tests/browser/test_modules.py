@@ -100,5 +100,5 @@ def test_a_write_says_how_many_workers_have_it(
         False,
     )
     assert said(0, 0) == ("draining · no proxy worker is running; they apply it when they start", False)
-    assert said(2, 0, published=False)[0].startswith("draining · saved; Redis is away")
+    assert said(2, 0, published=False)[0].startswith("draining · saved; Redis does not answer")
     assert said(2, 2, changed=False) == ("no change: it was already set", True)
