@@ -12,7 +12,7 @@ from controlplane.services import accounts
 from controlplane.web import request_origin
 
 PASSWORD_FIELDS = (
-    ("old_password", "Present password", "current-password"),
+    ("old_password", "Current password", "current-password"),
     ("new_password1", "New password", "new-password"),
     ("new_password2", "New password again", "new-password"),
 )

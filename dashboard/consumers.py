@@ -1,4 +1,4 @@
-"""One open page: hello, then the newest frame each second, for as long as its user is signed in.
+"""WebSocket consumers: the initial message, then the newest frame each second, while the user is signed in.
 
 When no frame comes it is looked why: the fleet was deleted, or Redis does not answer. The page is told
 of Redis by ``{"type": "silence", "redis": whether it answers}``, whenever that changes.
@@ -17,8 +17,13 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from controlplane.datastores import redis
 from controlplane.telemetry import frames
-from dashboard import visitor
-from dashboard.hello import frame_message, hello, hello_client_keys, silence_message
+from dashboard import ws_auth
+from dashboard.initial_message import (
+    frame_message,
+    initial_client_keys_message,
+    initial_message,
+    silence_message,
+)
 
 NOT_SIGNED_IN = 4401
 NO_SUCH_FLEET = 4404
@@ -64,19 +69,19 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     def group(self) -> str:
         return frames.OVERVIEW_GROUP if self.fleet is None else frames.fleet_group(self.fleet)
 
-    async def hello(self, client: Any) -> str:
+    async def initial_message(self, client: Any) -> str:
         """The first message. Raises redis.LOST."""
-        return await hello(client, self.fleet)
+        return await initial_message(client, self.fleet)
 
     async def connect(self) -> None:
-        if not visitor.same_origin(dict(self.scope["headers"])):
+        if not ws_auth.same_origin(dict(self.scope["headers"])):
             await self.close()
             return
         await self.accept()
         self.accepted = True
-        if not await visitor.signed_in(self.scope["session"]):
+        if not await ws_auth.signed_in(self.scope["session"]):
             await self.close(NOT_SIGNED_IN)
-        elif self.fleet is not None and not await visitor.fleet_exists(self.fleet):
+        elif self.fleet is not None and not await ws_auth.fleet_exists(self.fleet):
             await self.close(NO_SUCH_FLEET)
         else:
             await self._join()
@@ -86,7 +91,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         client: Any = redis.async_client()
         try:
             await self.channel_layer.group_add(self.group, self.channel_name)
-            await self.send(text_data=await self.hello(client))
+            await self.send(text_data=await self.initial_message(client))
         except redis.LOST:
             await self.close(TRY_AGAIN_LATER)
             return
@@ -104,7 +109,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             try:
                 await asyncio.wait_for(self.arrived.wait(), SILENCE_S)
             except TimeoutError:
-                if self.fleet is not None and not await visitor.fleet_exists(self.fleet):
+                if self.fleet is not None and not await ws_auth.fleet_exists(self.fleet):
                     await self.close(NO_SUCH_FLEET)
                     return
                 await self._ask_redis()
@@ -129,7 +134,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     async def _watch_session(self) -> None:
         while True:
             await asyncio.sleep(SESSION_CHECK_S)
-            if not await visitor.signed_in(self.scope["session"]):
+            if not await ws_auth.signed_in(self.scope["session"]):
                 await self.close(NOT_SIGNED_IN)
                 return
 
@@ -148,5 +153,5 @@ class ClientKeysConsumer(LiveConsumer):
     def group(self) -> str:
         return frames.CLIENT_KEYS_GROUP
 
-    async def hello(self, client: Any) -> str:
-        return await hello_client_keys(client)
+    async def initial_message(self, client: Any) -> str:
+        return await initial_client_keys_message(client)

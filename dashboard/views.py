@@ -37,12 +37,12 @@ def page(content: Callable[..., Content]) -> Callable[..., HttpResponse]:
 
 @page
 def overview() -> Content:
-    return {"keys": _keys_in_force()}
+    return {"keys": _client_key_required()}
 
 
 @page
 def fleet(name: str) -> Content:
-    return {"fleet": get_object_or_404(Fleet, name=name), "keys": _keys_in_force()}
+    return {"fleet": get_object_or_404(Fleet, name=name), "keys": _client_key_required()}
 
 
 @page
@@ -70,7 +70,7 @@ def system() -> Content:
     return {}
 
 
-def _keys_in_force() -> bool:
+def _client_key_required() -> bool:
     """Whether there is a client key, so that requests through the proxy need one."""
     return ClientKey.objects.filter(revoked_at=None).exists()
 

@@ -47,10 +47,10 @@ def make(page: Page, name: str) -> str:
     page.get_by_role("button", name="New client key").click()
     expect(page.get_by_label("Name")).to_be_focused()
     warning = page.get_by_role("note")
-    expect(warning).to_contain_text("closes the proxy to all who have none")
-    expect(warning).to_contain_text("Within a second of its creation every proxy answers 401")
+    expect(warning).to_contain_text("clients without a key lose access")
+    expect(warning).to_contain_text("Within a second every proxy answers 401")
     expect(page.get_by_role("heading", name="No client keys yet")).to_have_count(0)
-    expect(warning).to_contain_text("to every fleet and from every client, those that are served now too")
+    expect(warning).to_contain_text("for every fleet, also from clients that are served now")
     page.keyboard.type(name)
     page.keyboard.press("Enter")
     return page.get_by_label("The client key", exact=True).inner_text()
@@ -67,7 +67,7 @@ def test_from_the_first_key_to_none(
     assert ask(port) == 200
 
     key = make(page, name)
-    expect(page.get_by_role("heading", name=f"Client key {name} is made")).to_be_focused()
+    expect(page.get_by_role("heading", name=f"Client key {name} is created")).to_be_focused()
     assert re.fullmatch("sy-[0-9a-f]{48}", key)
     expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
     assert findings(page) == []
@@ -90,8 +90,8 @@ def test_from_the_first_key_to_none(
     expect(note).to_contain_text("is answered 401")
     assert findings(page) == []
     expect(note).to_contain_text("It is the last key.")
-    expect(note).to_contain_text("serves whoever reaches it, without a key")
-    expect(note).to_contain_text("one that other machines reach answers 401 to everybody")
+    expect(note).to_contain_text("serves everybody who can reach it, without a key")
+    expect(note).to_contain_text("A proxy that other machines can reach answers 401 to everybody")
     expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
     page.keyboard.press("Escape")
     expect(note).to_have_count(0)
@@ -161,7 +161,7 @@ def test_a_key_for_one_fleet_then_for_another(
     page = open_page("/client-keys")
     page.get_by_role("button", name="New client key").click()
     page.get_by_label("Name").fill(name)
-    page.get_by_label("every fleet, those made later too").uncheck()
+    page.get_by_label("every fleet, also those created later").uncheck()
     page.get_by_role("button", name="Create").click()
     expect(page.locator(".choices .problem")).to_contain_text("or let it open every fleet")
     page.get_by_label(first, exact=True).check()
@@ -202,7 +202,7 @@ def test_a_token_is_made_used_and_revoked(open_page: Open, site: Site) -> None:
     page.keyboard.press("Enter")
     token = page.get_by_label("The API token", exact=True).inner_text()
     assert token.startswith("sy_")
-    expect(page.locator(".edit")).to_contain_text("It may do what you may.")
+    expect(page.locator(".edit")).to_contain_text("It has your permissions.")
     assert status(site, token) == 200
     page.get_by_role("button", name="I have copied it").click()
     page.reload()
@@ -237,12 +237,12 @@ def test_a_key_that_opens_no_openai_fleet_is_tried_on_one_that_it_opens(
     page = open_page("/client-keys")
     page.get_by_role("button", name="New client key").click()
     page.get_by_label("Name").fill("for one")
-    page.get_by_label("every fleet, those made later too").uncheck()
+    page.get_by_label("every fleet, also those created later").uncheck()
     page.get_by_label(fleet, exact=True).check()
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_label("A request with it")).to_contain_text(f"/v2/models/{fleet}")
     expect(page.get_by_label("A request with it")).to_contain_text("export SWITCHYARD_KEY=sy-")
-    expect(page.get_by_label("Which models it opens")).to_have_count(0)
+    expect(page.get_by_label("List the models that it opens")).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", ["/client-keys", "/tokens"])
@@ -305,13 +305,11 @@ def test_what_keys_do_is_shown_against_what_they_may(
     measuring.client_keys[0] = seen(busy, "busy", rps=4.7, in_flight=4, requests=60, tokens=8_900, **at)
     expect(row.locator("[data-cell=state]")).to_contain_text("at its limit")
     expect(row.locator("[data-cell=state]")).to_contain_text(
-        "60 requests per minute and 4 requests at one time"
+        "60 requests per minute and 4 concurrent requests"
     )
     expect(row.locator("[data-cell=refused]")).to_have_text("1.5 /s")
     expect(page.locator(".banner")).to_contain_text("A key is at its limit")
-    expect(page.locator(".banner")).to_contain_text(
-        "busy (60 requests per minute and 4 requests at one time)"
-    )
+    expect(page.locator(".banner")).to_contain_text("busy (60 requests per minute and 4 concurrent requests)")
     assert findings(page) == []
 
     measuring.pause()
@@ -341,7 +339,7 @@ def test_limits_are_set_changed_and_lifted_by_keyboard(open_page: Open, no_keys:
     assert findings(page) == []
     no_keys.api("PATCH", f"/client-keys/{key['id']}", {"tokens_per_minute": 9000})
     form.get_by_label("Requests per minute").fill("")
-    form.get_by_label("Requests at one time").fill("4")
+    form.get_by_label("Concurrent requests").fill("4")
     expect(form.locator("pre")).to_contain_text('{"requests_per_minute":null,"max_concurrency":4}')
     page.keyboard.press("Enter")
     expect(form).to_contain_text("Somebody else changed this meanwhile")

@@ -132,7 +132,7 @@ def test_deleting_says_what_goes_and_wants_the_name(
     page.get_by_role("button", name="Edit fleet").click()
     page.get_by_role("button", name="Delete fleet …").click()
     form = page.get_by_role("region", name=f"Delete fleet {name}")
-    expect(form).to_contain_text("2 replicas and all revisions, for good. It answers 1")
+    expect(form).to_contain_text("2 replicas and all revisions, permanently. It serves 1")
     expect(form).to_contain_text("with 6 in flight")
     delete = form.get_by_role("button", name=f"Delete {name}")
     expect(delete).to_be_disabled()

@@ -66,7 +66,7 @@ def test_a_probe_that_would_fit_is_offered(
     page.keyboard.type(server.url)
     form.get_by_role("button", name="Try").click()
     expect(form.locator("[data-trial]")).to_contain_text("this server has no such path")
-    form.get_by_role("button", name="Probe this fleet so").click()
+    form.get_by_role("button", name="Use this probe for the fleet").click()
     expect(form.locator("[data-trial]")).to_have_attribute("data-trial", "ready")
     assert site.api("GET", f"/fleets/{name}")["probe"]["path"] != "/health"
 
@@ -171,7 +171,7 @@ def test_is_removed_after_saying_what_that_does_and_brought_back(
     page.get_by_role("button", name="Remove …").click()
     form = page.get_by_role("form", name="Remove b")
     expect(form).to_contain_text(
-        "3 requests in flight finish, nothing new goes there. 1 eligible replica goes on"
+        "3 requests in flight finish, no new requests go there. 1 eligible replica remains"
     )
     expect(form.get_by_role("button", name="Remove b")).to_be_focused()
     page.keyboard.press("Enter")

@@ -73,7 +73,7 @@ def test_one_command_registers_turns_green_and_another_asks(
     expect(page.get_by_role("heading", name="No fleets yet")).to_be_visible(timeout=STEP_LIMIT_MS)
     page.evaluate("window.neverReloaded = true")
     expect(page.get_by_text("Waiting for the first replica …")).to_be_visible()
-    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Server URL").fill(server.url)
     page.get_by_label("Model name").fill("first-model")
     expect(page.locator("[data-trial]")).to_be_visible(timeout=STEP_LIMIT_MS)
     press_slowly(page.get_by_role("button", name="Put a new API token into the command"))
@@ -125,7 +125,7 @@ def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
     open_page: Open, empty: Site, measuring: Measuring, server: Replica
 ) -> None:
     page = open_page("/")
-    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Server URL").fill(server.url)
     page.get_by_role("button", name="Try").click()
     expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
     assert findings(page) == []
@@ -148,6 +148,72 @@ def test_the_form_registers_too_and_reloading_goes_on_where_it_was(
     expect(page.locator("tr[data-fleet='by-form']")).to_be_visible()
 
 
+BLUR_AT_ONCE = """
+for (const { prototype } of [HTMLInputElement, HTMLSelectElement, HTMLButtonElement]) {
+  const { get, set } = Object.getOwnPropertyDescriptor(prototype, "disabled");
+  Object.defineProperty(prototype, "disabled", { configurable: true, get, set(value) {
+    set.call(this, value);
+    if (value && document.activeElement === this) this.blur();
+  } });
+}
+"""
+"""Some browsers fire ``blur`` inside the assignment that disables the field with the focus, others later."""
+
+
+def test_a_refused_form_is_enabled_again_where_disabling_blurs_at_once(
+    open_page: Open, empty: Site, measuring: Measuring, server: Replica
+) -> None:
+    page = open_page("/")
+    page.add_init_script(BLUR_AT_ONCE)
+    page.reload()
+    page.get_by_label("Server URL").fill(server.url)
+    page.get_by_role("button", name="Try").click()
+    expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
+    page.get_by_label("Model name").fill("Bad Name")
+    page.keyboard.press("Enter")  # disables this field; leaving it asks the server once more
+    expect(page.get_by_role("alert")).to_contain_text("is not a valid name")
+    expect(page.get_by_label("Model name")).to_be_focused()
+    expect(page.locator("form.edit")).to_have_count(1)
+    expect(page.locator("form.edit :disabled")).to_have_count(0)
+    expect(page.locator("[data-trial]")).to_have_attribute("data-trial", "unready")
+
+
+SHORT_LIMIT = (
+    "const { timeout } = AbortSignal; AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 10);"
+)
+BAD_ANSWERS = {
+    "none": "new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)))",
+    "half": """new Response(new ReadableStream({ start(body) {
+      body.enqueue(new TextEncoder().encode('{"name":'));
+      signal.addEventListener("abort", () => body.error(signal.reason));
+    } }), { status: 201 })""",
+    "of another server": "new Response('<html>', { status: 200 })",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [("none", "No answer within"), ("half", "No answer within"), ("of another server", "not JSON")],
+)
+def test_a_form_is_enabled_again_whatever_answer_comes(
+    open_page: Open, empty: Site, measuring: Measuring, answer: str, words: str
+) -> None:
+    page = open_page("/")
+    page.add_init_script(
+        f"""{SHORT_LIMIT}
+        const ask = window.fetch;
+        window.fetch = (url, options = {{}}) => {{
+          const {{ method, signal }} = options;
+          return method === "POST" && url.endsWith("/fleets") ? {BAD_ANSWERS[answer]} : ask(url, options);
+        }};"""
+    )
+    page.reload()
+    page.get_by_label("Model name").fill("first-model")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text(words)
+    expect(page.locator("form.edit :disabled")).to_have_count(0)
+
+
 def test_a_trial_is_of_what_is_typed_now(
     open_page: Open, empty: Site, measuring: Measuring, server: Replica
 ) -> None:
@@ -155,16 +221,16 @@ def test_a_trial_is_of_what_is_typed_now(
     server.health_status = 404
     page = open_page("/")
     trial = page.locator("[data-trial]")
-    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Server URL").fill(server.url)
     page.get_by_label("Model name").fill("gamma")
-    page.get_by_role("button", name="Take Open Inference Protocol (V2), probe it so").click()
+    page.get_by_role("button", name="Use Open Inference Protocol (V2) and this probe").click()
     expect(page.get_by_label("Protocol")).to_have_value("open-inference")
     expect(trial).to_have_attribute("data-trial", "ready")
     expect(page.get_by_label("Register from a terminal")).to_contain_text('"protocol":"open-inference"')
 
     page.get_by_label("Model name").press_sequentially("-2")
     expect(trial).to_have_attribute("data-trial", "overtaken")
-    expect(trial).to_contain_text("has not been tried yet")
+    expect(trial).to_contain_text("have not been tried yet")
     page.get_by_label("Served model").fill("gamma-v1")
     page.keyboard.press("Tab")
     expect(trial).to_contain_text("/v2/models/gamma-v1/ready")
@@ -181,7 +247,7 @@ def test_the_first_steps_lead_to_what_a_wrong_probe_needs(
 ) -> None:
     measuring.fleets.append("delta")
     page = open_page("/")
-    page.get_by_label("Its URL").fill(server.url)
+    page.get_by_label("Server URL").fill(server.url)
     page.get_by_label("Model name").fill("delta")
     page.keyboard.press("Enter")
     expect(page.locator("[data-trial]")).to_contain_text("503")
@@ -191,6 +257,6 @@ def test_the_first_steps_lead_to_what_a_wrong_probe_needs(
 
 def test_a_viewer_is_told_who_can(open_page: Open, empty: Site, measuring: Measuring) -> None:
     page = open_page("/", user=LOOKER)
-    expect(page.get_by_text("Your account may look, not change.")).to_be_visible()
-    expect(page.get_by_role("textbox", name="Its URL")).to_have_count(0)
+    expect(page.get_by_text("Your account has read-only access.")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Server URL")).to_have_count(0)
     assert findings(page) == []

@@ -53,8 +53,8 @@ def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
     expect(size).to_have_value("256")
     limit.fill("8")
     size.fill("64")
-    panel.get_by_label("While all load").select_option("hold")
-    panel.get_by_label("Wait for loading").fill("90")
+    panel.get_by_label("Cold start", exact=True).select_option("hold")
+    panel.get_by_label("Cold start timeout").fill("90")
     expect(panel).to_contain_text(
         '--json \'{"max_concurrency":8,"queue":{"size":64,"cold":"hold","cold_timeout_s":90}}\''
     )
@@ -98,7 +98,7 @@ def test_what_sites_mean_is_changed_in_the_form_and_taken_back(
     path = f"/fleets/{name}/policy"
     assert site.api("GET", path)["set"] == {"locality": {"spill_above": 0.65}}
 
-    prefer.select_option("all alike")
+    prefer.select_option("no preference")
     expect(spill).to_have_count(0)
     panel.get_by_role("button", name="Apply").click()
     expect(panel).to_contain_text("revision 3")
@@ -149,8 +149,8 @@ def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(
     name = new_fleet()
     measuring.reported["b"] = ReportedLive(words="12 running, 3 waiting", short="12 + 3", age_s=2.0)
     page = open_page(f"/fleets/{name}")
-    expect(row(page, "b")).to_contain_text("says 12 + 3, 2 s")
-    expect(row(page, "b").get_by_title("says 12 running, 3 waiting, 2.0 s ago")).to_be_visible()
+    expect(row(page, "b")).to_contain_text("reports 12 + 3, 2 s")
+    expect(row(page, "b").get_by_title("reported 12 running, 3 waiting, 2.0 s ago")).to_be_visible()
     page.get_by_role("button", name="Drain b").click()
     expect(row(page, "b")).to_contain_text("draining")
     expect(note(page, "b")).to_contain_text("3 requests still in flight")
@@ -271,7 +271,7 @@ def test_an_account_without_rights_looks_and_is_told_so(
     page = open_page(f"/fleets/{new_fleet()}", user=LOOKER)
     expect(row(page, "a")).to_contain_text("ready")
     expect(page.get_by_role("button", name="Drain a")).to_have_count(0)
-    expect(page.get_by_role("region", name="Policy")).to_contain_text("Your account may look, not change.")
+    expect(page.get_by_role("region", name="Policy")).to_contain_text("Your account has read-only access.")
     expect(page.get_by_label("Strategy")).to_be_disabled()
 
 

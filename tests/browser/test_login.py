@@ -43,7 +43,7 @@ def test_a_one_time_password_must_be_replaced_first(watched: Watched, site: Site
     sign_in(page, NEWCOMER, site.one_time_password)
     expect(page).to_have_url(re.compile("/password$"))
     assert findings(page) == []
-    page.get_by_label("Present password").fill(site.one_time_password)
+    page.get_by_label("Current password").fill(site.one_time_password)
     page.get_by_label("New password", exact=True).fill("short")
     page.get_by_label("New password again").fill("short")
     page.get_by_role("button", name="Change password").click()
@@ -51,7 +51,7 @@ def test_a_one_time_password_must_be_replaced_first(watched: Watched, site: Site
     assert findings(page) == []
 
     chosen = "a password of my own 1"
-    page.get_by_label("Present password").fill(site.one_time_password)
+    page.get_by_label("Current password").fill(site.one_time_password)
     page.get_by_label("New password", exact=True).fill(chosen)
     page.get_by_label("New password again").fill(chosen)
     page.get_by_role("button", name="Change password").click()

@@ -46,10 +46,10 @@ def test_durations_have_three_digits_and_a_unit(
 
 def test_history_and_frames_meet_without_a_gap_or_a_double(call: Callable[[str, str], Any]) -> None:
     columns = call(
-        "live/series",
+        "live/time_series",
         """
         const point = (at) => ({at, rps: at, p50_s: null, p99_s: 1, errors_per_s: 0, in_flight: 2});
-        const series = new it.Series();
+        const series = new it.TimeSeries();
         series.reset([100, 101, 102].map(point));
         series.push(point(102));           // the frame that history has already
         series.push(point(103));
@@ -67,9 +67,9 @@ def test_history_and_frames_meet_without_a_gap_or_a_double(call: Callable[[str, 
 
 def test_series_keep_a_quarter_of_an_hour(call: Callable[[str, str], Any]) -> None:
     length = call(
-        "live/series",
+        "live/time_series",
         """
-        const series = new it.Series();
+        const series = new it.TimeSeries();
         for (let at = 0; at < 5000; at++) {
           series.push({at, rps: 1, p50_s: 1, p99_s: 1, errors_per_s: 0, in_flight: 0});
         }
@@ -89,7 +89,8 @@ def test_a_write_says_how_many_workers_have_it(
     ) -> tuple[str, bool]:
         workers = {"live": live, "applied": applied, "refused": refused, "waited_ms": 11.6}
         answer = {"changed": ["x"] if changed else [], "published": published, "workers": workers}
-        outcome = in_module(page, "fleet/applied", f"return it.applied({json.dumps(answer)}, 'draining')")
+        code = f"return it.rolloutStatus({json.dumps(answer)}, 'draining')"
+        outcome = in_module(page, "fleet/rollout_status", code)
         return outcome["text"], outcome["everywhere"]
 
     assert said(2, 2) == ("draining · 2 of 2 workers in 12 ms", True)
@@ -99,5 +100,5 @@ def test_a_write_says_how_many_workers_have_it(
         False,
     )
     assert said(0, 0) == ("draining · no proxy worker is running; they apply it when they start", False)
-    assert said(2, 0, published=False)[0].startswith("draining · saved; Redis is away")
-    assert said(2, 2, changed=False) == ("nothing to change: it was so already", True)
+    assert said(2, 0, published=False)[0].startswith("draining · saved; Redis does not answer")
+    assert said(2, 2, changed=False) == ("no change: it was already set", True)

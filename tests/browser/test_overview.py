@@ -42,15 +42,15 @@ def test_replicas_of_weight_0_take_no_requests_and_are_named(
     fleet = page.context.new_page()
     fleet.goto(f"/fleets/{name}")
     expect(page.locator(".banner")).to_contain_text("2 of 3 replicas take requests")
-    expect(page.locator(f"tr[data-fleet='{name}']")).to_contain_text("1 of weight 0")
-    expect(page.get_by_role("region", name="All fleets")).to_contain_text("1 of weight 0")
-    expect(fleet.locator(".banner")).to_contain_text("b has weight 0: nothing new goes there.")
+    expect(page.locator(f"tr[data-fleet='{name}']")).to_contain_text("1 with weight 0")
+    expect(page.get_by_role("region", name="All fleets")).to_contain_text("1 with weight 0")
+    expect(fleet.locator(".banner")).to_contain_text("b has weight 0: no new requests go there.")
     expect(fleet.locator(".banner")).to_contain_text("2 replicas take the requests.")
     for replica in "ac":
         site.api("PATCH", f"/fleets/{name}/replicas/{replica}", {"weight": 0})
-    expect(page.locator(".banner.bad")).to_contain_text(f"No replica of {name} has a weight")
-    expect(page.locator(".banner")).to_contain_text("answered with 503. 3 of weight 0.")
-    expect(fleet.locator(".banner.bad")).to_contain_text("No replica has a weight")
+    expect(page.locator(".banner.bad")).to_contain_text(f"All replicas of {name} have weight 0")
+    expect(page.locator(".banner")).to_contain_text("answered with 503. 3 with weight 0.")
+    expect(fleet.locator(".banner.bad")).to_contain_text("All replicas have weight 0")
     expect(fleet.locator(".banner")).to_contain_text("a, b, c have weight 0")
 
 
@@ -65,40 +65,42 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     fleet.goto(f"/fleets/{name}")
     row, queue = overview.locator(f"tr[data-fleet='{name}']"), fleet.get_by_role("region", name="Queue")
     expect(row.locator("[data-cell='in-flight']")).to_contain_text("9/48")
-    expect(row.locator("[data-queue='waiting']")).to_contain_text("12 of 256 wait, 1.8 s")
-    expect(queue).to_contain_text("12 of 256 wait, the first for 1.8 s")
+    expect(row.locator("[data-queue='waiting']")).to_contain_text("12 of 256 queued, 1.8 s")
+    expect(queue).to_contain_text("12 of 256 queued, the oldest for 1.8 s")
     affinity = fleet.get_by_role("region", name="Affinity")
     expect(affinity).to_have_count(0)
     measuring.affinity = AffinityLive(kept_per_s=90.0, spilled_per_s=10.0)
-    expect(affinity).to_contain_text("90 % of 100 /s with a key went to its replica10 % elsewhere")
+    expect(affinity).to_contain_text("90 % of 100 /s keyed requests went to their own replica10 % spilled")
     sites = fleet.get_by_role("region", name="Sites")
     expect(sites).to_have_count(0)
     measuring.sites = [SiteLive(name="east", stayed_per_s=46.0, spilled_per_s=4.0)]
-    expect(sites).to_contain_text("92 % at east, 8 % went on")
+    expect(sites).to_contain_text("east: 92 % stayed, 8 % spilled")
     expect(overview.locator(".banner")).to_contain_text("All is well")
 
     measuring.queue = structs.replace(measuring.queue, oldest_wait_s=5.4, state="late", queued_per_s=3.2)
     expect(row.locator("[data-queue='late'] .shape.is-late")).to_be_visible()
     expect(overview.locator(".banner.warn")).to_contain_text(f"Requests to {name} wait long")
-    expect(fleet.locator(".banner.warn")).to_contain_text("after 10.0 s it is answered 503.")
-    expect(queue).to_contain_text("3.2 /s had to wait")
+    expect(fleet.locator(".banner.warn")).to_contain_text(
+        "after 10.0 s in the queue a request is answered with 503."
+    )
+    expect(queue).to_contain_text("3.2 /s queued")
 
     full = {"waiting": 256, "state": "refusing", "full_per_s": 14.2}
     measuring.queue = structs.replace(measuring.queue, **full, short_for_s=130.0, missing_replicas=2)
     expect(queue).to_contain_text(
-        "short for 2 min: at this rate 2 more replicas of this speed would be needed"
+        "No free slots for 2 min: at this rate 2 more replicas of this speed would be needed"
     )
     expect(row.locator("[data-queue='refusing'] .shape.is-refusing")).to_be_visible()
-    expect(row).to_contain_text("256 of 256 wait, 5.4 s · 14.2 /s refused")
+    expect(row).to_contain_text("256 of 256 queued, 5.4 s · 14.2 /s refused")
     expect(overview.locator(".banner.bad")).to_contain_text(
-        "14.2 /s are answered 503. The queue is full: 256 of 256 wait"
+        "14.2 /s are answered with 503. The queue is full: 256 of 256 queued"
     )
     expect(fleet.locator(".banner.bad")).to_contain_text("Requests are refused")
 
     measuring.queue, measuring.cold = QueueLive(size=256), ColdLive(loading=3, expected_in_s=38.0)
     measuring.states = dict.fromkeys("abc", ("checking", "503 Loading model, for 1 min"))
     expect(row).to_contain_text("loading: expected in about 40 s")
-    expect(overview.locator(".banner")).to_contain_text("answered 503, with the time to try again")
+    expect(overview.locator(".banner")).to_contain_text("answered with 503 and Retry-After")
     expect(fleet.locator(".banner")).to_contain_text("No replica is ready yet")
     expect(row.locator("[data-queue]")).to_have_count(0)
 
@@ -172,8 +174,8 @@ def test_without_fleets_it_says_how_to_make_one(open_page: Open, measuring: Meas
 
 def test_before_anything_is_measured_it_says_so(open_page: Open) -> None:
     page = open_page("/")
-    expect(page.get_by_role("heading", name="Nothing is measured yet")).to_be_visible()
-    expect(page.locator("[data-badge]")).to_contain_text("nothing measured yet")
+    expect(page.get_by_role("heading", name="No data yet")).to_be_visible()
+    expect(page.locator("[data-badge]")).to_contain_text("no data yet")
 
 
 def test_the_timeline_tells_changes_as_they_happen(open_page: Open, new_fleet: Callable[..., str]) -> None:

@@ -61,11 +61,11 @@ async def test_the_page_of_client_keys_has_a_socket_of_its_own(
     measuring.client_keys = [frames.ClientKeyLive(id=7, name="website", rps=2.5)]
     until(lambda: measuring.redis.exists(frames.CLIENT_KEYS_KEY), "a frame is stored")
     async with connect(site, "/ws/client-keys", cookie) as socket:
-        hello = json.loads(await asyncio.wait_for(socket.recv(), 20))
-        assert (hello["type"], hello["history"]) == ("hello", [])
-        assert 0 <= hello["age_s"] < 20
+        initial = json.loads(await asyncio.wait_for(socket.recv(), 20))
+        assert (initial["type"], initial["history"]) == ("hello", [])
+        assert 0 <= initial["age_s"] < 20
         frame = json.loads(await asyncio.wait_for(socket.recv(), 20))["frame"]
-    assert frame["sequence"] >= hello["frame"]["sequence"]
+    assert frame["sequence"] >= initial["frame"]["sequence"]
     assert [(key["id"], key["rps"]) for key in frame["keys"]] == [(7, 2.5)]
 
 
@@ -82,7 +82,7 @@ async def test_other_origins_are_refused_with_their_session(
     assert refused.value.response.status_code == 403
 
 
-async def test_hello_carries_history_frame_and_sparklines(
+async def test_the_initial_message_carries_history_frame_and_sparklines(
     site: Site, cookie: str, new_fleet: Callable[..., str], measuring: Measuring
 ) -> None:
     name = new_fleet()
@@ -92,11 +92,11 @@ async def test_hello_carries_history_frame_and_sparklines(
             message = json.loads(await asyncio.wait_for(socket.recv(), 20))
             fleets = (message["frame"] or {"fleets": []})["fleets"]
     async with connect(site, "/ws/overview", cookie) as socket:
-        hello = json.loads(await asyncio.wait_for(socket.recv(), 20))
-    assert hello["type"] == "hello"
-    assert 0 <= hello["age_s"] < 20
-    assert hello["history"][-1]["at"] == hello["frame"]["at"]
-    assert len(hello["sparks"][name]["rps"]) == len(hello["sparks"][name]["p99_s"]) > 0
+        initial = json.loads(await asyncio.wait_for(socket.recv(), 20))
+    assert initial["type"] == "hello"
+    assert 0 <= initial["age_s"] < 20
+    assert initial["history"][-1]["at"] == initial["frame"]["at"]
+    assert len(initial["sparks"][name]["rps"]) == len(initial["sparks"][name]["p99_s"]) > 0
 
 
 async def test_a_client_that_does_not_read_gets_the_newest_frame_not_a_queue(site: Site, cookie: str) -> None:
@@ -138,14 +138,14 @@ async def test_while_redis_is_away_a_page_is_told_to_try_again_and_then_gets_thr
     Several times, for the loss shows in more than one way: the event loop may have noticed it or not.
     """
     for _ in range(6):
-        assert await hello_after_a_while(site, cookie) == "hello"
+        assert await first_type_after_a_while(site, cookie) == "hello"
         redis_server.stop()
         assert await close_code(site, "/ws/overview", cookie) == 1013
         redis_server.start()
-    assert await hello_after_a_while(site, cookie) == "hello"
+    assert await first_type_after_a_while(site, cookie) == "hello"
 
 
-async def hello_after_a_while(site: Site, cookie: str) -> str:
+async def first_type_after_a_while(site: Site, cookie: str) -> str:
     """Type of the first message, when there is one; until then every handshake succeeds all the same."""
     async with asyncio.timeout(20):
         while True:

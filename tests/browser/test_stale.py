@@ -31,7 +31,7 @@ def test_looks_stale_when_measuring_stops_and_live_when_it_goes_on(
     measuring.pause()
     expect(page.locator("html")).to_have_attribute("data-live", "stale", timeout=STALE_WITHIN_MS)
     expect(page.locator("[data-badge]")).to_have_text(
-        re.compile(r"stale · last update \d+(\.\d)? s ago · connected, but nothing new is measured")
+        re.compile(r"stale · last update \d+(\.\d)? s ago · connected, but no new data comes")
     )
     expect(page.locator(".banner")).to_contain_text("Not live")
     expect(page.locator(".banner")).to_contain_text("the conductor sends nothing")
@@ -121,9 +121,7 @@ def test_while_redis_hangs_it_is_redis_that_is_named(
     assert redis_server.process is not None
     redis_server.process.send_signal(signal.SIGSTOP)
     try:
-        expect(page.locator(".banner")).to_contain_text(
-            "Redis, through which the numbers come, does not answer"
-        )
+        expect(page.locator(".banner")).to_contain_text("Redis, which carries the numbers, does not answer")
         expect(page.locator("[data-badge]")).to_contain_text("Redis does not answer")
     finally:
         redis_server.process.send_signal(signal.SIGCONT)

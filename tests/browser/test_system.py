@@ -54,7 +54,7 @@ def test_while_redis_is_away(open_page: Open, proxy: Proxy, redis_server: RedisS
     expect(page.locator("[data-part='redis']")).to_contain_text("away")
     expect(page.locator("[data-part='proxies']")).to_contain_text("unknown")
     expect(page.locator(".banner")).to_contain_text("proxies route from the table they have")
-    expect(page.get_by_text("Not known while Redis is away: reports go through it")).to_be_visible()
+    expect(page.get_by_text("Unknown while Redis does not answer: reports go through it")).to_be_visible()
     redis_server.start()
     expect(page.locator("[data-worker]")).to_have_count(2)
 
@@ -73,7 +73,7 @@ def test_while_redis_hangs_the_verdict_stays(
         page.route("**/api/v1/system", lambda route: None)  # never answered
         expect(banner).to_contain_text("Not live:")
         expect(banner).to_contain_text("Redis")
-        expect(banner).to_contain_text("The server is being asked again")
+        expect(banner).to_contain_text("The server does not answer; trying again")
     finally:
         redis_server.process.send_signal(signal.SIGCONT)
 

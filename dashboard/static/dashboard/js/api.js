@@ -1,4 +1,4 @@
-/** The REST API, asked exactly as a `curl` would ask it, with this page's session instead of a token. */
+/** REST API client: the same requests as the `curl` commands on the pages, with this page's session instead of a token. */
 
 export const API = "/api/v1";
 const TIME_LIMIT_MS = 10_000;
@@ -19,7 +19,7 @@ export class ApiProblem extends Error {
 /**
  * @param {string} method @param {string} path below /api/v1
  * @param {{body?: unknown, etag?: string | null}} [options] `etag`: refuse when somebody else wrote meanwhile
- * @returns {Promise<{data: any, etag: string | null}>} Throws ApiProblem.
+ * @returns {Promise<{data: any, etag: string | null}>} Ends within TIME_LIMIT_MS, and throws nothing but ApiProblem.
  */
 export async function api(method, path, { body, etag } = {}) {
   /** @type {Record<string, string>} */
@@ -27,25 +27,23 @@ export async function api(method, path, { body, etag } = {}) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
   if (etag) headers["If-Match"] = etag;
-  const response = await ask(API + path, {
-    method,
-    headers,
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(TIME_LIMIT_MS),
-  });
-  if (!response.ok) throw await problem(response);
-  const data = response.status === 204 ? null : await response.json();
-  return { data, etag: response.headers.get("ETag") };
+  const signal = AbortSignal.timeout(TIME_LIMIT_MS);
+  const json = body === undefined ? undefined : JSON.stringify(body);
+  try {
+    const response = await fetch(API + path, { method, headers, body: json, signal });
+    if (!response.ok) throw await problem(response);
+    // The limit holds for the body too: the server may stop in the middle of it.
+    const data = response.status === 204 ? null : await response.json();
+    return { data, etag: response.headers.get("ETag") };
+  } catch (error) {
+    throw error instanceof ApiProblem ? error : new ApiProblem(0, noAnswer(error, signal));
+  }
 }
 
-/** @param {string} url @param {RequestInit} options */
-async function ask(url, options) {
-  try {
-    return await fetch(url, options);
-  } catch (error) {
-    const late = /** @type {Error} */ (error).name === "TimeoutError";
-    throw new ApiProblem(0, late ? `No answer within ${TIME_LIMIT_MS / 1000} s.` : "The server cannot be reached.");
-  }
+/** Browsers name the error of a late body differently, so the signal is asked. @param {unknown} error @param {AbortSignal} signal */
+function noAnswer(error, { aborted }) {
+  if (aborted) return `No answer within ${TIME_LIMIT_MS / 1000} s.`;
+  return error instanceof SyntaxError ? "The answer is not JSON: it may come from a proxy in between." : "The server cannot be reached.";
 }
 
 /** @param {Response} response */

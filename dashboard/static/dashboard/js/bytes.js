@@ -1,4 +1,4 @@
-/** Amounts of memory: read as people type them, shown as people read them. */
+/** Memory sizes: parses what people type (16 GiB), formats what people read. */
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
 /** Powers of 1024 (also as Kubernetes writes them: Gi) and, as on a disk's label, of 1000. @type {Record<string, number>} */
@@ -12,7 +12,7 @@ for (const [index, letter] of [..."kmgtp"].entries()) {
  * "16 GiB", "1,5GiB", "17179869184", "17 179 869 184 bytes" → bytes; nothing: null; anything else as typed, for
  * the API to say what is wrong. @param {string} text @returns {number | string | null}
  */
-export function bytesOf(text) {
+export function parseBytes(text) {
   if (text === "") return null;
   const plain = text.replace(/[\s_]/g, "").toLowerCase();
   // One comma is a decimal one, several stand between thousands.
@@ -46,7 +46,7 @@ export function typed(bytes) {
 
 /** What is understood of a field, for the words under it; empty: nothing was typed. @param {string} text */
 export function understood(text) {
-  const read = bytesOf(text);
+  const read = parseBytes(text);
   if (read === null) return "";
   if (typeof read === "string") return "Not understood: write 16 GiB, 512 MiB or a number of bytes.";
   const [size, unit] = bytes(read);

@@ -1,4 +1,4 @@
-/** Numbers as people read them. Each answers `[number, unit]`, so that the unit can be set smaller. */
+/** Number formatting. Each function answers `[number, unit]`, so that the unit can be set smaller. */
 
 /** @typedef {[string, string]} Quantity */
 

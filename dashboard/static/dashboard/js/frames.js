@@ -1,34 +1,43 @@
 /**
- * What the server sends, as controlplane/telemetry/frames.py and dashboard/hello.py define it. Types only.
+ * Frame types: the WebSocket's messages, as controlplane/telemetry/frames.py and dashboard/initial_message.py define
+ * them. Types only; tests/dashboard/test_frame_types.py compares them.
+ *
+ * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
+ *   in_flight: number, waiting?: number}} Point
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
  *   p99_s: number | null, short_for_s: number, missing_replicas: number | null}} QueueLive
  *
- * @typedef {{kept_per_s: number, spilled_per_s: number, new_per_s: number}} AffinityLive
+ * @typedef {{proxy: string, expires_in_s: number}} DrainedAt
  *
- * @typedef {{name: string, stayed_per_s: number, spilled_per_s: number}} SiteLive
- *
- * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
- *
- * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   in_flight: number, waiting?: number}} Point
+ * @typedef {{words: string, short: string, age_s: number, running: number | null, waiting: number | null,
+ *   kv_share: number | null, memory_share: number | null, memory_bytes: number | null, utilization: number | null,
+ *   requests_per_s: number | null, problem: string}} ReportedLive
  *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   seconds_per_work: number | null, drained_by_hand: {proxy: string, expires_in_s: number}[], drained_everywhere: boolean, memory_short: string,
- *   reported: {words: string, short: string, age_s: number} | null}} ReplicaLive
+ *   seconds_per_work: number | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
+ *   drained_everywhere: boolean, memory_short: string, reported: ReportedLive | null,
+ *   expected_in_s: number | null}} ReplicaLive
  *
- * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string, revision: number, rps: number,
- *   p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
- *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[], cold: ColdLive | null, capacity: number | null, replicas: number, eligible: number, taking: number, states: Record<string, number>}} FleetSummary
+ * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
  *
- * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, strategy_trouble: string, redis_ok: boolean,
- *   cpu_percent: number, clients: number}} WorkerLive
+ * @typedef {{kept_per_s: number, spilled_per_s: number, new_per_s: number}} AffinityLive
  *
- * @typedef {{name: string, memory_bytes: number, usable_bytes: number, held_bytes: number, leased_bytes: number | null,
- *   lease_waits: number}} AcceleratorLive
+ * @typedef {{name: string, stayed_per_s: number, spilled_per_s: number}} SiteLive
+ *
+ * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
+ *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
+ *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[], capacity: number | null, replicas: number,
+ *   eligible: number, taking: number, cold: ColdLive | null, states: Record<string, number>}} FleetSummary
+ *
+ * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
+ *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive
+ *
+ * @typedef {{name: string, memory_bytes: number, usable_bytes: number, held_bytes: number,
+ *   leased_bytes: number | null, lease_waits: number}} AcceleratorLive
  *
  * @typedef {{sequence: number, at: number, table: string, total: Point, replicas: number, eligible: number,
  *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[],
@@ -37,13 +46,14 @@
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number}} FleetFrame
  *
- * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number, tokens: number,
- *   at_limit: string[]}} ClientKeyLive
+ * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
+ *   tokens: number, at_limit: string[]}} ClientKeyLive
  *
  * @typedef {{sequence: number, at: number, table: string, workers: number, keys: ClientKeyLive[]}} ClientKeysFrame
  *
- * @typedef {{at: number, rps: number[], p99_s: (number | null)[]}} Spark
+ * @typedef {{at: number, rps: number[], p99_s: (number | null)[]}} Sparkline
  *
- * @typedef {{type: "hello", history: Point[], frame: any, age_s: number | null, sparks: Record<string, Spark>}} Hello
+ * @typedef {{type: "hello", history: Point[], frame: any, age_s: number | null,
+ *   sparks: Record<string, Sparkline>}} InitialMessage
  */
 export {};

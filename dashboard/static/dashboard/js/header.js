@@ -1,4 +1,4 @@
-// How high the header is, for what stands still under it: it may take two lines. A plain script, as theme.js is.
+// Height of the sticky header, for what is sticky below it: it may take two lines. A plain script, as theme.js is.
 document.addEventListener("DOMContentLoaded", () => {
   const header = document.querySelector(".header");
   if (!header) return;

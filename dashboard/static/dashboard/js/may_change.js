@@ -1,2 +1,2 @@
-/** Whether this account may change anything, as the API will say too: staff may, others look. */
+/** Write permission of this account, as the API will say too: staff may change things, others have read access. */
 export const MAY_CHANGE = document.getElementById("app")?.dataset.mayChange === "yes";

@@ -1,4 +1,4 @@
-/** The fleets in the navigation: the server wrote them, others come and go while the page is open. */
+/** Navigation: its links to the fleets. The server wrote them; fleets come and go while the page is open. */
 import { api } from "./api.js";
 
 const PERIOD_MS = 5_000;

@@ -1,4 +1,4 @@
-// Runs before the page is painted, so that a stored theme never flashes: a plain script in <head>, no module.
+// Colour theme. Runs before the page is painted, so that a stored theme never flashes: a plain script in <head>, no module.
 // Stored: "light" or "dark"; nothing stored: the system's choice.
 (() => {
   const KEY = "switchyard.theme";

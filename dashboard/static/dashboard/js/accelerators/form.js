@@ -1,8 +1,8 @@
-/** The form of a new accelerator, and the fields that changing one has too. */
+/** Form of a new accelerator, and the fields that its change form shares. */
 import { curl } from "../api.js";
 import { BytesEntry } from "../edit/bytes_entry.js";
 import { TextEntry } from "../edit/fields.js";
-import { EditPanel } from "../edit/panel.js";
+import { FormPanel } from "../edit/form_panel.js";
 import { html } from "../html.js";
 import { PATH } from "./model.js";
 
@@ -11,9 +11,9 @@ export function AcceleratorForm({ model }) {
   const { draft, panels } = model;
   const body = model.body();
   const shown = { ...body, name: body.name || "node1/gpu0", memory_bytes: body.memory_bytes ?? 85899345920 };
-  return html`<${EditPanel} title="New accelerator" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()} command=${curl("POST", PATH, shown)}>
+  return html`<${FormPanel} title="New accelerator" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()} command=${curl("POST", PATH, shown)}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="node1/gpu0" required help="Host and device. Cannot change later." />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="node1/gpu0" required help="Host and device. It cannot be changed later." />
       <${SizeFields} draft=${draft} />
     </div>
   <//>`;

@@ -1,8 +1,8 @@
-/** Bytes against those that there are room for, as a quiet bar and in figures. */
+/** Memory meter: used bytes against available bytes, as a bar and in figures. */
 import { bytes } from "../bytes.js";
 import { text } from "../format.js";
 import { html } from "../html.js";
-import { Quantity } from "../parts/quantity.js";
+import { Quantity } from "../components/quantity.js";
 
 /** @param {{value: number, of: number, loud?: boolean}} props `loud`: being nearly full is worth a look */
 export function MemoryMeter({ value, of, loud = false }) {

@@ -1,8 +1,8 @@
-/** What the part about accelerators does: list, create, change, delete, and what requests lease there now. */
-import { bytes, bytesOf, typed } from "../bytes.js";
+/** State and actions of the accelerators: list, create, change, delete, and the memory that requests lease now. */
+import { bytes, parseBytes, typed } from "../bytes.js";
 import { Draft, numeric } from "../edit/draft.js";
-import { FocusBack } from "../edit/focus_back.js";
-import { Reading } from "../edit/reading.js";
+import { FocusRestore } from "../edit/focus_restore.js";
+import { Polling } from "../live/polling.js";
 import { text } from "../format.js";
 import { Feed } from "../live/feed.js";
 
@@ -20,11 +20,11 @@ function valuesOf({ memory_bytes, headroom_percent }) {
 }
 
 export class AcceleratorsModel {
-  /** @param {import("../edit/panels.js").Panels} panels @param {() => void} changed */
+  /** @param {import("../edit/panel_switch.js").PanelSwitch} panels @param {() => void} changed */
   constructor(panels, changed) {
     this.panels = panels;
     this.changed = changed;
-    this.reading = new Reading(PATH, changed, true);
+    this.polling = new Polling(PATH, changed, true);
     this.draft = new Draft("new-accelerator", { name: "", memory_bytes: "", headroom_percent: "" }, changed);
     /** Of the row that is being changed. @type {Draft | null} */
     this.row = null;
@@ -33,18 +33,18 @@ export class AcceleratorsModel {
     this.deleting = false;
     /** What became of the last change, in words. */
     this.done = "";
-    this.focus = new FocusBack();
+    this.focus = new FocusRestore();
     /** What the newest frame says, by name. @type {Map<string, import("../frames.js").AcceleratorLive>} */
     this.live = new Map();
     const take = (/** @type {import("../frames.js").OverviewFrame | null} */ frame) => {
       this.live = new Map((frame?.accelerators ?? []).map((one) => [one.name, one]));
       changed();
     };
-    this.feed = new Feed("/ws/overview", { hello: (hello) => take(hello.frame), frame: take, change: changed });
+    this.feed = new Feed("/ws/overview", { initial: (message) => take(message.frame), frame: take, change: changed });
   }
 
   start() {
-    this.reading.start();
+    this.polling.start();
     this.feed.start();
   }
 
@@ -56,7 +56,7 @@ export class AcceleratorsModel {
   body() {
     const { draft } = this;
     const headroom = numeric(draft.text("headroom_percent"));
-    return { name: draft.text("name"), memory_bytes: bytesOf(draft.text("memory_bytes")), ...(headroom !== null && { headroom_percent: headroom }) };
+    return { name: draft.text("name"), memory_bytes: parseBytes(draft.text("memory_bytes")), ...(headroom !== null && { headroom_percent: headroom }) };
   }
 
   async create() {
@@ -80,13 +80,13 @@ export class AcceleratorsModel {
   close() {
     this.editing = "";
     this.changed();
-    this.focus.give();
+    this.focus.restore();
   }
 
   /** What was changed in the row. @param {Draft} draft */
   changes(draft) {
     return {
-      ...(draft.touched("memory_bytes") && { memory_bytes: bytesOf(draft.text("memory_bytes")) }),
+      ...(draft.touched("memory_bytes") && { memory_bytes: parseBytes(draft.text("memory_bytes")) }),
       ...(draft.touched("headroom_percent") && { headroom_percent: numeric(draft.text("headroom_percent")) }),
     };
   }
@@ -111,6 +111,6 @@ export class AcceleratorsModel {
   /** @param {string} words */
   #finish(words) {
     this.done = words;
-    this.reading.read();
+    this.polling.read();
   }
 }

@@ -1,12 +1,12 @@
-/** One row an accelerator: its memory, what replicas hold there, what requests lease now, and what can be done. */
+/** Table of accelerators: memory, what replicas hold, what requests lease, and the actions. */
 import { curl } from "../api.js";
 import { bytes } from "../bytes.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, text } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { matches } from "../parts/search.js";
+import { Copyable } from "../components/copyable.js";
+import { matches } from "../components/search.js";
 import { SizeFields } from "./form.js";
 import { MemoryMeter } from "./meter.js";
 import { PATH } from "./model.js";
@@ -19,7 +19,7 @@ const LISTED = 5;
 
 /** @param {{model: Model, search: string}} props */
 export function Accelerators({ model, search }) {
-  const { list, problem } = model.reading;
+  const { list, problem } = model.polling;
   return html`${problem && html`<p class="panel problem" role="alert">The accelerators could not be read: ${problem}${list && " Shown is what was read last."} Trying again.</p>`}
     ${list && (list.length ? html`<${Table} model=${model} list=${list} search=${search} />` : html`<${NoAccelerators} done=${model.done} />`)}`;
 }
@@ -34,7 +34,7 @@ function Table({ model, list, search }) {
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         <tbody>
           ${found.map((one) => html`<${Row} key=${one.name} one=${one} model=${model} />`)}
-          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No accelerator and no replica on one is called “${search}”.</td></tr>`}
+          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No accelerator, and no replica on one, matches “${search}”.</td></tr>`}
         </tbody>
       </table>
     </div>
@@ -72,7 +72,7 @@ function Placed({ one: { replicas } }) {
   if (!replicas.length) return html`<span class="muted">none</span>`;
   const more = replicas.length - LISTED;
   return html`${replicas.slice(0, LISTED).map(({ fleet, replica, memory_bytes }) => html`<div key=${`${fleet}/${replica}`}><a class="name" href=${`/fleets/${fleet}?search=${replica}`}>${fleet}/${replica}</a>${" "}
-      <span class="muted">${memory_bytes === null ? "memory not said" : text(bytes(memory_bytes))}</span></div>`)}
+      <span class="muted">${memory_bytes === null ? "memory not set" : text(bytes(memory_bytes))}</span></div>`)}
     ${more > 0 && html`<div class="muted">and ${more} more</div>`}`;
 }
 
@@ -106,5 +106,5 @@ function NoAccelerators({ done }) {
     <p>An accelerator is one device whose memory replicas share, of one fleet or of several. With it, weights that do not fit are refused before they are loaded,
       ${" "}and requests wait or go elsewhere rather than run out of memory. None is needed where each replica has a device of its own.</p>
     ${done && html`<p role="status">${done}</p>`}
-    <${Copyable} label="Make an accelerator" text=${curl("POST", PATH, { name: "node1/gpu0", memory_bytes: 85899345920 })} /></section>`;
+    <${Copyable} label="Create an accelerator" text=${curl("POST", PATH, { name: "node1/gpu0", memory_bytes: 85899345920 })} /></section>`;
 }

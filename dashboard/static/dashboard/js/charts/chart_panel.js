@@ -1,6 +1,6 @@
-/** A chart with its heading: what it shows, its newest value (or the one under the cursor), its lines. */
+/** Chart with its heading: title, newest value (or the one under the cursor), legend. */
 import { html, useEffect, useRef, useState } from "../html.js";
-import { Quantity } from "../parts/quantity.js";
+import { Quantity } from "../components/quantity.js";
 import { clockTime, TimeChart } from "./time_chart.js";
 import { onThemeChange } from "./palette.js";
 
@@ -10,7 +10,7 @@ import { onThemeChange } from "./palette.js";
  */
 
 /**
- * @param {{kind: ChartKind, series: import("../live/series.js").Series, seconds: number,
+ * @param {{kind: ChartKind, series: import("../live/time_series.js").TimeSeries, seconds: number,
  *   markers: import("./markers.js").Marker[], markersVersion: number}} props
  */
 export function ChartPanel({ kind, series, seconds, markers, markersVersion }) {
@@ -57,12 +57,12 @@ function Reading({ line, kind, series, at }) {
     <span class="big"><${Quantity} of=${kind.quantity(value ?? null)} /></span></span>`;
 }
 
-/** @param {ChartKind} kind @param {import("../live/series.js").Series} series */
+/** @param {ChartKind} kind @param {import("../live/time_series.js").TimeSeries} series */
 function columns(kind, series) {
   return [series.at, ...kind.lines.map((line) => series[line.column])];
 }
 
-/** For those who do not see the lines. @param {ChartKind} kind @param {import("../live/series.js").Series} series */
+/** For those who do not see the lines. @param {ChartKind} kind @param {import("../live/time_series.js").TimeSeries} series */
 function summary(kind, series) {
   const parts = kind.lines.map((line) => {
     const peak = series.peak(line.column);

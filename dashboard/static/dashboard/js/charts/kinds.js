@@ -1,4 +1,4 @@
-/** The charts that both pages show. */
+/** The chart definitions that overview and fleet page share: requests, latency, in flight. */
 import { count, duration, rate, tick } from "../format.js";
 
 /** @type {import("./chart_panel.js").ChartKind} */
@@ -27,7 +27,7 @@ export const IN_FLIGHT = {
   title: "In flight",
   lines: [
     { label: "all", token: "--flow", column: "inFlight", fill: true },
-    { label: "waiting", token: "--p99", column: "waiting" },
+    { label: "queued", token: "--p99", column: "waiting" },
   ],
   quantity: (value) => (value === null ? duration(null) : [count(value), ""]),
   tick: (value) => tick(value, ""),

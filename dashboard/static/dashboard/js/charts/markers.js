@@ -1,4 +1,4 @@
-/** Events as dashed lines over a chart: what explains its bends. */
+/** Event annotations: dashed lines over a chart that explain its bends. */
 import { color } from "./palette.js";
 
 /** Labels closer than this would be written over each other. */

@@ -1,4 +1,4 @@
-/** Colours for canvases. They are written once, in tokens.css; a canvas cannot read `var()` itself. */
+/** Theme colours for canvases. They are written once, in tokens.css; a canvas cannot read `var()` itself. */
 
 /** @type {Map<string, string>} */
 const known = new Map();

@@ -1,4 +1,4 @@
-/** How much time the charts show: the header's choice, remembered. */
+/** Time range of the charts: the header's choice, remembered. */
 
 const KEY = "switchyard.range";
 

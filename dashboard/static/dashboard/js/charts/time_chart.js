@@ -1,4 +1,4 @@
-/** One chart over time, made with uPlot: the last minutes up to now, from zero, lines without points. */
+/** Time-series chart, made with uPlot: the last minutes up to now, from zero, lines without points. */
 import { moment } from "../format.js";
 import { markerLines } from "./markers.js";
 import { color } from "./palette.js";

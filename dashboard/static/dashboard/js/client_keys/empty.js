@@ -1,23 +1,23 @@
-/** The page before there is a key: says who is served meanwhile, and how to change that. */
+/** Empty state of the client keys: who is served without a key, and the warning before the first one. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 import { PATH } from "./model.js";
 
 /** @param {{done: string}} props `done`: what became of the last key */
 export function NoKeys({ done }) {
   return html`<section class="panel empty"><h2>No client keys yet</h2>
     ${done && html`<p role="status">${done}</p>`}
-    <p>A proxy on an address of its own machine serves whoever reaches it. One that other machines reach answers 401 until a key exists, unless it was started with <code>--open</code>.</p>
-    <p><b>As soon as one key exists, every request needs one</b>: within a second, at every proxy. Give each client its own, for the fleets that it uses, so that one can be revoked alone.</p>
+    <p>Without a key, a proxy on a local address serves everybody who can reach it. A proxy that other machines can reach answers 401 until a key exists, unless it was started with <code>--open</code>.</p>
+    <p><b>As soon as one key exists, every request needs one</b>, at every proxy, within a second. Give each client its own key, for the fleets that it uses, so that each can be revoked separately.</p>
     ${MAY_CHANGE
-      ? html`<${Copyable} label="Make a client key" text=${curl("POST", PATH, { name: "website", fleets: null })} />`
-      : html`<p class="muted">Your account may look, not change: ask an administrator for a key.</p>`}</section>`;
+      ? html`<${Copyable} label="Create a client key" text=${curl("POST", PATH, { name: "website", fleets: null })} />`
+      : html`<p class="muted">Your account has read-only access: ask an administrator for a key.</p>`}</section>`;
 }
 
 /** In the form, while the key that it makes is the first. */
-export function FirstKey() {
-  return html`<p class="is-unready" role="note"><b>It is the first key: it closes the proxy to all who have none.</b> Within a second of its creation every proxy answers 401
-    to each request without a key, to every fleet and from every client, those that are served now too. Requests in flight finish. Revoking the key undoes it.</p>`;
+export function FirstKeyWarning() {
+  return html`<p class="is-unready" role="note"><b>This is the first key: clients without a key lose access.</b> Within a second every proxy answers 401
+    to every request without a key, for every fleet, also from clients that are served now. Requests in flight finish. Revoking the key undoes this.</p>`;
 }

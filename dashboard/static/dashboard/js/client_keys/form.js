@@ -1,20 +1,20 @@
-/** The form of a client key: its name, which fleets it opens, and what it may use. */
+/** Form of a client key: name, fleets, limits. */
 import { curl } from "../api.js";
 import { CheckEntry, TextEntry } from "../edit/fields.js";
-import { EditPanel } from "../edit/panel.js";
+import { FormPanel } from "../edit/form_panel.js";
 import { html, useEffect } from "../html.js";
-import { FirstKey } from "./empty.js";
+import { FirstKeyWarning } from "./empty.js";
 import { LimitFields } from "./limits.js";
 import { fleetField, PATH } from "./model.js";
 
 /** @param {{model: import("./model.js").KeysModel}} props */
 export function KeyForm({ model }) {
-  const { draft, panels, reading } = model;
+  const { draft, panels, polling } = model;
   const body = model.body(draft);
   useEffect(() => void model.readFleets(), []);
-  return html`<${EditPanel} title="New client key" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
+  return html`<${FormPanel} title="New client key" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
     command=${curl("POST", PATH, { ...body, name: body.name || "website" })}>
-    ${reading.list?.length === 0 && html`<${FirstKey} />`}
+    ${polling.list?.length === 0 && html`<${FirstKeyWarning} />`}
     <${KeyFields} draft=${draft} fleets=${model.fleets} />
   <//>`;
 }
@@ -22,8 +22,8 @@ export function KeyForm({ model }) {
 /** @param {{draft: import("../edit/draft.js").Draft, fleets: {name: string}[] | null}} props */
 export function KeyFields({ draft, fleets }) {
   return html`<div class="form">
-    <${TextEntry} draft=${draft} name="name" label="Name" placeholder="website" required help="What it is for. People see it, clients do not." />
-    <${CheckEntry} draft=${draft} name="every" label="Opens" words="every fleet, those made later too" />
+    <${TextEntry} draft=${draft} name="name" label="Name" placeholder="website" required help="What it is for. Clients do not see it." />
+    <${CheckEntry} draft=${draft} name="every" label="Opens" words="every fleet, also those created later" />
     ${!draft.values.every && html`<${Fleets} draft=${draft} fleets=${fleets} />`}
     <${LimitFields} draft=${draft} />
   </div>`;
@@ -38,7 +38,7 @@ function Fleets({ draft, fleets }) {
   return html`<fieldset class="choices whole" id=${id} tabindex="-1" aria-invalid=${Boolean(wrong)} aria-describedby=${wrong ? `${id}-wrong` : undefined}>
     <legend>Only these fleets</legend>
     ${!fleets && html`<p class="muted">Reading fleets …</p>`}
-    ${fleets && !names.length && html`<p class="muted">There is no fleet yet: make one first, or let the key open every fleet.</p>`}
+    ${fleets && !names.length && html`<p class="muted">There is no fleet yet: create one first, or let the key open every fleet.</p>`}
     ${names.map((name) => html`<label class="check" key=${name}><input type="checkbox" checked=${Boolean(draft.values[fleetField(name)])} disabled=${draft.busy}
       onChange=${(/** @type {any} */ event) => choose(draft, name, event.target.checked)} />${name}</label>`)}
     ${wrong && html`<p class="problem" role="alert" id=${`${id}-wrong`}>${wrong}</p>`}

@@ -1,4 +1,4 @@
-/** What a client key may use: the limits by the API's names, in words and in the form. */
+/** Rate limits and quotas of a client key: the API's names, as text and as form fields. */
 import { numeric } from "../edit/draft.js";
 import { SelectEntry, TextEntry } from "../edit/fields.js";
 import { count } from "../format.js";
@@ -10,7 +10,7 @@ import { html } from "../html.js";
 /** Of one, of several. @type {Record<Limit, [string, string]>} */
 const WORDS = {
   requests_per_minute: ["request per minute", "requests per minute"],
-  max_concurrency: ["request at one time", "requests at one time"],
+  max_concurrency: ["concurrent request", "concurrent requests"],
   tokens_per_minute: ["token per minute", "tokens per minute"],
 };
 export const LIMITS = /** @type {Limit[]} */ (Object.keys(WORDS));
@@ -18,13 +18,13 @@ export const FREE = "No limit is set";
 
 /** @type {[string, string][]} */
 const PRIORITIES = [
-  ["high", "high: first where requests wait"],
+  ["high", "high: first in the queue"],
   ["normal", "normal"],
-  ["low", "low: last where requests wait"],
+  ["low", "low: last in the queue"],
 ];
 
 /** "60 requests per minute". @param {Limit} name @param {number} value */
-export function limitWords(name, value) {
+export function limitText(name, value) {
   return `${count(value)} ${WORDS[name][value === 1 ? 0 : 1]}`;
 }
 
@@ -42,8 +42,8 @@ export function limitsOf(draft) {
 /** @param {{draft: import("../edit/draft.js").Draft}} props */
 export function LimitFields({ draft }) {
   const common = { draft, inputmode: "numeric", placeholder: "no limit" };
-  return html`<${SelectEntry} draft=${draft} name="priority" label="Priority" options=${PRIORITIES} help="Whose requests go first where requests wait for a place." />
-    <${TextEntry} ...${common} name="requests_per_minute" label="Requests per minute" help="More are refused. Empty: no limit." />
-    <${TextEntry} ...${common} name="max_concurrency" label="Requests at one time" help="In flight and waiting; more are refused. Empty: no limit." />
-    <${TextEntry} ...${common} name="tokens_per_minute" label="Tokens per minute" help="Prompt and output, as answers report them; while more were used, requests are refused. Empty: no limit." />`;
+  return html`<${SelectEntry} draft=${draft} name="priority" label="Priority" options=${PRIORITIES} help="The order of requests in a queue." />
+    <${TextEntry} ...${common} name="requests_per_minute" label="Requests per minute" help="More are answered with 429. Empty: no limit." />
+    <${TextEntry} ...${common} name="max_concurrency" label="Concurrent requests" help="In flight and queued; more are answered with 429. Empty: no limit." />
+    <${TextEntry} ...${common} name="tokens_per_minute" label="Tokens per minute" help="Prompt and output tokens, as responses report them. Above the limit requests are answered with 429. Empty: no limit." />`;
 }

@@ -1,29 +1,29 @@
-/** Client keys: what clients of the proxy present, which fleets each opens, what it may use and what it does. */
+/** Client keys page: which fleets each key opens, its limits, and its traffic now. */
 import { plural } from "../format.js";
 import { html } from "../html.js";
-import { place } from "../live/drawing.js";
+import { root } from "../live/rendering.js";
 import { ListPage } from "../live/list_page.js";
-import { Banner } from "../parts/banner.js";
-import { proxyRequest } from "../parts/proxy_request.js";
-import { ShownOnce } from "../parts/shown_once.js";
+import { Banner } from "../components/banner.js";
+import { proxyRequest } from "../components/proxy_request.js";
+import { SecretReveal } from "../components/secret_reveal.js";
 import { NoKeys } from "./empty.js";
 import { KeyForm } from "./form.js";
 import { KeysModel, PATH } from "./model.js";
 import { Revoked } from "./revoked.js";
 import { KeyTable } from "./table.js";
 import { Traffic } from "./traffic.js";
-import { verdict } from "./verdict.js";
+import { status } from "./status_banner.js";
 
-const proxyUrl = place.dataset.proxyUrl ?? "";
+const proxyUrl = root.dataset.proxyUrl ?? "";
 const page = new ListPage(PATH, "client keys", true);
 const traffic = new Traffic(page.draw);
-const model = new KeysModel(page.reading, page.panels, page.draw);
+const model = new KeysModel(page.polling, page.panels, page.draw);
 
 /** @param {{made: import("./model.js").Made}} props */
 function Made({ made }) {
   const { live, applied } = made.workers;
   const reach = live ? `${applied} of ${plural(live, "proxy worker")} ${applied === 1 ? "knows" : "know"} it already${applied < live ? ", the rest within a second" : ""}.` : "No proxy is running.";
-  const { list } = page.reading;
+  const { list } = page.polling;
   const first = list && list.length <= 1 && " From now on every request needs a key.";
   const opened = (model.fleets ?? []).filter((fleet) => made.fleets === null || made.fleets.includes(fleet.name));
   const fleet = opened.find(({ protocol }) => protocol === "openai") ?? opened[0];
@@ -32,16 +32,16 @@ function Made({ made }) {
   const listed = !fleet || fleet.protocol === "openai";
   /** @type {[string, string][]} */
   const commands = [];
-  if (listed) commands.push(["Which models it opens; every request that a page shows then works as it stands:", `${given}\n${proxyRequest(proxyUrl, null, true)}`]);
-  if (fleet) commands.push(listed ? ["A request with it:", proxyRequest(proxyUrl, fleet, true)] : ["A request with it; every one that a page shows then works as it stands:", `${given}\n${proxyRequest(proxyUrl, fleet, true)}`]);
-  return html`<${ShownOnce} title=${`Client key ${made.name} is made`} what="client key" secret=${made.key} notes=${html`${reach}${first}`}
+  if (listed) commands.push(["List the models that it opens. The requests on the other pages then work as they are:", `${given}\n${proxyRequest(proxyUrl, null, true)}`]);
+  if (fleet) commands.push(listed ? ["A request with it:", proxyRequest(proxyUrl, fleet, true)] : ["A request with it. The requests on the other pages then work as they are:", `${given}\n${proxyRequest(proxyUrl, fleet, true)}`]);
+  return html`<${SecretReveal} title=${`Client key ${made.name} is created`} what="client key" secret=${made.key} notes=${html`${reach}${first}`}
     commands=${commands} done=${() => model.forget()} />`;
 }
 
 /** @param {{list: import("./model.js").ClientKey[]}} props */
 function NowAtLimits({ list }) {
-  const now = verdict(traffic, list);
-  return now && html`<${Banner} verdict=${now} />`;
+  const now = status(traffic, list);
+  return now && html`<${Banner} status=${now} />`;
 }
 
 page.start({

@@ -1,8 +1,8 @@
-/** What the page of client keys does: make, change, revoke, each with what became of it. */
+/** State and actions of the client keys page: create, change, revoke. */
 import { api } from "../api.js";
 import { Draft } from "../edit/draft.js";
-import { FocusBack } from "../edit/focus_back.js";
-import { everyPage } from "../edit/reading.js";
+import { FocusRestore } from "../edit/focus_restore.js";
+import { allPages } from "../live/polling.js";
 import { plural } from "../format.js";
 import { limitsOf, limitValues } from "./limits.js";
 
@@ -31,11 +31,11 @@ function initial(one) {
 
 export class KeysModel {
   /**
-   * @param {import("../edit/reading.js").Reading} reading @param {import("../edit/panels.js").Panels} panels
+   * @param {import("../live/polling.js").Polling} polling @param {import("../edit/panel_switch.js").PanelSwitch} panels
    * @param {() => void} changed
    */
-  constructor(reading, panels, changed) {
-    this.reading = reading;
+  constructor(polling, panels, changed) {
+    this.polling = polling;
     this.panels = panels;
     this.changed = changed;
     this.draft = new Draft("new-client-key", initial(null), changed);
@@ -55,14 +55,14 @@ export class KeysModel {
     /** Read when asked for. @type {ClientKey[] | null} */
     this.revoked = null;
     this.revokedProblem = "";
-    this.focus = new FocusBack();
+    this.focus = new FocusRestore();
   }
 
   async readFleets() {
     if (this.fleetsRead) return;
     this.fleetsRead = true;
     try {
-      this.fleets = await everyPage("/fleets");
+      this.fleets = await allPages("/fleets");
     } catch {
       this.fleetsRead = false; // tried again with the next form
       this.fleets ??= [];
@@ -145,7 +145,7 @@ export class KeysModel {
   close() {
     this.editing = 0;
     this.changed();
-    this.focus.give();
+    this.focus.restore();
   }
 
   async save() {
@@ -174,22 +174,22 @@ export class KeysModel {
     if (this.made?.id === one.id) this.made = null;
     this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.published)}`;
     this.#show([], one.id);
-    if (!this.reading.list?.length) this.done += ". It was the last key: from now on no request needs one, except where other machines reach the proxy";
+    if (!this.polling.list?.length) this.done += ". It was the last key: from now on no request needs one, except at proxies that other machines can reach";
     if (this.revoked) await this.readRevoked();
     this.panels.focusFirst();
   }
 
   /** At once, and then as the server has it. @param {ClientKey[]} rows new or changed @param {number} [gone] */
   #show(rows, gone = 0) {
-    const others = (this.reading.list ?? []).filter((one) => one.id !== gone && rows.every((row) => row.id !== one.id));
-    this.reading.list = [...others, ...rows].sort((one, other) => (one.name < other.name ? -1 : 1));
-    this.reading.read();
+    const others = (this.polling.list ?? []).filter((one) => one.id !== gone && rows.every((row) => row.id !== one.id));
+    this.polling.list = [...others, ...rows].sort((one, other) => (one.name < other.name ? -1 : 1));
+    this.polling.read();
     this.changed();
   }
 
   async readRevoked() {
     try {
-      this.revoked = await everyPage(`${PATH}?revoked=yes`);
+      this.revoked = await allPages(`${PATH}?revoked=yes`);
       this.revokedProblem = "";
     } catch (error) {
       this.revokedProblem = /** @type {Error} */ (error).message;
@@ -200,7 +200,7 @@ export class KeysModel {
 
 /** @param {Workers} workers @param {boolean} published */
 function reach({ live, applied, waited_ms }, published) {
-  if (!published) return "Redis is away; proxies follow when it is back";
+  if (!published) return "Redis does not answer; proxies apply it when it does";
   if (!live) return "no proxy is running";
   const counted = `${applied} of ${plural(live, "proxy worker")} in ${Math.round(waited_ms)} ms`;
   return applied < live ? `${counted}, the rest within a second` : counted;

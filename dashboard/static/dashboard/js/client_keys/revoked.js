@@ -1,4 +1,4 @@
-/** Keys that open nothing any more, read when somebody wants to see them. */
+/** Revoked client keys, read when somebody opens the list. */
 import { moment } from "../format.js";
 import { html } from "../html.js";
 

@@ -1,12 +1,12 @@
-/** One row a client key in force: what it opens, what it does now against what it may, and what can be done. */
+/** Table of active client keys: fleets, traffic against limits, and the actions. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { Rows } from "../parts/rows.js";
-import { matches } from "../parts/search.js";
+import { Copyable } from "../components/copyable.js";
+import { VirtualRows } from "../components/virtual_rows.js";
+import { matches } from "../components/search.js";
 import { KeyFields } from "./form.js";
 import { PATH } from "./model.js";
 import { TRAFFIC_COLUMNS, TrafficCells, TrafficHeads } from "./traffic_cells.js";
@@ -28,12 +28,12 @@ export function KeyTable({ model, traffic, list, search }) {
   return html`<section class="panel table-panel data">
     <div class="scroll" tabindex="0" role="region" aria-label="Client keys">
       <table class="cards client-keys">
-        <thead><tr><th scope="col">Client key</th><th scope="col">Opens</th><${TrafficHeads} /><th scope="col">Made</th>
+        <thead><tr><th scope="col">Client key</th><th scope="col">Opens</th><${TrafficHeads} /><th scope="col">Created</th>
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         ${found.length
-          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ClientKey} */ one) =>
+          ? html`<${VirtualRows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ClientKey} */ one) =>
               html`<${Row} key=${one.id} one=${one} model=${model} traffic=${traffic} last=${list.length === 1} />`} />`
-          : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No client key is like “${search}”.</td></tr></tbody>`}
+          : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No client key matches “${search}”.</td></tr></tbody>`}
       </table>
     </div>
     <p class="table-foot" role="status">${model.done || `${plural(list.length, "client key")}. Every request to the proxy needs one, as Authorization: Bearer or x-api-key.`}</p>
@@ -49,7 +49,7 @@ function Row({ one, model, traffic, last }) {
       <td class="half wrap"><b>${name}</b><span class="sub mono">${prefix}…</span></td>
       <td class="half wrap" data-label="Opens">${opens(one)}<span class="sub">${one.priority} priority</span></td>
       <${TrafficCells} one=${one} traffic=${traffic} />
-      <td class="half" data-label="Made"><time datetime=${created_at} title=${at.toLocaleString()}>${moment(at)}</time><span class="sub">by ${by}</span></td>
+      <td class="half" data-label="Created"><time datetime=${created_at} title=${at.toLocaleString()}>${moment(at)}</time><span class="sub">by ${by}</span></td>
       <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${name}`} aria-expanded=${open && !model.revoking} onClick=${() => model.open(one, false)}>Change</button>
         ${" "}<button type="button" aria-label=${`Revoke ${name}`} aria-expanded=${open && model.revoking} onClick=${() => model.open(one, true)}>Revoke …</button>`}</td>
     </tr>
@@ -75,7 +75,7 @@ function Change({ one, model }) {
 function Revocation({ one, model, last }) {
   const { busy, problem } = /** @type {import("../edit/draft.js").Draft} */ (model.row);
   return html`<${Confirm} action=${`Revoke ${one.name}`} busy=${busy} problem=${problem} confirm=${() => model.revoke(one)} close=${() => model.close()} command=${curl("DELETE", `${PATH}/${one.id}`)}>
-    <p>Within a second every request that carries <code>${one.prefix}…</code> is answered 401. Whatever uses the key <b>${one.name}</b> (it opens ${opens(one)}) stops working until it has another one. It cannot be brought back.</p>
-    ${last && html`<p class="is-unready"><b>It is the last key.</b> Within a second of revoking it, a proxy on an address of its own machine serves whoever reaches it, without a key; one that other machines reach answers 401 to everybody, unless it was started with <code>--open</code>. Make another key first to keep serving those who have one.</p>`}
+    <p>Within a second every request that carries <code>${one.prefix}…</code> is answered 401. Whatever uses the key <b>${one.name}</b> (it opens ${opens(one)}) stops working until it has another one. This cannot be undone.</p>
+    ${last && html`<p class="is-unready"><b>It is the last key.</b> Within a second of revoking it, a proxy on a local address serves everybody who can reach it, without a key. A proxy that other machines can reach answers 401 to everybody, unless it was started with <code>--open</code>. To keep serving clients that have a key, create another one first.</p>`}
   <//>`;
 }

@@ -1,5 +1,5 @@
-/** What each client key does now, from a frame a second. */
-import { showBadge } from "../live/badge.js";
+/** Live traffic of each client key, from a frame a second. */
+import { showStalenessBadge } from "../live/staleness_badge.js";
 import { Feed } from "../live/feed.js";
 
 /** @typedef {import("../frames.js").ClientKeyLive} ClientKeyLive */
@@ -16,11 +16,11 @@ export class Traffic {
   constructor(changed) {
     this.changed = changed;
     this.feed = new Feed("/ws/client-keys", {
-      hello: ({ frame }) => frame && this.#take(frame),
+      initial: ({ frame }) => frame && this.#take(frame),
       frame: (frame) => this.#take(frame),
       change: () => (badge(), changed()),
     });
-    const badge = showBadge(this.feed);
+    const badge = showStalenessBadge(this.feed);
   }
 
   start() {

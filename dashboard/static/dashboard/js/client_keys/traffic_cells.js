@@ -1,11 +1,11 @@
-/** The cells of a client key's row that move each second. */
+/** Table cells of a client key's live traffic. */
 import { compact, NOTHING, rate } from "../format.js";
 import { html } from "../html.js";
-import { Meter } from "../parts/meter.js";
-import { Quantity } from "../parts/quantity.js";
-import { State } from "../parts/state.js";
+import { Meter } from "../components/meter.js";
+import { Quantity } from "../components/quantity.js";
+import { State } from "../components/state.js";
 import { FREE } from "./limits.js";
-import { reached } from "./verdict.js";
+import { reached } from "./status_banner.js";
 
 export const TRAFFIC_COLUMNS = 5;
 

@@ -1,6 +1,6 @@
-/** The form in a row that asks before something ends: what it does in words, the button with the focus, Escape goes back. */
+/** Confirmation form in a row, before something is removed or revoked: what it does, the button with the focus, Escape goes back. */
 import { html, useEffect, useRef } from "../html.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 
 /**
  * @param {{action: string, of?: string, busy: boolean, problem?: string, confirm: () => void, close: () => void,

@@ -1,10 +1,10 @@
-/** The form of a new fleet; its page is where its replicas are then registered. */
+/** Form of a new fleet; its replicas are then registered on its page. */
 import { api, curl } from "../api.js";
 import { html } from "../html.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { bodyOf, fieldOf, FleetFields, valuesOf } from "./fleet_fields.js";
-import { EditPanel } from "./panel.js";
+import { FormPanel } from "./form_panel.js";
 
 const PATH = "/fleets";
 
@@ -43,13 +43,13 @@ export function CreateFleet({ fleet, close }) {
   const { draft, strategies } = fleet;
   const chosen = strategies.find((one) => one.name === draft.text("strategy"));
   const body = fleet.body();
-  return html`<${EditPanel} title="New fleet" draft=${draft} action="Create" submit=${() => fleet.submit()} close=${close}
+  return html`<${FormPanel} title="New fleet" draft=${draft} action="Create" submit=${() => fleet.submit()} close=${close}
     command=${curl("POST", PATH, { ...body, name: body.name || "llama-3-8b" })}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="llama-3-8b" required help="What clients say as the model. Cannot change later; aliases can." />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="llama-3-8b" required help="Clients send it as the model. It cannot be changed later; aliases can." />
       <${FleetFields} draft=${draft} />
       <${SelectEntry} draft=${draft} name="strategy" label="Strategy" options=${[["", "default"], ...strategies.map(({ name }) => [name, name.replaceAll("_", " ")])]}
-        help=${chosen?.sentence ?? "How a replica is picked; changed live on the fleet's page."} />
+        help=${chosen?.sentence ?? "How a replica is picked. It can be changed later on the fleet's page."} />
     </div>
   <//>`;
 }

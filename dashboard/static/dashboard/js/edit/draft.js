@@ -1,5 +1,5 @@
-/** What was typed into a form, what the API said of it, and sending it. Outlives the form: closing it loses nothing. */
-import { api } from "../api.js";
+/** Form state: the values typed, the errors that the API answered, and submitting. It outlives the form: closing it loses nothing. */
+import { api, ApiProblem } from "../api.js";
 import { sentence } from "../format.js";
 
 /** @typedef {Record<string, string | boolean>} Values */
@@ -86,17 +86,18 @@ export class Draft {
     this.busy = true;
     this.errors = {};
     this.problem = "";
-    this.changed();
-    let answer = null;
     try {
-      answer = await api(method, path, { body, etag });
+      this.changed();
+      return await api(method, path, { body, etag });
     } catch (error) {
-      this.#wrong(/** @type {import("../api.js").ApiProblem} */ (error), taken);
+      if (!(error instanceof ApiProblem)) throw error;
+      this.#wrong(error, taken);
+      requestAnimationFrame(() => this.#focusWrong());
+      return null;
+    } finally {
+      this.busy = false;
+      this.changed();
     }
-    this.busy = false;
-    this.changed();
-    if (!answer) requestAnimationFrame(() => this.#focusWrong());
-    return answer;
   }
 
   /** @param {import("../api.js").ApiProblem} problem @param {string} taken */

@@ -1,12 +1,12 @@
-/** Changing a fleet's names and probe, and deleting it: its name, typed, confirms. */
+/** Forms that change a fleet's names and probe, and delete it: typing its name confirms. */
 import { api, curl } from "../api.js";
-import { applied } from "../fleet/applied.js";
+import { rolloutStatus } from "../fleet/rollout_status.js";
 import { plural, rate, text } from "../format.js";
 import { html } from "../html.js";
 import { Draft } from "./draft.js";
 import { TextEntry } from "./fields.js";
 import { bodyOf, fieldOf, FleetFields, valuesOf } from "./fleet_fields.js";
-import { EditPanel } from "./panel.js";
+import { FormPanel } from "./form_panel.js";
 
 export class FleetSettings {
   /** @param {string} name @param {import("../fleet/heading.js").Heading} heading @param {() => void} changed */
@@ -21,7 +21,7 @@ export class FleetSettings {
     this.etag = null;
     this.known = false;
     this.problem = "";
-    /** @type {import("../fleet/applied.js").Outcome | null} */
+    /** @type {import("../fleet/rollout_status.js").Outcome | null} */
     this.result = null;
   }
 
@@ -49,7 +49,7 @@ export class FleetSettings {
     this.result = null;
     const answer = await this.draft.send("PATCH", this.path, bodyOf(this.draft, false), { etag: this.etag });
     if (!answer) return this.draft.status === 412 ? this.#meanwhile() : undefined;
-    this.result = applied(answer.data, "saved");
+    this.result = rolloutStatus(answer.data, "saved");
     this.#store(answer.data, answer.etag);
     this.changed();
   }
@@ -85,7 +85,7 @@ export function EditFleet({ settings, close, remove }) {
   const { draft, problem, known, result } = settings;
   if (!known) return html`<section class="panel">${problem ? html`<p class="problem" role="alert">The fleet could not be read: ${problem}</p>` : html`<p class="muted">Reading the fleet …</p>`}</section>`;
   const body = bodyOf(draft, false);
-  return html`<${EditPanel} title=${`Fleet ${settings.name}`} draft=${draft} action="Save" ready=${draft.dirty()} submit=${() => settings.save()} close=${close}
+  return html`<${FormPanel} title=${`Fleet ${settings.name}`} draft=${draft} action="Save" ready=${draft.dirty()} submit=${() => settings.save()} close=${close}
     command=${curl("PATCH", settings.path, body)} result=${result && html`<span class=${result.everywhere ? "applied" : "is-unready"}>${result.text}</span>`}
     tools=${html`${draft.dirty() && html`<button type="button" onClick=${() => settings.discard()}>Discard</button>`}
       <button type="button" class="danger" onClick=${remove}>Delete fleet …</button>`}>
@@ -96,11 +96,11 @@ export function EditFleet({ settings, close, remove }) {
 /** @param {{settings: FleetSettings, close: () => void, frame: import("../frames.js").FleetFrame | null}} props */
 export function DeleteFleet({ settings, close, frame }) {
   const { deletion, name } = settings;
-  const now = frame && html` It answers <b>${text(rate(frame.summary.rps))}</b> now, with <b>${frame.summary.in_flight}</b> in flight.`;
-  return html`<${EditPanel} title=${`Delete fleet ${name}`} draft=${deletion} danger action=${`Delete ${name}`} ready=${deletion.text("confirm") === name}
+  const now = frame && html` It serves <b>${text(rate(frame.summary.rps))}</b> now, with <b>${frame.summary.in_flight}</b> in flight.`;
+  return html`<${FormPanel} title=${`Delete fleet ${name}`} draft=${deletion} danger action=${`Delete ${name}`} ready=${deletion.text("confirm") === name}
     submit=${() => settings.remove()} close=${close} command=${curl("DELETE", `${settings.path}?confirm=${name}`)}>
-    <p>Deletes ${name}${frame && html` with its <b>${plural(frame.summary.replicas, "replica")}</b>`} and all revisions, for good.${now}
-      ${" "}Requests in flight finish; new ones that name it are refused. The model servers go on running.</p>
+    <p>Deletes ${name}${frame && html` with its <b>${plural(frame.summary.replicas, "replica")}</b>`} and all revisions, permanently.${now}
+      ${" "}Requests in flight finish; new ones that name it are refused. The model servers keep running.</p>
     <div class="form"><${TextEntry} draft=${deletion} name="confirm" label=${`Type ${name} to confirm`} placeholder=${name} /></div>
   <//>`;
 }

@@ -1,21 +1,21 @@
-/** Changing a replica in its row, and removing it. */
+/** Forms in a replica's row that change and remove it. */
 import { curl } from "../api.js";
 import { plural } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
-import { FocusBack } from "./focus_back.js";
+import { FocusRestore } from "./focus_restore.js";
 import { MemoryFields, memoryValues } from "./memory_fields.js";
 import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
-import { Trial, TrialWords } from "./trial.js";
+import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
 /** @type {[string, string][]} */
 const ADMIN_STATES = [
   ["active", "active"],
-  ["draining", "draining: nothing new"],
-  ["maintenance", "maintenance: nothing new"],
+  ["draining", "draining: no new requests"],
+  ["maintenance", "maintenance: no new requests"],
 ];
 
 /** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
@@ -37,12 +37,12 @@ export class ReplicaEdits {
     this.classes = classes;
     this.devices = devices;
     this.changed = changed;
-    /** @type {Map<string, {draft: Draft, trial: Trial}>} */
+    /** @type {Map<string, {draft: Draft, trial: TrialProbe}>} */
     this.drafts = new Map();
     /** The row whose form is open, and whether it is the one that removes. */
     this.open = "";
     this.removing = false;
-    this.focus = new FocusBack();
+    this.focus = new FocusRestore();
   }
 
   /** @param {any} settings of the replica, as the API answers them */
@@ -51,7 +51,7 @@ export class ReplicaEdits {
     const known = this.drafts.get(name);
     if (!known?.draft.dirty()) {
       const draft = new Draft(`edit-${name}`, valuesOf(settings), this.changed);
-      this.drafts.set(name, { draft, trial: new Trial(draft, () => trialOf(this.fleet, draft)) });
+      this.drafts.set(name, { draft, trial: new TrialProbe(draft, () => trialOf(this.fleet, draft)) });
     }
     this.focus.remember();
     this.open = name;
@@ -64,7 +64,7 @@ export class ReplicaEdits {
   close() {
     this.open = "";
     this.changed();
-    this.focus.give();
+    this.focus.restore();
   }
 
   /** @param {boolean} removing */
@@ -82,7 +82,7 @@ export class ReplicaEdits {
 
   /** @param {string} replica */
   async save(replica) {
-    const { draft, trial } = /** @type {{draft: Draft, trial: Trial}} */ (this.drafts.get(replica));
+    const { draft, trial } = /** @type {{draft: Draft, trial: TrialProbe}} */ (this.drafts.get(replica));
     const before = this.body(draft, "initial");
     const answer = await draft.send("PATCH", `/fleets/${this.fleet}/replicas/${replica}`, this.body(draft));
     if (!answer) return;
@@ -96,7 +96,7 @@ export class ReplicaEdits {
 /** @param {{edits: ReplicaEdits, replica: import("../frames.js").ReplicaLive, others: number}} props `others`: eligible ones besides it */
 export function EditReplica({ edits, replica, others }) {
   const { name } = replica;
-  const { draft, trial } = /** @type {{draft: Draft, trial: Trial}} */ (edits.drafts.get(name));
+  const { draft, trial } = /** @type {{draft: Draft, trial: TrialProbe}} */ (edits.drafts.get(name));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   useEffect(() => form.current?.querySelector("input")?.focus(), []);
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
@@ -107,13 +107,13 @@ export function EditReplica({ edits, replica, others }) {
   };
   return html`<form ref=${form} class="edit in-row" aria-label=${`Edit ${name}`} noValidate onSubmit=${save} onKeyDown=${leave}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another address is another instance: it is checking again until it passes." />
+      <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another URL is another instance: its state is checking until a probe passes." />
       <${SpeedFields} draft=${draft} classes=${edits.classes} />
       <${SiteField} draft=${draft} />
       <${CredentialField} draft=${draft} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
       <${MemoryFields} draft=${draft} devices=${edits.devices.list} />
-      ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialWords} trial=${trial} />`}
+      ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialProbeResult} trial=${trial} />`}
     </div>
     <div class="row">
       <button class="primary" disabled=${draft.busy || !draft.dirty()} aria-busy=${draft.busy}>Save</button>
@@ -135,9 +135,9 @@ function RemoveReplica({ edits, replica, others }) {
     if (await edits.actions.remove(name)) edits.close();
   };
   const flying = in_flight ? `its ${plural(in_flight, "request")} in flight ${in_flight === 1 ? "finishes" : "finish"}` : "no request is in flight there";
-  const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "goes" : "go"} on` : "No eligible replica is left: requests are answered with 503";
+  const left = others ? `${plural(others, "eligible replica")} ${others === 1 ? "remains" : "remain"}` : "No eligible replica is left: requests are answered with 503";
   return html`<${Confirm} action=${`Remove ${name}`} busy=${edits.actions.of(name).busy} confirm=${remove} close=${() => edits.close()} back=${() => edits.remove(false)}
     command=${curl("DELETE", `/fleets/${edits.fleet}/replicas/${name}`)}>
-    <p>Removes <b>${name}</b> from ${edits.fleet}: ${flying}, nothing new goes there. ${left}. The model server goes on running.</p>
+    <p>Removes <b>${name}</b> from ${edits.fleet}: ${flying}, no new requests go there. ${left}. The model server keeps running.</p>
   <//>`;
 }

@@ -1,4 +1,4 @@
-/** One field of a form: label, the field, what it means, and what is wrong with it. */
+/** Form fields: label, input, help text, error. */
 import { html } from "../html.js";
 
 /**

@@ -1,4 +1,4 @@
-/** The fields of a fleet, as text, and as the API takes them. */
+/** Form fields of a fleet: API values to text, and text to the request body. */
 import { html } from "../html.js";
 import { listed } from "./draft.js";
 import { CheckEntry, SelectEntry, TextEntry } from "./fields.js";
@@ -11,7 +11,7 @@ export const PROTOCOLS = [
 ];
 
 /** @param {string} protocol */
-export function protocolWords(protocol) {
+export function protocolText(protocol) {
   return PROTOCOLS.find(([name]) => name === protocol)?.[1] ?? protocol;
 }
 
@@ -80,21 +80,21 @@ export function FleetFields({ draft }) {
   const choices = presets();
   const preset = draft.text("preset");
   const words = choices.find(([name]) => name === preset)?.[1].replaceAll("`", "");
-  return html`<${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What clients speak." />
-    <${TextEntry} draft=${draft} name="aliases" label="Aliases" placeholder="chat, gpt-large" help="Other names that clients may say; commas between them." />
-    <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the fleet is called" help="The model's name as the replicas know it, where it differs." />
-    <${TextEntry} draft=${draft} name="adapters" label="LoRA adapters" placeholder="sql-lora, support-lora" help="Names that the replicas serve besides; they reach them unchanged." />
-    <${TextEntry} draft=${draft} name="match" label="Hosts and paths" placeholder="llm.corp.example/v1, /chat" help="Lead here requests that do not name their fleet; commas between them." />
-    <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "as the protocol says"], ...choices.map(([name]) => [name, name])]}
+  return html`<${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="The API that clients use." />
+    <${TextEntry} draft=${draft} name="aliases" label="Aliases" placeholder="chat, gpt-large" help="Other model names that clients may use, separated by commas." />
+    <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="same as the fleet" help="The model name that the replicas use, if it differs." />
+    <${TextEntry} draft=${draft} name="adapters" label="LoRA adapters" placeholder="sql-lora, support-lora" help="Names of adapters that the replicas serve too. They are passed on unchanged." />
+    <${TextEntry} draft=${draft} name="match" label="Hosts and paths" placeholder="llm.corp.example/v1, /chat" help="For requests that do not name a fleet: their host, path prefix, or both. Separated by commas." />
+    <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "default of the protocol"], ...choices.map(([name]) => [name, name])]}
       help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any answer below 500."} />
-    ${preset === "http" && html`<${TextEntry} draft=${draft} name="path" label="Probe path" placeholder="/healthz" required help="What is asked for, after the replica's URL." />`}
-    <${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="env:VLLM_KEY" help="Where the bearer token of its replicas is, on the hosts of proxies and probes: env:NAME or file:/whole/path. Never the token." />
+    ${preset === "http" && html`<${TextEntry} draft=${draft} name="path" label="Probe path" placeholder="/healthz" required help="The path that the probe requests, below the replica's URL." />`}
+    <${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="env:VLLM_KEY" help="Where proxies and probes find the replicas' bearer token: env:NAME or file:/absolute/path. Not the token itself." />
     <${TlsFields} draft=${draft} />
-    <${CheckEntry} draft=${draft} name="default" label="Default" words="takes requests that name no fleet" help="At most one fleet: the one that is, no longer will be." />`;
+    <${CheckEntry} draft=${draft} name="default" label="Default" words="takes requests that name no fleet" help="Only one fleet can be the default. This one replaces the present one." />`;
 }
 
 /** How replicas at an https URL are verified. @param {{draft: import("./draft.js").Draft, onBlur?: () => void}} props */
 export function TlsFields({ draft, onBlur }) {
-  return html`<${TextEntry} draft=${draft} name="ca" label="CA for https" placeholder="the system's" help="Where proxies and probes find it: file:/whole/path.pem or env:NAME." onBlur=${onBlur} />
-    <${TextEntry} draft=${draft} name="server_name" label="TLS server name" placeholder="each URL's host" help="What the certificates of https replicas are for, where that differs." onBlur=${onBlur} />`;
+  return html`<${TextEntry} draft=${draft} name="ca" label="CA for https" placeholder="system CAs" help="Where proxies and probes find the CA bundle: file:/absolute/path.pem or env:NAME." onBlur=${onBlur} />
+    <${TextEntry} draft=${draft} name="server_name" label="TLS server name" placeholder="host of the URL" help="The host name in the certificates of https replicas, if it is not the URL's host." onBlur=${onBlur} />`;
 }

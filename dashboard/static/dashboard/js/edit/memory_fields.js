@@ -1,5 +1,5 @@
-/** What a replica holds on accelerators, and what its requests take there: fields of registering and of editing. */
-import { bytes, bytesOf, typed } from "../bytes.js";
+/** Form fields of a replica's memory on accelerators: what it holds, and what its requests lease. */
+import { bytes, parseBytes, typed } from "../bytes.js";
 import { text } from "../format.js";
 import { html, useState } from "../html.js";
 import { BytesEntry } from "./bytes_entry.js";
@@ -20,7 +20,7 @@ export function memoryValues({ accelerators = [], memory_bytes = null, request_b
 /** One of these fields as the API takes it. @param {string} name @param {string} text */
 export function sentMemory(name, text) {
   if (name === "accelerators") return listed(text);
-  return bytesOf(text) ?? (name === "memory_bytes" ? null : 0);
+  return parseBytes(text) ?? (name === "memory_bytes" ? null : 0);
 }
 
 /**
@@ -32,14 +32,14 @@ export function MemoryFields({ draft, devices }) {
   const wrong = MEMORY_FIELDS.some((name) => draft.errors[name]);
   // What is wrong opens it, and being open is what is remembered: it stays in sight while it is put right.
   const [open, setOpen] = useState(false);
-  const said = chosen.length ? `${chosen.join(", ")} · ${draft.text("memory_bytes") || "memory not said"}` : "none";
+  const said = chosen.length ? `${chosen.join(", ")} · ${draft.text("memory_bytes") || "memory not set"}` : "none";
   return html`<details class="details whole" open=${open || wrong} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary>Memory on accelerators: ${said}</summary>
     <div class="form">
       <${Devices} draft=${draft} devices=${devices} chosen=${chosen} />
-      <${BytesEntry} draft=${draft} name="memory_bytes" label="Held memory" placeholder="16 GiB" help="What it holds on each of them all the time: its weights, above all." />
-      <${BytesEntry} draft=${draft} name="request_bytes" label="Memory of a request" placeholder="0" help="On each of them while it runs. Servers that preallocate, as vLLM does, take none." />
-      <${BytesEntry} draft=${draft} name="request_bytes_per_work" label="Memory of a unit of work" placeholder="0" help="Besides, for each token or other unit of a request's estimated work." />
+      <${BytesEntry} draft=${draft} name="memory_bytes" label="Held memory" placeholder="16 GiB" help="Memory that it uses on each of them all the time, mainly the model's weights." />
+      <${BytesEntry} draft=${draft} name="request_bytes" label="Memory of a request" placeholder="0" help="Leased on each of them while a request runs. 0 for servers that preallocate, such as vLLM." />
+      <${BytesEntry} draft=${draft} name="request_bytes_per_work" label="Memory of a unit of work" placeholder="0" help="In addition, for each token (or other unit) of a request's estimated work." />
     </div>
   </details>`;
 }
@@ -53,14 +53,14 @@ function Devices({ draft, devices, chosen }) {
   return html`<fieldset class="choices whole" id=${id} tabindex="-1" aria-invalid=${Boolean(wrong)} aria-describedby=${wrong ? `${id}-wrong` : undefined}>
     <legend>Accelerators</legend>
     ${!devices && html`<p class="muted">Reading accelerators …</p>`}
-    ${devices && !names.length && html`<p class="muted">There is none yet: <a href="/hardware#new-accelerator">make one</a> first.</p>`}
+    ${devices && !names.length && html`<p class="muted">There is none yet: <a href="/hardware#new-accelerator">create one</a> first.</p>`}
     ${names.map((name) => html`<label class="check" key=${name}><input type="checkbox" checked=${chosen.includes(name)} disabled=${draft.busy}
       onChange=${(/** @type {any} */ event) => choose(name, event.target.checked)} />${name} <span class="muted">${room(devices?.find((one) => one.name === name))}</span></label>`)}
     ${wrong && html`<p class="problem" role="alert" id=${`${id}-wrong`}>${wrong}</p>`}
   </fieldset>`;
 }
 
-/** "36 GiB of 76 GiB not held" @param {import("../accelerators/model.js").Accelerator | undefined} device */
+/** "36 GiB of 76 GiB free" @param {import("../accelerators/model.js").Accelerator | undefined} device */
 function room(device) {
-  return device ? `${text(bytes(device.usable_bytes - device.held_bytes))} of ${text(bytes(device.usable_bytes))} not held` : "";
+  return device ? `${text(bytes(device.usable_bytes - device.held_bytes))} of ${text(bytes(device.usable_bytes))} free` : "";
 }

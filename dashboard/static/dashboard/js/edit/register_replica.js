@@ -1,16 +1,16 @@
-/** Registering a replica: its URL first, a trial at once, and then how it comes up, live. */
+/** Form that registers a replica: a trial probe at once, then its state, live. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
-import { State } from "../parts/state.js";
+import { State } from "../components/state.js";
 import { Draft } from "./draft.js";
 import { TextEntry } from "./fields.js";
-import { Devices } from "./devices.js";
-import { HardwareClasses } from "./hardware_classes.js";
+import { AcceleratorOptions } from "./accelerator_options.js";
+import { HardwareClassOptions } from "./hardware_class_options.js";
 import { MEMORY_FIELDS, MemoryFields, memoryValues } from "./memory_fields.js";
-import { suggested } from "./names.js";
-import { EditPanel } from "./panel.js";
+import { suggestedName } from "./suggested_name.js";
+import { FormPanel } from "./form_panel.js";
 import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
-import { Trial, TrialWords } from "./trial.js";
+import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
 const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", site: "", credential: "", ...memoryValues({}) };
 const OPTIONAL = ["hardware", "weight", "max_concurrency", "site", "credential", ...MEMORY_FIELDS];
@@ -22,9 +22,9 @@ export class Registration {
     this.fleet = fleet;
     this.taken = taken;
     this.draft = new Draft("register", EMPTY, changed);
-    this.trial = new Trial(this.draft, () => trialOf(fleet, this.draft));
-    this.classes = new HardwareClasses(changed);
-    this.devices = new Devices(changed);
+    this.trial = new TrialProbe(this.draft, () => trialOf(fleet, this.draft));
+    this.classes = new HardwareClassOptions(changed);
+    this.devices = new AcceleratorOptions(changed);
     /** Name that was suggested last; another one in the field was typed. */
     this.suggestion = "";
     /** @type {{name: string, words: string} | null} */
@@ -42,7 +42,7 @@ export class Registration {
   urlTyped() {
     const { draft } = this;
     if (draft.text("name") !== this.suggestion) return;
-    this.suggestion = suggested(draft.text("url"), this.taken());
+    this.suggestion = suggestedName(draft.text("url"), this.taken());
     draft.set("name", this.suggestion);
   }
 
@@ -73,7 +73,7 @@ export class Registration {
   /** All replicas of the fleet are then probed so. @param {Record<string, any>} probe */
   async probeSo(probe) {
     if (!(await this.draft.send("PATCH", `/fleets/${this.fleet}`, { probe }))) return;
-    this.probed = "The fleet is probed so from now on.";
+    this.probed = "The fleet uses this probe from now on.";
     this.trial.run();
   }
 }
@@ -87,18 +87,18 @@ export function RegisterReplica({ registration, close, live }) {
   const example = { name: "a", url: "http://10.0.0.1:8000" };
   const body = registration.body();
   const shown = { ...body, name: body.name || example.name, url: body.url || example.url };
-  return html`<${EditPanel} title=${`Register a replica of ${registration.fleet}`} draft=${draft} action="Register" close=${close}
+  return html`<${FormPanel} title=${`Register a replica of ${registration.fleet}`} draft=${draft} action="Register" close=${close}
     submit=${() => registration.submit()} command=${curl("POST", registration.path, shown)} result=${html`<${Registered} registration=${registration} live=${live} />`}
     tools=${html`<button type="button" disabled=${draft.busy || trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button>`}>
     <div class="form">
-      <${TextEntry} draft=${draft} name="url" label="URL" placeholder=${example.url} inputmode="url" required help="Where the model server listens, as seen from the proxies."
+      <${TextEntry} draft=${draft} name="url" label="URL" placeholder=${example.url} inputmode="url" required help="The model server's base URL, as the proxies reach it."
         onInput=${() => registration.urlTyped()} onBlur=${() => trial.again()} />
-      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="In its fleet, and in every answer. Cannot change later." />
+      <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="Unique in its fleet, and named in every response. It cannot be changed later." />
       <${SpeedFields} draft=${draft} classes=${classes} />
       <${SiteField} draft=${draft} />
       <${CredentialField} draft=${draft} />
       <${MemoryFields} draft=${draft} devices=${devices.list} />
-      <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Probe this fleet so" />
+      <${TrialProbeResult} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Use this probe for the fleet" />
     </div>
   <//>`;
 }

@@ -1,4 +1,4 @@
-/** What one write changed, read when somebody wants to see it and kept. */
+/** Audit entries: what one write changed, read on demand and kept. */
 import { api } from "../api.js";
 
 /**
@@ -64,17 +64,17 @@ const DONE = /** @type {Record<string, string>} */ ({
 const THINGS = /** @type {Record<string, string>} */ ({ policies: "policy of", hardware: "hardware class", accounts: "account" });
 
 /** "changed replica" of `replicas.update`. @param {string} verb */
-export function verbWords(verb) {
+export function verbText(verb) {
   const [things, action] = verb.split(".", 2);
   return `${DONE[action] ?? action?.replaceAll("_", " ") ?? ""} ${THINGS[things] ?? things.replace(/s$/, "").replaceAll("_", " ")}`.trim();
 }
 
 /** @param {string} origin */
-export function originWords(origin) {
+export function originText(origin) {
   if (origin === "session") return "on a page";
   if (origin === "server") return "by a command or process on the server";
   if (origin.startsWith("token ")) return `through the API, token ${origin.slice(6)}…`;
-  return origin || "from where was not kept";
+  return origin || "origin unknown";
 }
 
 /** @param {unknown} value */

@@ -1,7 +1,7 @@
-/** The timeline: a heading for each day, a line for each event. */
+/** Event list: a heading for each day, a line for each event. */
 import { plural } from "../format.js";
 import { html } from "../html.js";
-import { State } from "../parts/state.js";
+import { State } from "../components/state.js";
 import { Details } from "./details.js";
 import { byDay, dayOf, timeOfDay, utc } from "./times.js";
 

@@ -1,6 +1,6 @@
-/** Before → after of one event, opened in its place. */
+/** Details of one event: each field before and after, opened in its line. */
 import { html } from "../html.js";
-import { originWords, shown, verbWords } from "./audit.js";
+import { originText, shown, verbText } from "./audit.js";
 import { utc } from "./times.js";
 
 /** Of a write that changed more than what the event is about, this many more are listed at once. */
@@ -12,7 +12,7 @@ export function Details({ event, audit }) {
   const again = html` <button type="button" class="plain" onClick=${() => event.write && audit.read(event.write)}>Try again</button>`;
   if (busy) return html`<p class="muted">Reading what changed …</p>`;
   if (problem) return html`<p class="problem" role="alert">What changed could not be read: ${problem}${again}</p>`;
-  if (!entries?.length) return html`<p class="muted">The audit entries of this change are older than what is kept.</p>`;
+  if (!entries?.length) return html`<p class="muted">The audit entries of this change have been deleted: they are older than the retention time.</p>`;
   const [about, others] = parted(entries, event);
   return html`${about.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} />`)}
     ${others.length > 0 && html`<details><summary>${others.length} more in the same write</summary>
@@ -31,7 +31,7 @@ function parted(entries, { fleet, replica }) {
 /** @param {{entry: import("./audit.js").Entry}} props */
 function Entry({ entry: { at, actor, origin, verb, target, changes } }) {
   return html`<div class="entry-audit">
-    <p><b>${actor}</b> ${verbWords(verb)} <b>${target}</b> <span class="muted">${originWords(origin)} · <time datetime=${at}>${utc(new Date(at))}</time> · ${verb}</span></p>
+    <p><b>${actor}</b> ${verbText(verb)} <b>${target}</b> <span class="muted">${originText(origin)} · <time datetime=${at}>${utc(new Date(at))}</time> · ${verb}</span></p>
     ${changes.length > 0 && html`<table><thead><tr><th scope="col">Field</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
       <tbody>${changes.map(({ field, before, after }) => html`<tr key=${field}><th scope="row">${field}</th><td>${shown(before)}</td><td>${shown(after)}</td></tr>`)}</tbody></table>`}
   </div>`;

@@ -1,6 +1,6 @@
 /**
- * The events that the filters ask for: the newest page, read again every two seconds and merged, and older
- * pages as they are asked for. Also says how old that knowledge is, as a feed does (js/live/badge.js).
+ * Event log, as filtered: the newest page, read again every two seconds and merged, and older
+ * pages as they are asked for. Also says how old that knowledge is, as a feed does (js/live/staleness_badge.js).
  */
 import { api } from "../api.js";
 

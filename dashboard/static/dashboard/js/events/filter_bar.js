@@ -1,4 +1,4 @@
-/** The filters as a form. A choice holds at once; what is typed, a moment after the last key. */
+/** Filter bar. A choice is applied at once; typed text is debounced. */
 import { html, useState } from "../html.js";
 import { fromField, toField } from "./times.js";
 

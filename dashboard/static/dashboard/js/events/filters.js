@@ -1,4 +1,4 @@
-/** Which events are shown. The address holds it, in the words of the API, so that it can be handed on. */
+/** Filter state, kept in the page's address with the API's parameter names, so that a link can be shared. */
 
 export const NAMES = /** @type {const} */ (["fleet", "replica", "kind", "actor", "since", "until", "search"]);
 

@@ -1,19 +1,19 @@
-/** The events page: the timeline of everything, narrowed by filters that the address holds. */
+/** Events page: all events, narrowed by filters that the address holds. */
 import { api, curl } from "../api.js";
 import { moment, plural } from "../format.js";
 import { html } from "../html.js";
-import { showBadge } from "../live/badge.js";
-import { place, show } from "../live/drawing.js";
-import { Banner } from "../parts/banner.js";
-import { Copyable } from "../parts/copyable.js";
-import { searchField } from "../parts/search.js";
+import { showStalenessBadge } from "../live/staleness_badge.js";
+import { root, renderPage } from "../live/rendering.js";
+import { Banner } from "../components/banner.js";
+import { Copyable } from "../components/copyable.js";
+import { searchField } from "../components/search.js";
 import { Audit } from "./audit.js";
 import { Days } from "./days.js";
 import { EventLog } from "./event_log.js";
 import { FilterBar } from "./filter_bar.js";
 import { Filters } from "./filters.js";
-import { keepingPlace, reading, walk } from "./reading_place.js";
-import { zoneWords } from "./times.js";
+import { isReading, keepScrollAnchor, moveByKey } from "./scroll_anchor.js";
+import { zoneText } from "./times.js";
 
 const TYPED_MS = 250;
 const field = /** @type {HTMLInputElement} */ (document.querySelector("[data-search]"));
@@ -36,13 +36,13 @@ function opened() {
 
 /** @param {number} added */
 function changed(added) {
-  const keep = reading(audit.open.size > 0);
+  const keep = isReading(audit.open.size > 0);
   above = keep ? above + added : 0;
-  keepingPlace(draw, keep && added > 0);
+  keepScrollAnchor(draw, keep && added > 0);
 }
 
 function draw() {
-  show(Page, Boolean(log.list || log.problem));
+  renderPage(Page, Boolean(log.list || log.problem));
 }
 
 function Page() {
@@ -60,40 +60,40 @@ function Page() {
 function Trouble() {
   const { problem, refused, list, liveness, ended } = log;
   if (refused) {
-    return html`<section class="panel empty" role="alert"><h2>These filters find nothing</h2><p class="problem">${problem}</p>
+    return html`<section class="panel empty" role="alert"><h2>These filters are not valid</h2><p class="problem">${problem}</p>
       <button type="button" onClick=${() => filters.clear()}>Clear filters</button></section>`;
   }
   if (problem && !list) {
     return html`<section class="panel empty" role="alert"><h2>Events could not be read</h2>
-      <p class="problem">${problem}</p><p>${ended ? "Reload the page to sign in." : "It is being tried again every 2 seconds."}</p>
+      <p class="problem">${problem}</p><p>${ended ? "Reload the page to sign in." : "Trying again every 2 seconds."}</p>
       ${!ended && html`<button type="button" onClick=${() => log.again()}>Try now</button>`}</section>`;
   }
   if (liveness !== "stale") return "";
   const since = moment(new Date(Date.now() - (log.ageMs() ?? 0)));
-  const what = ended ? "You are signed out: reload the page to sign in." : `${problem} It is being tried again.`;
-  return html`<${Banner} verdict=${{ level: "warn", title: "Not live", text: `What is below was read at ${since}. ${what}` }} />`;
+  const what = ended ? "You are signed out: reload the page to sign in." : `${problem} Trying again.`;
+  return html`<${Banner} status=${{ level: "warn", title: "Not live", text: `The events below were read at ${since}. ${what}` }} />`;
 }
 
 /** @param {{list: import("./event_log.js").Event[]}} props */
 function List({ list }) {
   if (!list.length) return html`<${Nothing} />`;
   const { next, readingOlder, olderProblem } = log;
-  return html`<div class="days" onKeyDown=${walk}><${Days} list=${list} audit=${audit} /></div>
+  return html`<div class="days" onKeyDown=${moveByKey}><${Days} list=${list} audit=${audit} /></div>
     <div class="row older">
-      ${next ? html`<button type="button" disabled=${readingOlder} aria-busy=${readingOlder} onClick=${() => log.older()}>${readingOlder ? "Reading …" : "Older events"}</button>` : html`<span class="muted">That is all${filters.any ? " that these filters find" : ""}. Events are kept for ${place.dataset.days} days.</span>`}
+      ${next ? html`<button type="button" disabled=${readingOlder} aria-busy=${readingOlder} onClick=${() => log.older()}>${readingOlder ? "Reading …" : "Older events"}</button>` : html`<span class="muted">No older events${filters.any ? " match these filters" : ""}. Events are kept for ${root.dataset.days} days.</span>`}
       ${olderProblem && html`<span class="problem" role="alert">${olderProblem}</span>`}
-      <span class="spacer"></span><span class="muted">Times: ${zoneWords()}${zoneWords() !== "UTC" && "; UTC is in the hint of each"}.</span>
+      <span class="spacer"></span><span class="muted">Times: ${zoneText()}${zoneText() !== "UTC" && "; hover over a time for UTC"}.</span>
     </div>`;
 }
 
 function Nothing() {
   if (!filters.any) {
-    return html`<section class="panel empty"><h2>Nothing has happened yet</h2>
-      <p>Every change of health, every ejection and everything that somebody changes will stand here, newest first, within two seconds.
+    return html`<section class="panel empty"><h2>No events yet</h2>
+      <p>Changes of health, ejections, and everything that somebody changes appear here within two seconds, newest first.
       Begin with a fleet: <a href="/">overview</a>.</p></section>`;
   }
   return html`<section class="panel empty"><h2>No event matches these filters</h2>
-    <p>Events are kept for ${place.dataset.days} days. New ones that match will appear here.</p>
+    <p>Events are kept for ${root.dataset.days} days. New ones that match will appear here.</p>
     <button type="button" onClick=${() => filters.clear()}>Clear filters</button></section>`;
 }
 
@@ -143,8 +143,8 @@ addEventListener("scroll", () => {
   above = 0;
   draw();
 }, { passive: true });
-document.addEventListener("keydown", (event) => event.target === document.body && walk(event));
-showBadge(/** @type {any} */ (log));
+document.addEventListener("keydown", (event) => event.target === document.body && moveByKey(event));
+showStalenessBadge(/** @type {any} */ (log));
 log.start();
 opened();
 readFleets();

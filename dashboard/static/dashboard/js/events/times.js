@@ -1,4 +1,4 @@
-/** Moments as the timeline writes them: the reader's own zone, and UTC beside it. */
+/** Times of the event list: the reader's time zone, and UTC beside it. */
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long", year: "numeric" });
@@ -22,7 +22,7 @@ export function utc(when) {
 }
 
 /** "Europe/Berlin, GMT+1". */
-export function zoneWords() {
+export function zoneText() {
   const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const offset = zone.formatToParts(new Date()).find((part) => part.type === "timeZoneName")?.value ?? "";
   return name === "UTC" ? "UTC" : `${name}, ${offset}`;

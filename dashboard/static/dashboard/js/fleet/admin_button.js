@@ -1,4 +1,4 @@
-/** Drain; for a while after that undo, then activate. */
+/** Admin state button: drain; for a while after that undo, then activate. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";

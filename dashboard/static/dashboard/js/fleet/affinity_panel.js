@@ -1,4 +1,4 @@
-/** Whether requests went where their keys lead. */
+/** Affinity panel: the share of keyed requests that went to their own replica, and of those that spilled. */
 import { rate, share, text } from "../format.js";
 import { html } from "../html.js";
 
@@ -10,8 +10,8 @@ export function AffinityPanel({ summary: { affinity } }) {
   const part = (/** @type {number} */ value) => text(share((100 * value) / all));
   return html`<section class="panel queue data" aria-labelledby="affinity-title">
     <h2 id="affinity-title">Affinity</h2>
-    <span>${part(kept)} of ${text(rate(all))} with a key went to its replica</span>
-    ${spilled > 0 && html`<span class="muted">${part(spilled)} elsewhere: too much in flight there</span>`}
-    ${fresh > 0 && html`<span class="muted">${part(fresh)} new</span>`}
+    <span>${part(kept)} of ${text(rate(all))} keyed requests went to their own replica</span>
+    ${spilled > 0 && html`<span class="muted">${part(spilled)} spilled: too many in flight at their replica</span>`}
+    ${fresh > 0 && html`<span class="muted">${part(fresh)} with a new key</span>`}
   </section>`;
 }

@@ -1,10 +1,10 @@
-/** Requests to this fleet and changes to it, as lines for a terminal. */
+/** Commands for a terminal: a request to this fleet, the last change, registering a replica. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
-import { Copyable } from "../parts/copyable.js";
-import { ProxyRequest } from "../parts/proxy_request.js";
+import { Copyable } from "../components/copyable.js";
+import { ProxyRequest } from "../components/proxy_request.js";
 
-/** @param {{fleet: import("../parts/proxy_request.js").Fleet, proxyUrl: string, keyed: boolean}} props */
+/** @param {{fleet: import("../components/proxy_request.js").Fleet, proxyUrl: string, keyed: boolean}} props */
 export function SendRequest({ fleet, proxyUrl, keyed }) {
   return html`<section class="panel" aria-labelledby="send-title"><h2 id="send-title">Send it a request</h2>
     <${ProxyRequest} proxyUrl=${proxyUrl} fleet=${fleet} keyed=${keyed} /></section>`;

@@ -1,4 +1,4 @@
-/** Which element of the policy panel a field of a policy is. */
+/** Element ids of the policy panel's fields, by JSON pointer. */
 
 /** The `id` of the field that a JSON pointer into a policy means. @param {string} pointer @returns {string} */
 export function fieldOf(pointer) {
@@ -14,7 +14,7 @@ export function idOf(name) {
 }
 
 /** Where typing goes on. @param {string} form its `id` */
-export function focusFirstWrong(form) {
+export function focusFirstError(form) {
   const wrong = document.querySelector(`#${form} [aria-invalid="true"]`);
   if (wrong instanceof HTMLElement) wrong.focus();
 }

@@ -1,5 +1,5 @@
-/** What the header says of the fleet. The server wrote it; it follows what is saved here and what others save. */
-import { protocolWords } from "../edit/fleet_fields.js";
+/** Page header of a fleet: protocol, aliases, adapters. The server wrote it; it follows every later change. */
+import { protocolText } from "../edit/fleet_fields.js";
 
 /** @typedef {{protocol: string, aliases: string[], adapters: string[]}} Names */
 
@@ -31,9 +31,9 @@ export class Heading {
   #say({ protocol, aliases, adapters }) {
     this.protocol = protocol;
     const spoken = tag("spoken");
-    if (spoken) spoken.textContent = protocolWords(protocol);
-    list("aliases", "Clients may also say", aliases);
-    list("adapters", "LoRA adapters that clients may say:", adapters);
+    if (spoken) spoken.textContent = protocolText(protocol);
+    list("aliases", "Aliases:", aliases);
+    list("adapters", "LoRA adapters:", adapters);
   }
 }
 

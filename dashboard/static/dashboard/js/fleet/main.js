@@ -1,34 +1,34 @@
-/** A fleet's page: its replicas, its policy, and what can be done about both. */
+/** Fleet page: replicas, policy, queue, and the actions on them. */
 import { ChartPanel } from "../charts/chart_panel.js";
 import { IN_FLIGHT, LATENCY, REQUESTS } from "../charts/kinds.js";
 import { DeleteFleet, EditFleet, FleetSettings } from "../edit/edit_fleet.js";
 import { ReplicaEdits } from "../edit/edit_replica.js";
-import { Panels } from "../edit/panels.js";
+import { PanelSwitch } from "../edit/panel_switch.js";
 import { RegisterReplica, Registration } from "../edit/register_replica.js";
 import { html } from "../html.js";
-import { place } from "../live/drawing.js";
-import { KeysInForce } from "../live/keys_in_force.js";
+import { root } from "../live/rendering.js";
+import { ClientKeyRequired } from "../live/client_key_required.js";
 import { LivePage } from "../live/live_page.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Banner } from "../parts/banner.js";
-import { NothingMeasured } from "../parts/nothing_measured.js";
-import { staleVerdict } from "../parts/stale_verdict.js";
-import { Timeline } from "../parts/timeline.js";
+import { Banner } from "../components/banner.js";
+import { NoData } from "../components/no_data.js";
+import { staleStatus } from "../components/stale_banner.js";
+import { Timeline } from "../components/timeline.js";
 import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
-import { Gone } from "./gone.js";
+import { DeletedPage } from "./deleted_page.js";
 import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
 import { PolicyPanel } from "./policy_panel.js";
 import { Removed, ReplicaTable } from "./replica_table.js";
 import { QueuePanel } from "./queue_panel.js";
-import { RevisionsPanel } from "./revisions.js";
+import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
-import { verdict } from "./verdict.js";
+import { status } from "./status_banner.js";
 
-const { fleet = "", protocol = "", proxyUrl = "" } = place.dataset;
+const { fleet = "", protocol = "", proxyUrl = "" } = root.dataset;
 const page = new LivePage(`/ws/fleets/${fleet}`, fleet);
 const { draw, events, feed } = page;
 const model = new FleetModel(fleet, draw);
@@ -38,8 +38,8 @@ const registration = new Registration(fleet, () => [...model.settings.keys()], d
 const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
-const keys = new KeysInForce(draw);
-const panels = new Panels(opened);
+const keys = new ClientKeyRequired(draw);
+const panels = new PanelSwitch(opened);
 
 function opened() {
   if (panels.open === "register") registration.open();
@@ -49,10 +49,10 @@ function opened() {
 
 function Fleet() {
   const { frame } = model;
-  if (feed.ended === "removed") return html`<${Gone} fleet=${fleet} events=${events} />`;
+  if (feed.ended === "removed") return html`<${DeletedPage} fleet=${fleet} events=${events} />`;
   const chart = page.chart(model.series);
   return html`
-    ${frame && frame.replicas.length > 0 && html`<${Banner} verdict=${staleVerdict(feed) ?? verdict(frame)} />`}
+    ${frame && frame.replicas.length > 0 && html`<${Banner} status=${staleStatus(feed) ?? status(frame)} />`}
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
@@ -84,7 +84,7 @@ function OpenPanel() {
 
 function Replicas() {
   const { frame } = model;
-  if (!frame) return html`<${NothingMeasured}>The conductor has not sent a frame of this fleet.<//>`;
+  if (!frame) return html`<${NoData}>The conductor has not sent data of this fleet.<//>`;
   const register = MAY_CHANGE && panels.open !== "register" ? () => panels.show("register") : null;
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} register=${register} /><${Removed} actions=${actions} />`;
   return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} search=${page.search} />`;

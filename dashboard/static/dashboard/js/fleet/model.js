@@ -1,7 +1,7 @@
-/** What a fleet's page knows: last frame, history, each replica's p99, and what the API says of its settings. */
-import { everyPage } from "../edit/reading.js";
-import { Series } from "../live/series.js";
-import { Trail } from "../live/trail.js";
+/** State of a fleet page: last frame, history, each replica's p99, and the replicas' settings from the API. */
+import { allPages } from "../live/polling.js";
+import { TimeSeries } from "../live/time_series.js";
+import { SparklineBuffer } from "../live/sparkline_buffer.js";
 
 /** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, site: string, credential: string, admin_state: string,
  *   accelerators: string[], memory_bytes: number | null, request_bytes: number, request_bytes_per_work: number}} ReplicaSettings */
@@ -13,15 +13,15 @@ export class FleetModel {
     this.changed = changed;
     /** @type {import("../frames.js").FleetFrame | null} */
     this.frame = null;
-    this.series = new Series();
-    this.slow = new Trail();
+    this.series = new TimeSeries();
+    this.slow = new SparklineBuffer();
     /** Replica name → what operators set. @type {Map<string, ReplicaSettings>} */
     this.settings = new Map();
     this.known = "";
   }
 
-  /** @param {import("../frames.js").Hello} hello */
-  hello({ history, frame }) {
+  /** @param {import("../frames.js").InitialMessage} message */
+  initial({ history, frame }) {
     this.series.reset(history);
     if (frame) this.take(frame);
   }
@@ -40,7 +40,7 @@ export class FleetModel {
   /** URL, hardware and own weight are in no frame. Pages of a long list are all read. */
   async readSettings() {
     try {
-      const all = await everyPage(`/fleets/${this.name}/replicas`);
+      const all = await allPages(`/fleets/${this.name}/replicas`);
       this.settings = new Map(all.map((replica) => [replica.name, replica]));
       this.changed();
     } catch {

@@ -1,8 +1,8 @@
-/** The policy as stored, the strategies there are, and the draft of a change to it. */
-import { api } from "../api.js";
-import { applied } from "./applied.js";
-import { fieldOf, focusFirstWrong, idOf } from "./field_ids.js";
-import { Settings } from "./settings.js";
+/** Policy: as stored, the strategies that exist, and the unsaved change. */
+import { api, ApiProblem } from "../api.js";
+import { rolloutStatus } from "./rollout_status.js";
+import { fieldOf, focusFirstError, idOf } from "./field_ids.js";
+import { PolicySettings } from "./policy_settings.js";
 
 /**
  * @typedef {{name: string, type: "number" | "integer" | "boolean" | "string", default: any, minimum: number | null,
@@ -42,9 +42,9 @@ export class Policy {
     this.strategy = "";
     /** @type {Record<string, string>} */
     this.typed = {};
-    this.settings = new Settings();
+    this.settings = new PolicySettings();
     this.busy = false;
-    /** @type {import("./applied.js").Outcome | null} */
+    /** @type {import("./rollout_status.js").Outcome | null} */
     this.result = null;
     /** What is wrong and belongs to no field. */
     this.problem = "";
@@ -114,7 +114,7 @@ export class Policy {
     this.#touched(`parameter-${name}`);
   }
 
-  /** @param {import("./settings.js").Name} name @param {string} value */
+  /** @param {import("./policy_settings.js").Name} name @param {string} value */
   set(name, value) {
     this.settings.type(this.stored, name, value);
     this.#touched(idOf(name));
@@ -179,20 +179,22 @@ export class Policy {
   async #write(request, previous) {
     this.busy = true;
     this.errors = {};
-    this.#touched();
     try {
+      this.#touched();
       const { data } = await request();
       this.previous = data.revision > previous ? previous : 0; // nothing changed: nothing to go back to
       this.#forget();
-      const result = applied(data, `revision ${data.revision}`);
+      const result = rolloutStatus(data, `revision ${data.revision}`);
       await this.read();
       this.result = result;
     } catch (error) {
-      this.#wrong(/** @type {import("../api.js").ApiProblem} */ (error));
+      if (!(error instanceof ApiProblem)) throw error;
+      this.#wrong(error);
+    } finally {
+      this.busy = false;
+      this.changed();
     }
-    this.busy = false;
-    this.changed();
-    if (Object.keys(this.errors).length) requestAnimationFrame(() => focusFirstWrong(FORM));
+    if (Object.keys(this.errors).length) requestAnimationFrame(() => focusFirstError(FORM));
   }
 
   /** Each at its field, where it is about what stands there. @param {import("../api.js").ApiProblem} problem */

@@ -1,12 +1,12 @@
-/** How this fleet picks a replica: strategy, its parameters, and what surrounds the pick. */
+/** Policy panel: strategy, its parameters, concurrency, queue and sites. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
+import { Copyable } from "../components/copyable.js";
 import { ParameterField } from "./parameter_field.js";
 import { FORM } from "./policy.js";
-import { SettingsFields } from "./settings_fields.js";
-import { told, Wrong } from "./wrong_field.js";
+import { PolicySettingsFields } from "./policy_settings_fields.js";
+import { errorProps, FieldError } from "./field_error.js";
 
 /** @param {{policy: import("./policy.js").Policy}} props */
 export function PolicyPanel({ policy }) {
@@ -24,14 +24,14 @@ export function PolicyPanel({ policy }) {
     <form class="stack" id=${FORM} noValidate onSubmit=${submit}>
       <div class="fields">
         <div class="parameter"><div class="field"><label for="strategy">Strategy</label>
-          <select id="strategy" ...${told(policy, "strategy")} value=${policy.shown()?.name} disabled=${policy.busy || !MAY_CHANGE}
+          <select id="strategy" ...${errorProps(policy, "strategy")} value=${policy.shown()?.name} disabled=${policy.busy || !MAY_CHANGE}
             onChange=${(/** @type {any} */ event) => policy.choose(event.target.value)}>
             ${policy.strategies.map((one) => html`<option value=${one.name} selected=${one.name === policy.shown()?.name}>${one.name.replaceAll("_", " ")}</option>`)}
           </select></div>
-          <p class="help" id="strategy-help">${policy.shown()?.sentence}</p><${Wrong} policy=${policy} id="strategy" /></div>
+          <p class="help" id="strategy-help">${policy.shown()?.sentence}</p><${FieldError} policy=${policy} id="strategy" /></div>
         ${policy.shown()?.parameters.map((one) => html`<${ParameterField} key=${`${policy.shown()?.name}.${one.name}`} parameter=${one} policy=${policy} />`)}
       </div>
-      <${SettingsFields} policy=${policy} />
+      <${PolicySettingsFields} policy=${policy} />
       <div class="row">
         <span class="result" role="status">${outcome(policy)}</span>
         ${policy.dirty() && html`<button type="button" disabled=${policy.busy} onClick=${() => policy.reset()}>Discard</button>`}
@@ -39,7 +39,7 @@ export function PolicyPanel({ policy }) {
       </div>
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
-    <${Surroundings} policy=${policy} />
+    <${OtherSettings} policy=${policy} />
   </section>`;
 }
 
@@ -47,27 +47,27 @@ export function PolicyPanel({ policy }) {
 function outcome(policy) {
   if (policy.busy) return html`<span class="muted">Applying …</span>`;
   if (policy.problem) return html`<span class="problem">${policy.problem}</span>`;
-  if (!MAY_CHANGE) return html`<span class="muted">Your account may look, not change.</span>`;
+  if (!MAY_CHANGE) return html`<span class="muted">Your account has read-only access.</span>`;
   if (!policy.result) return policy.dirty() && html`<span class="muted">Not applied yet</span>`;
   return html`<span class=${policy.result.everywhere ? "applied" : "is-unready"}>${policy.result.text}</span>${policy.previous > 0 &&
-    html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>back to revision ${policy.previous}</button>`}`;
+    html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>roll back to revision ${policy.previous}</button>`}`;
 }
 
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
-function Surroundings({ policy }) {
+function OtherSettings({ policy }) {
   const { slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
-    <${Fact} name="Retried answers">${retries.statuses.join(", ") || "none"}</${Fact}>
-    <${Fact} name="Time limit">${timeouts.total_s} s</${Fact}>
-    <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their answer" : "count as gone"}</${Fact}>
-    <${Fact} name="Largest body">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
+    <${Fact} name="Retried statuses">${retries.statuses.join(", ") || "none"}</${Fact}>
+    <${Fact} name="Total timeout">${timeouts.total_s} s</${Fact}>
+    <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their response" : "count as disconnected"}</${Fact}>
+    <${Fact} name="Max body size">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
-    <${Copyable} label="For instance" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
-    <p class="help">Every field of a policy stands in the <a href="/api/v1/docs">API's documents</a>; the answer says what changed.</p></details>`;
+    <${Copyable} label="Example" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
+    <p class="help">The <a href="/api/v1/docs">API reference</a> lists every field of a policy; the response says what changed.</p></details>`;
 }
 
 /** @param {{name: string, children?: any}} props */

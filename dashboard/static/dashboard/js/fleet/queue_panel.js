@@ -1,25 +1,25 @@
-/** What waits for a place at a replica of this fleet, and what was refused for want of one. */
+/** Queue panel: requests that wait for a slot at a replica, and requests refused because none was free. */
 import { age, plural } from "../format.js";
 import { html } from "../html.js";
-import { pastWords, refusedWords, waitWords } from "../parts/queue_words.js";
-import { State } from "../parts/state.js";
+import { queuedText, refusedText, waitText } from "../components/queue_text.js";
+import { State } from "../components/state.js";
 
 /** @type {Record<string, [state: string, word: string]>} */
-const SHOWN = { "": ["ready", "has room"], waiting: ["waiting", "in use"], late: ["late", "slow"], refusing: ["refusing", "refusing"] };
+const SHOWN = { "": ["ready", "empty"], waiting: ["waiting", "queueing"], late: ["late", "slow"], refusing: ["refusing", "refusing"] };
 
 /** Not there on a fleet whose replicas take as many as come. @param {{summary: import("../frames.js").FleetSummary}} props */
 export function QueuePanel({ summary: { queue, capacity } }) {
   const [state, word] = SHOWN[queue.state] ?? ["waiting", queue.state];
-  const past = pastWords(queue);
-  const refused = refusedWords(queue);
+  const past = queuedText(queue);
+  const refused = refusedText(queue);
   if (capacity === null && !queue.state && !past && !refused) return "";
   return html`<section class="panel queue data" aria-labelledby="queue-title" data-queue=${queue.state || "room"}>
     <h2 id="queue-title">Queue</h2>
     <${State} state=${state} word=${word} />
-    <span>${waitWords(queue)}</span>
+    <span>${waitText(queue)}</span>
     ${past && html`<span class="muted">${past}</span>`}
     ${refused && html`<span class="is-down">${refused}</span>`}
     ${(past || refused) && html`<span class="muted">last 10 s</span>`}
-    ${queue.missing_replicas && html`<span>Places have been short for ${age(queue.short_for_s)}: at this rate <b>${plural(queue.missing_replicas, "more replica")}</b> of this speed would be needed.</span>`}
+    ${queue.missing_replicas && html`<span>No free slots for ${age(queue.short_for_s)}: at this rate <b>${plural(queue.missing_replicas, "more replica")}</b> of this speed would be needed.</span>`}
   </section>`;
 }

@@ -1,14 +1,14 @@
-/** One row a replica: what it is, whether it takes requests and why, how it does, and what can be done. */
+/** Table of replicas: state and reason, load, latency, and the actions. */
 import { age, duration, share } from "../format.js";
 import { EditReplica } from "../edit/edit_replica.js";
 import { html, useState } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Meter } from "../parts/meter.js";
-import { Quantity } from "../parts/quantity.js";
-import { Rows } from "../parts/rows.js";
-import { matches } from "../parts/search.js";
-import { Spark } from "../parts/spark.js";
-import { State } from "../parts/state.js";
+import { Meter } from "../components/meter.js";
+import { Quantity } from "../components/quantity.js";
+import { VirtualRows } from "../components/virtual_rows.js";
+import { matches } from "../components/search.js";
+import { Sparkline } from "../components/sparkline.js";
+import { State } from "../components/state.js";
 import { AdminButton } from "./admin_button.js";
 import { LastAction } from "./commands.js";
 import { RowNotes } from "./row_notes.js";
@@ -36,7 +36,7 @@ export function ReplicaTable({ model, actions, edits, search }) {
           <th class="sparkline"><span class="visually-hidden">p99, since this page was opened</span></th><th><span class="visually-hidden">Actions</span></th>
         </tr></thead>
         ${found.length
-          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ReplicaLive} */ replica) =>
+          ? html`<${VirtualRows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ReplicaLive} */ replica) =>
               html`<${ReplicaRow} key=${replica.name} replica=${replica} middle=${middle} model=${model} actions=${actions} edits=${edits} />`} />`
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No replica matches “${search}”.</td></tr></tbody>`}
       </table>
@@ -60,7 +60,7 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /><${Reported} load=${replica.reported} /></td>
     <td class="num" data-label="p50"><${Quantity} of=${duration(replica.p50_s)} /></td>
     <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /></td>
-    <td class="sparkline"><${Spark} values=${model.slow.of(replica.name)} tone="slow" /></td>
+    <td class="sparkline"><${Sparkline} values=${model.slow.of(replica.name)} tone="slow" /></td>
     <td class="actions full"><${AdminButton} replica=${replica} actions=${actions} /></td>
   </tr>
   <${RowNotes} replica=${replica} frame=${model.frame} actions=${actions}
@@ -75,8 +75,8 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
 /** What the replica says itself: everybody's requests, and only now and then. @param {{load: ReplicaLive["reported"]}} props */
 function Reported({ load }) {
   if (!load?.short) return null;
-  const title = `The replica says ${load.words}, ${age(load.age_s)} ago. Requests that others send there are among these.`;
-  return html`<span class="sub clipped" title=${title}>says ${load.short}, ${load.age_s.toFixed(0)} s</span>`;
+  const title = `The replica reported ${load.words}, ${age(load.age_s)} ago. Requests of other clients are included.`;
+  return html`<span class="sub clipped" title=${title}>reports ${load.short}, ${load.age_s.toFixed(0)} s</span>`;
 }
 
 /** The name opens the form that changes it. @param {{name: string, settings: any, edits: import("../edit/edit_replica.js").ReplicaEdits}} props */

@@ -1,7 +1,7 @@
-/** Draining, activating, weighing, changing and removing one replica: asks the API, keeps what it answered for
- * the row to show, and for a while how to undo it. */
+/** Actions of a replica's row (drain, activate, weight, change, remove): asks the API, keeps its answer for the row,
+ * and for a while how to undo it. */
 import { api } from "../api.js";
-import { applied } from "./applied.js";
+import { rolloutStatus } from "./rollout_status.js";
 
 export const UNDO_FOR_MS = 10_000;
 const RESULT_FOR_MS = 20_000;
@@ -11,7 +11,7 @@ const CATCH_UP_MS = 4_000;
 /**
  * `confirmed`: admin state that the API has confirmed and frames may not show yet. `undo`: the change that
  * takes the last one back, until `undoUntil`.
- * @typedef {{busy: boolean, result: import("./applied.js").Outcome | null, problem: string, undo: Record<string, unknown> | null,
+ * @typedef {{busy: boolean, result: import("./rollout_status.js").Outcome | null, problem: string, undo: Record<string, unknown> | null,
  *   undoUntil: number, confirmed: string, confirmedUntil: number}} RowState
  */
 
@@ -138,7 +138,7 @@ export class RowActions {
     const now = performance.now();
     this.learned(answer);
     const undo = answer.changed.length && before ? before : null;
-    this.#put(replica, { busy: false, result: applied(answer, what), undo, undoUntil: undo ? now + UNDO_FOR_MS : 0 });
+    this.#put(replica, { busy: false, result: rolloutStatus(answer, what), undo, undoUntil: undo ? now + UNDO_FOR_MS : 0 });
     if (answer.admin_state) this.#put(replica, { confirmed: answer.admin_state, confirmedUntil: now + CATCH_UP_MS });
     if (undo) setTimeout(this.changed, UNDO_FOR_MS + 50);
     this.#forget(replica);

@@ -1,4 +1,4 @@
-/** A line under a replica's row while there is something to say: a form, how far a drain has come, what a change did. */
+/** Notes under a replica's row: an open form, the progress of a drain, the result of a change. */
 import { plural } from "../format.js";
 import { html } from "../html.js";
 
@@ -32,5 +32,5 @@ function drained(replica, { workers, workers_current: current }) {
   if (replica.in_flight) return html`<span class="is-draining">${plural(replica.in_flight, "request")} still in flight</span>`;
   if (replica.admin_state === "active") return html`<span class="muted">waiting for the next report</span>`;
   if (current < workers) return html`<span class="muted">${workers - current} of ${plural(workers, "worker")} may still send requests</span>`;
-  return html`<span class="applied"><b>safe to stop</b>: nothing in flight, and nothing new comes</span>`;
+  return html`<span class="applied"><b>safe to stop</b>: nothing in flight, no new requests</span>`;
 }

@@ -1,4 +1,4 @@
-/** Which part of the requests stayed at the proxies' own sites. */
+/** Sites panel (locality): the share of requests that stayed at the proxies' own site, and that spilled to others. */
 import { share, text } from "../format.js";
 import { html } from "../html.js";
 
@@ -14,5 +14,5 @@ export function SitesPanel({ summary: { sites } }) {
 /** @param {{site: import("../frames.js").SiteLive}} props */
 function Site({ site: { name, stayed_per_s: stayed, spilled_per_s: spilled } }) {
   const part = (/** @type {number} */ value) => text(share((100 * value) / (stayed + spilled)));
-  return html`<span>${part(stayed)} at ${name}${spilled > 0 && html`, <span class="muted">${part(spilled)} went on</span>`}</span>`;
+  return html`<span>${name}: ${part(stayed)} stayed${spilled > 0 && html`, <span class="muted">${part(spilled)} spilled</span>`}</span>`;
 }

@@ -1,4 +1,4 @@
-/** A replica's weight: a number in the row that opens a form under it. Enter saves, Escape leaves it. */
+/** Weight of a replica: a number in the row that opens a form below. Enter saves, Escape closes. */
 import { weight as written } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
@@ -35,7 +35,7 @@ export function WeightForm({ replica, actions, onClose }) {
     <label>Weight <input ref=${field} class="short" inputmode="decimal" aria-label=${`Weight of ${replica.name}`} defaultValue=${written(replica.weight)} disabled=${busy} /></label>
     <button class="primary" disabled=${busy} aria-busy=${busy}>Save</button>
     <button type="button" onClick=${onClose}>Cancel</button>
-    <span class="muted">empty: its hardware class's</span>
+    <span class="muted">empty: from its hardware class</span>
   </form>`;
 }
 

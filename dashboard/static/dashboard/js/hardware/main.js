@@ -1,4 +1,4 @@
-/** What replicas run on: hardware classes, which give them weights, and accelerators, whose memory they share. */
+/** Hardware page: hardware classes, which give replicas their weight, and accelerators, whose memory replicas share. */
 import { AcceleratorForm } from "../accelerators/form.js";
 import { AcceleratorsModel } from "../accelerators/model.js";
 import { Accelerators } from "../accelerators/table.js";
@@ -11,7 +11,7 @@ import { HardwareTable, NoHardware } from "./table.js";
 
 const NEW_ACCELERATOR = "new-accelerator";
 const page = new ListPage(PATH, "hardware classes");
-const model = new HardwareModel(page.reading, page.panels, page.draw);
+const model = new HardwareModel(page.polling, page.panels, page.draw);
 const accelerators = new AcceleratorsModel(page.panels, page.draw);
 
 page.start({

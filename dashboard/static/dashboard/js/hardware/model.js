@@ -1,6 +1,6 @@
-/** What the page of hardware classes does: create, change, delete, each with what became of it. */
+/** State and actions of the hardware classes: create, change, delete. */
 import { Draft, numeric } from "../edit/draft.js";
-import { FocusBack } from "../edit/focus_back.js";
+import { FocusRestore } from "../edit/focus_restore.js";
 
 export const PATH = "/hardware-classes";
 
@@ -8,11 +8,11 @@ export const PATH = "/hardware-classes";
 
 export class HardwareModel {
   /**
-   * @param {import("../edit/reading.js").Reading} reading @param {import("../edit/panels.js").Panels} panels
+   * @param {import("../live/polling.js").Polling} polling @param {import("../edit/panel_switch.js").PanelSwitch} panels
    * @param {() => void} changed
    */
-  constructor(reading, panels, changed) {
-    this.reading = reading;
+  constructor(polling, panels, changed) {
+    this.polling = polling;
     this.panels = panels;
     this.draft = new Draft("new-hardware", { name: "", weight: "" }, changed);
     this.changed = changed;
@@ -23,7 +23,7 @@ export class HardwareModel {
     this.deleting = false;
     /** What became of the last change: class → words. @type {{name: string, text: string} | null} */
     this.done = null;
-    this.focus = new FocusBack();
+    this.focus = new FocusRestore();
   }
 
   body() {
@@ -54,7 +54,7 @@ export class HardwareModel {
   close() {
     this.editing = "";
     this.changed();
-    this.focus.give();
+    this.focus.restore();
   }
 
   async save() {
@@ -72,12 +72,12 @@ export class HardwareModel {
     this.editing = "";
     this.done = { name: "", text: `${editing} is deleted.` };
     this.panels.focusFirst();
-    await this.reading.read();
+    await this.polling.read();
   }
 
   /** @param {string} name @param {string} text */
   #finish(name, text) {
     this.done = { name, text };
-    this.reading.read();
+    this.polling.read();
   }
 }

@@ -1,11 +1,11 @@
-/** One row a hardware class: weight, how many replicas use it, and what can be done. */
+/** Table of hardware classes: weight, replicas, and the actions. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, weight as written } from "../format.js";
 import { html, useEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { matches } from "../parts/search.js";
+import { Copyable } from "../components/copyable.js";
+import { matches } from "../components/search.js";
 import { PATH } from "./model.js";
 
 const COLUMNS = 4;
@@ -22,7 +22,7 @@ export function HardwareTable({ model, list, search }) {
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         <tbody>
           ${found.map((one) => html`<${Row} key=${one.name} one=${one} model=${model} />`)}
-          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No hardware class is called “${search}”.</td></tr>`}
+          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No hardware class matches “${search}”.</td></tr>`}
         </tbody>
       </table>
     </div>
@@ -54,7 +54,7 @@ function Weight({ one, model }) {
     <div class="notes">
       <label>Weight <input ref=${field} id=${`${draft.id}-weight`} class="short" inputmode="decimal" value=${draft.values.weight} disabled=${draft.busy}
         aria-invalid=${Boolean(draft.errors.weight)} onInput=${(/** @type {any} */ event) => draft.set("weight", event.target.value)} /></label>
-      <span class="muted">${one.replicas ? `reaches ${plural(one.replicas, "replica")}, except those with a weight of their own` : "no replica uses it yet"}</span>
+      <span class="muted">${one.replicas ? `applies to ${plural(one.replicas, "replica")}, except those with a weight of their own` : "no replica uses it yet"}</span>
       <button class="primary" disabled=${draft.busy} aria-busy=${draft.busy}>Save</button><button type="button" onClick=${() => model.close()}>Cancel</button>
     </div>
     ${(draft.errors.weight || draft.problem) && html`<p class="problem" role="alert">${draft.errors.weight || draft.problem}</p>`}
@@ -74,5 +74,5 @@ export function NoHardware() {
   return html`<section class="panel empty"><h2>No hardware classes yet</h2>
     <p>A hardware class names a kind of machine and how fast it is relative to weight 1.0. Replicas of one class then share one weight, changed in one place.
       ${" "}None is needed: a replica can carry a weight of its own.</p>
-    <${Copyable} label="Make a hardware class" text=${curl("POST", PATH, { name: "h100-80g", weight: 4 })} /></section>`;
+    <${Copyable} label="Create a hardware class" text=${curl("POST", PATH, { name: "h100-80g", weight: 4 })} /></section>`;
 }

@@ -1,4 +1,4 @@
-/** The newest events, read from the API: every few seconds, and at once when something is known to have changed. */
+/** Newest events, polled from the API: every few seconds, and at once when a frame shows a change. */
 import { api } from "../api.js";
 
 const PERIOD_MS = 5_000;

@@ -1,6 +1,6 @@
 /**
- * One WebSocket that is always there again: hello, then a frame a second. When it drops it comes back with
- * growing, jittered pauses; what was missed comes with the next hello, so nothing is shown twice or left out.
+ * One WebSocket that reconnects: the initial message, then a frame a second. When it drops it comes back with
+ * growing, jittered pauses; what was missed comes with the next initial message, so nothing is shown twice or left out.
  */
 
 const FIRST_PAUSE_MS = 400;
@@ -22,7 +22,7 @@ const ENDED = /** @type {Record<number, string>} */ ({ 4401: "signed out", 4404:
 export class Feed {
   /**
    * @param {string} path
-   * @param {{hello: (hello: import("../frames.js").Hello) => void, frame: (frame: any) => void,
+   * @param {{initial: (message: import("../frames.js").InitialMessage) => void, frame: (frame: any) => void,
    *   change: () => void}} listener `change`: liveness or `reason` is another one now.
    */
   constructor(path, listener) {
@@ -94,7 +94,7 @@ export class Feed {
     if (message.type === "hello") {
       this.failures = 0;
       if (message.frame) this.#fresh(message.frame.at, (message.age_s ?? 0) * 1000);
-      this.listener.hello(message);
+      this.listener.initial(message);
     } else if (message.type === "frame" && message.frame.at > this.frameAt) {
       const gap = this.frameAt ? message.frame.at - this.frameAt : 0;
       this.#fresh(message.frame.at, 0);
@@ -131,6 +131,6 @@ export class Feed {
     if (!this.socket || this.failures) return ["stale", "reconnecting"];
     if (age <= STALE_AFTER_MS) return ["live", ""];
     if (this.redisAway) return ["stale", "Redis does not answer"];
-    return ["stale", open ? "connected, but nothing new is measured" : "reconnecting"];
+    return ["stale", open ? "connected, but no new data comes" : "reconnecting"];
   }
 }

@@ -1,9 +1,9 @@
-/** A page of one list that the API has: read every few seconds, searched, and added to by a form. */
-import { Panels } from "../edit/panels.js";
-import { Reading } from "../edit/reading.js";
+/** List page: one list of the API, polled, searched, and added to by a form. */
+import { PanelSwitch } from "../edit/panel_switch.js";
+import { Polling } from "./polling.js";
 import { html } from "../html.js";
-import { searchField } from "../parts/search.js";
-import { show } from "./drawing.js";
+import { searchField } from "../components/search.js";
+import { renderPage } from "./rendering.js";
 
 /**
  * What one page has of its own. `form`: makes a new one. `table`: the rows; `empty`: says so, and what to do.
@@ -24,25 +24,25 @@ export class ListPage {
   constructor(path, what, quiet = false) {
     this.what = what;
     this.draw = this.draw.bind(this);
-    this.reading = new Reading(path, this.draw, quiet);
-    this.panels = new Panels(this.draw);
+    this.polling = new Polling(path, this.draw, quiet);
+    this.panels = new PanelSwitch(this.draw);
   }
 
   /** From here on the page lives. @param {Own} own */
   start(own) {
     this.#own = own;
     searchField({ changed: (words) => ((this.search = words), this.draw()) });
-    this.reading.start();
+    this.polling.start();
   }
 
   draw() {
-    const { list, problem } = this.reading;
-    if (this.#own) show(this.#page, Boolean(list || problem));
+    const { list, problem } = this.polling;
+    if (this.#own) renderPage(this.#page, Boolean(list || problem));
   }
 
   /** One component for as long as the page lives: another one would be drawn from nothing. */
   #page = () => {
-    const { list, problem } = this.reading;
+    const { list, problem } = this.polling;
     const adding = this.panels.open === "new";
     const { form, table, empty, above, below } = /** @type {Own} */ (this.#own);
     return html`${problem && html`<p class="panel problem" role="alert">The ${this.what} could not be read: ${problem}${list && " Shown is what was read last."} Trying again.</p>`}

@@ -1,16 +1,16 @@
-/** A page of live numbers: drawn again with every frame, with every event and with every choice of its reader. */
+/** Live page: drawn again with every frame, every event and every choice of its reader. */
 import { markersOf } from "../charts/markers.js";
 import { chosenRange } from "../charts/range.js";
 import { plural } from "../format.js";
-import { searchField } from "../parts/search.js";
-import { showBadge } from "./badge.js";
-import { show } from "./drawing.js";
+import { searchField } from "../components/search.js";
+import { showStalenessBadge } from "./staleness_badge.js";
+import { renderPage } from "./rendering.js";
 import { Events } from "./events.js";
 import { Feed } from "./feed.js";
 
 /**
  * What a page knows; `signature` changes whenever an event is to be expected.
- * @typedef {{frame: {table: string} | null, hello: (hello: import("../frames.js").Hello) => void,
+ * @typedef {{frame: {table: string} | null, initial: (message: import("../frames.js").InitialMessage) => void,
  *   take: (frame: any) => void, signature: () => string}} Model
  */
 
@@ -32,11 +32,11 @@ export class LivePage {
     this.events = new Events(fleet, this.draw);
     this.seconds = chosenRange(this.draw);
     this.feed = new Feed(path, {
-      hello: (hello) => this.#take((model) => model.hello(hello)),
+      initial: (message) => this.#take((model) => model.initial(message)),
       frame: (frame) => this.#take((model) => model.take(frame)),
       change: () => (this.badge(), this.draw()),
     });
-    this.badge = showBadge(this.feed);
+    this.badge = showStalenessBadge(this.feed);
   }
 
   /** From here on the page lives. @param {Own} own */
@@ -48,10 +48,10 @@ export class LivePage {
   }
 
   draw() {
-    if (this.#own) show(this.#own.content, this.feed.liveness !== "connecting");
+    if (this.#own) renderPage(this.#own.content, this.feed.liveness !== "connecting");
   }
 
-  /** What a chart of these numbers needs besides its kind. @param {import("./series.js").Series} series */
+  /** What a chart of these numbers needs besides its kind. @param {import("./time_series.js").TimeSeries} series */
   chart(series) {
     const { list, version } = this.events;
     return { series, seconds: this.seconds(), markers: markersOf(list ?? []), markersVersion: version };

@@ -1,14 +1,14 @@
-/** One row a fleet. */
+/** Table of fleets. */
 import { duration, percent, rate } from "../format.js";
 import { html } from "../html.js";
-import { Meter } from "../parts/meter.js";
-import { Quantity } from "../parts/quantity.js";
-import { QueueLine } from "../parts/queue_line.js";
-import { Rows } from "../parts/rows.js";
-import { matches } from "../parts/search.js";
-import { Spark } from "../parts/spark.js";
-import { coldWords } from "../parts/queue_words.js";
-import { exceptions, Shape, STATES } from "../parts/state.js";
+import { Meter } from "../components/meter.js";
+import { Quantity } from "../components/quantity.js";
+import { QueueLine } from "../components/queue_line.js";
+import { VirtualRows } from "../components/virtual_rows.js";
+import { matches } from "../components/search.js";
+import { Sparkline } from "../components/sparkline.js";
+import { coldStartText } from "../components/queue_text.js";
+import { exceptions, Shape, STATES } from "../components/state.js";
 
 const ROW_PX = 51;
 const COLUMNS = 10;
@@ -35,7 +35,7 @@ export function FleetTable({ model, fleets, search }) {
           <th scope="col" class="num">Errors</th><th scope="col">In flight</th><th scope="col">Replicas</th>
         </tr></thead>
         ${found.length
-          ? html`<${Rows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {FleetSummary} */ fleet) =>
+          ? html`<${VirtualRows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {FleetSummary} */ fleet) =>
               html`<${FleetRow} key=${fleet.name} fleet=${fleet} model=${model} />`} />`
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No fleet is called “${search}”.</td></tr></tbody>`}
       </table>
@@ -49,10 +49,10 @@ function FleetRow({ fleet, model }) {
     <td class="half"><a class="name" href=${`/fleets/${fleet.name}`}>${fleet.name}</a><span class="sub">${[PROTOCOLS[fleet.protocol] ?? fleet.protocol, fleet.aliases.join(", ")].filter(Boolean).join(" · ")}</span></td>
     <td class="half">${fleet.strategy.replaceAll("_", " ")}<span class="sub">revision ${fleet.revision}</span></td>
     <td class="num" data-label="Requests" data-cell="rps"><${Quantity} of=${rate(fleet.rps)} /></td>
-    <td class="sparkline"><${Spark} values=${model.flow.of(fleet.name)} tone="flow" /></td>
+    <td class="sparkline"><${Sparkline} values=${model.flow.of(fleet.name)} tone="flow" /></td>
     <td class="num" data-label="p50"><${Quantity} of=${duration(fleet.p50_s)} /></td>
     <td class="num" data-label="p99"><${Quantity} of=${duration(fleet.p99_s)} /></td>
-    <td class="sparkline"><${Spark} values=${model.slow.of(fleet.name)} tone="slow" /></td>
+    <td class="sparkline"><${Sparkline} values=${model.slow.of(fleet.name)} tone="slow" /></td>
     <td class=${`num${fleet.error_percent >= 1 ? " is-down" : ""}`} data-label="Errors"><${Quantity} of=${percent(fleet.error_percent)} /></td>
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${fleet.in_flight - fleet.queue.waiting} capacity=${fleet.capacity} /><${QueueLine} queue=${fleet.queue} /></td>
     <td class="half" data-label="Replicas"><${Replicas} fleet=${fleet} /></td>
@@ -68,5 +68,5 @@ function Replicas({ fleet }) {
       ? present.map((state) => Array.from({ length: states[state] }, () => html`<${Shape} state=${state} />`))
       : present.map((state) => html`<span class="count"><${Shape} state=${state} />${states[state]}</span>`);
   return html`<span class="dots" aria-hidden="true">${shapes}</span> ${taking} <span class="unit">of ${replicas}</span>
-    ${taking < replicas && html`<span class="sub">${cold ? coldWords(cold) : exceptions(fleet)}</span>`}`;
+    ${taking < replicas && html`<span class="sub">${cold ? coldStartText(cold) : exceptions(fleet)}</span>`}`;
 }

@@ -1,32 +1,32 @@
-/** The overview page: every fleet, and how all is together. */
+/** Overview page: every fleet, and the state of all together. */
 import { ChartPanel } from "../charts/chart_panel.js";
 import { LATENCY, REQUESTS } from "../charts/kinds.js";
 import { CreateFleet, NewFleet } from "../edit/create_fleet.js";
-import { Panels } from "../edit/panels.js";
+import { PanelSwitch } from "../edit/panel_switch.js";
 import { html } from "../html.js";
-import { place } from "../live/drawing.js";
-import { KeysInForce } from "../live/keys_in_force.js";
+import { root } from "../live/rendering.js";
+import { ClientKeyRequired } from "../live/client_key_required.js";
 import { LivePage } from "../live/live_page.js";
-import { Banner } from "../parts/banner.js";
-import { NothingMeasured } from "../parts/nothing_measured.js";
-import { staleVerdict } from "../parts/stale_verdict.js";
-import { Timeline } from "../parts/timeline.js";
+import { Banner } from "../components/banner.js";
+import { NoData } from "../components/no_data.js";
+import { staleStatus } from "../components/stale_banner.js";
+import { Timeline } from "../components/timeline.js";
 import { Setup } from "../setup/setup.js";
 import { FirstSteps } from "../setup/steps.js";
-import { Figures } from "./figures.js";
+import { Kpis } from "./kpis.js";
 import { FleetTable, foundFleets } from "./fleet_table.js";
 import { OverviewModel } from "./model.js";
-import { verdict } from "./verdict.js";
+import { status } from "./status_banner.js";
 import { Workers } from "./workers.js";
 
 const page = new LivePage("/ws/overview", null);
 const { events, feed } = page;
 const model = new OverviewModel();
-const { proxyUrl = "", tokensUrl = "" } = place.dataset;
+const { proxyUrl = "", tokensUrl = "" } = root.dataset;
 const setup = new Setup(page.draw);
-const keys = new KeysInForce(page.draw);
+const keys = new ClientKeyRequired(page.draw);
 const newFleet = new NewFleet(page.draw);
-const panels = new Panels(() => {
+const panels = new PanelSwitch(() => {
   if (panels.open === "new") newFleet.read();
   page.draw();
 });
@@ -38,13 +38,13 @@ function Overview() {
 function Numbers() {
   const { frame } = model;
   if (!frame) {
-    return html`<${NothingMeasured}>This page is connected, but the conductor, which gathers what the proxies report, has not sent anything.<//>`;
+    return html`<${NoData}>This page is connected, but the conductor, which collects the proxies' reports, has not sent anything.<//>`;
   }
   if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} keyed=${keys.any} /><${Workers} frame=${frame} />`;
   const chart = page.chart(model.series);
   return html`
-    <${Banner} verdict=${staleVerdict(feed) ?? verdict(frame, events.list ?? [], keys.any)} />
-    <${Figures} model=${model} frame=${frame} />
+    <${Banner} status=${staleStatus(feed) ?? status(frame, events.list ?? [], keys.any)} />
+    <${Kpis} model=${model} frame=${frame} />
     <${FleetTable} model=${model} fleets=${frame.fleets} search=${page.search} />
     <div class="columns">
       <div class="data"><${ChartPanel} kind=${REQUESTS} ...${chart} /></div>

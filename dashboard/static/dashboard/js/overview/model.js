@@ -1,18 +1,18 @@
-/** What the overview knows: the last frame, the history of all fleets together, two minutes of each fleet. */
-import { Series } from "../live/series.js";
-import { Trail } from "../live/trail.js";
+/** State of the overview: last frame, history of all fleets together, sparklines of each fleet. */
+import { TimeSeries } from "../live/time_series.js";
+import { SparklineBuffer } from "../live/sparkline_buffer.js";
 
 export class OverviewModel {
   constructor() {
     /** @type {import("../frames.js").OverviewFrame | null} */
     this.frame = null;
-    this.series = new Series();
-    this.flow = new Trail();
-    this.slow = new Trail();
+    this.series = new TimeSeries();
+    this.flow = new SparklineBuffer();
+    this.slow = new SparklineBuffer();
   }
 
-  /** @param {import("../frames.js").Hello} hello */
-  hello({ history, frame, sparks }) {
+  /** @param {import("../frames.js").InitialMessage} message */
+  initial({ history, frame, sparks }) {
     this.series.reset(history);
     for (const [name, spark] of Object.entries(sparks)) {
       this.flow.reset(name, spark.rps);

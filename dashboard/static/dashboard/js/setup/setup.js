@@ -1,9 +1,9 @@
-/** The way from an empty install to the first answer: what was typed, what was registered, and how far it has come. */
+/** State of the first steps: from an empty install to the first response. */
 import { api, curl } from "../api.js";
 import { Draft } from "../edit/draft.js";
-import { suggested } from "../edit/names.js";
-import { everyPage } from "../edit/reading.js";
-import { Trial } from "../edit/trial.js";
+import { suggestedName } from "../edit/suggested_name.js";
+import { allPages } from "../live/polling.js";
+import { TrialProbe } from "../edit/trial_probe.js";
 
 const KEPT_AS = "switchyard-first-steps";
 const LOOK_MS = 1_000;
@@ -26,7 +26,7 @@ export class Setup {
   constructor(changed) {
     this.changed = changed;
     this.draft = new Draft("setup", EMPTY, changed, fieldOf);
-    this.trial = new Trial(this.draft, () => this.#how());
+    this.trial = new TrialProbe(this.draft, () => this.#how());
     /** A probe that was taken because it fits. @type {Record<string, any> | null} */
     this.probe = null;
     this.suggestion = "";
@@ -42,7 +42,7 @@ export class Setup {
     this.hasAnswered = false;
     this.lookedAt = 0;
     this.triedAt = 0;
-    /** What the trial says of the first replica that is not ready. @type {import("../edit/trial.js").Found | null} */
+    /** What the trial says of the first replica that is not ready. @type {import("../edit/trial_probe.js").Found | null} */
     this.seen = null;
   }
 
@@ -91,7 +91,7 @@ export class Setup {
   urlTyped() {
     const { draft } = this;
     if (draft.text("replica") !== this.suggestion) return;
-    this.suggestion = suggested(draft.text("url"), []);
+    this.suggestion = suggestedName(draft.text("url"), []);
     draft.set("replica", this.suggestion);
   }
 
@@ -170,7 +170,7 @@ export class Setup {
     if (!this.begun || !this.fleet || now - this.lookedAt < LOOK_MS) return;
     this.lookedAt = now;
     try {
-      this.replicas = await everyPage(`/fleets/${this.fleet}/replicas`);
+      this.replicas = await allPages(`/fleets/${this.fleet}/replicas`);
       if (!this.ready() && this.replicas.length && now - this.triedAt > TRY_AGAIN_MS) await this.#try(this.replicas[0].url);
     } catch {
       // Looked at again with the next frame; the page says when frames stop.

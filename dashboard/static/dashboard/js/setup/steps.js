@@ -1,13 +1,13 @@
-/** The overview of an empty install: three steps from nothing to the first answer, on one page that waits and says so. */
+/** First steps of an empty install (onboarding): three steps on one page that follows by itself. */
 import { SelectEntry, TextEntry } from "../edit/fields.js";
-import { PROTOCOLS, protocolWords, TlsFields } from "../edit/fleet_fields.js";
-import { TrialWords } from "../edit/trial.js";
+import { PROTOCOLS, protocolText, TlsFields } from "../edit/fleet_fields.js";
+import { TrialProbeResult } from "../edit/trial_probe.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { Copyable } from "../parts/copyable.js";
-import { ProxyRequest } from "../parts/proxy_request.js";
-import { State } from "../parts/state.js";
+import { Copyable } from "../components/copyable.js";
+import { ProxyRequest } from "../components/proxy_request.js";
+import { State } from "../components/state.js";
 
 /**
  * @param {{setup: import("./setup.js").Setup, frame: import("../frames.js").OverviewFrame, proxyUrl: string, tokensUrl: string, keyed: boolean}} props
@@ -22,10 +22,10 @@ export function FirstSteps({ setup, frame, proxyUrl, tokensUrl, keyed }) {
       ${registered && html`<button type="button" class=${ready ? "primary" : ""} onClick=${() => setup.finish()}>Go to the overview</button>`}</div>
     <ol class="steps">
       <${Step} number="1" title="Register a model server" done=${registered}>
-        ${registered ? html`<p>Fleet <a href=${`/fleets/${setup.fleet}`}>${setup.fleet}</a> is there${summary ? "" : "; the next frame will show it"}.</p>` : MAY_CHANGE ? html`<${Registering} setup=${setup} tokensUrl=${tokensUrl} />` : html`<${OnlyLooking} setup=${setup} />`}
+        ${registered ? html`<p>Fleet <a href=${`/fleets/${setup.fleet}`}>${setup.fleet}</a> is registered${summary ? "" : "; the next frame will show it"}.</p>` : MAY_CHANGE ? html`<${Registering} setup=${setup} tokensUrl=${tokensUrl} />` : html`<${OnlyLooking} setup=${setup} />`}
       <//>
       <${Step} number="2" title=${ready ? "Its probe passes" : "Wait for its first passed probe"} done=${ready}>${registered ? html`<${Waiting} setup=${setup} />` : html`<p class="muted" role="status"><span class="pulse" aria-hidden="true"></span>Waiting for the first replica … This page shows it as soon as it is registered.</p>`}<//>
-      <${Step} number="3" title="Send a request" done=${setup.answered(frame)}>${ready ? html`<${Send} setup=${setup} frame=${frame} summary=${summary} proxyUrl=${proxyUrl} keyed=${keyed} />` : html`<p class="muted">The command stands here once a replica is ready.</p>`}<//>
+      <${Step} number="3" title="Send a request" done=${setup.answered(frame)}>${ready ? html`<${Send} setup=${setup} frame=${frame} summary=${summary} proxyUrl=${proxyUrl} keyed=${keyed} />` : html`<p class="muted">The command appears here as soon as a replica is ready.</p>`}<//>
     </ol>
   </section>`;
 }
@@ -48,36 +48,36 @@ function Registering({ setup, tokensUrl }) {
   };
   return html`<form class="edit" noValidate onSubmit=${submit}>
       <div class="form">
-        <${TextEntry} draft=${draft} name="url" label="Its URL" placeholder="http://10.0.0.1:8000" inputmode="url" required help="Where the model server listens, as seen from the proxies."
+        <${TextEntry} draft=${draft} name="url" label="Server URL" placeholder="http://10.0.0.1:8000" inputmode="url" required help="The model server's base URL, as the proxies reach it."
           onInput=${() => setup.urlTyped()} onBlur=${again} />
-        <${TextEntry} draft=${draft} name="name" label="Model name" placeholder="my-model" required help="What clients will say; the fleet is called so." onBlur=${again} />
-        <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="What it speaks." onPick=${() => setup.protocolPicked()} />
-        <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="as the model name" help="What the server itself calls it, where that differs." onBlur=${again} />
+        <${TextEntry} draft=${draft} name="name" label="Model name" placeholder="my-model" required help="Clients send it as the model. It is also the fleet's name." onBlur=${again} />
+        <${SelectEntry} draft=${draft} name="protocol" label="Protocol" options=${PROTOCOLS} help="The server's API." onPick=${() => setup.protocolPicked()} />
+        <${TextEntry} draft=${draft} name="served_model" label="Served model" placeholder="same as the model name" help="The server's own name of the model, if it differs." onBlur=${again} />
         ${setup.isSecure() && html`<${TlsFields} draft=${draft} onBlur=${again} />`}
-        <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="Of this one server." />
-        <${TrialWords} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Take ${protocolWords(other)}, probe it so` : "Probe it so"} />
+        <${TextEntry} draft=${draft} name="replica" label="Replica name" placeholder="a" required help="A name for this server." />
+        <${TrialProbeResult} trial=${trial} use=${(/** @type {any} */ probe) => setup.probeSo(probe)} useWords=${other ? `Use ${protocolText(other)} and this probe` : "Use this probe"} />
       </div>
       <div class="row"><button class="primary" disabled=${draft.busy} aria-busy=${draft.busy}>Register</button>
         <button type="button" disabled=${trial.busy} aria-busy=${trial.busy} onClick=${() => trial.run()}>Try</button></div>
       ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
     </form>
-    <p class="muted">Or paste this into a terminal; it follows what is typed above.</p>
+    <p class="muted">Or run this in a terminal. It contains what is typed above.</p>
     <${Copyable} label="Register from a terminal" text=${setup.command()} />
     <${Token} setup=${setup} tokensUrl=${tokensUrl} />
-    <p class="muted">A whole installation is better kept in a file: <code>.venv/bin/switchyard apply fleets.yaml</code>.</p>`;
+    <p class="muted">For a whole installation, keep the fleets in a file: <code>.venv/bin/switchyard apply fleets.yaml</code>.</p>`;
 }
 
 /** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
 function Token({ setup, tokensUrl }) {
   const page = tokensUrl ? html`<a href=${tokensUrl}>API tokens</a>` : html`<code>manage.py createtoken</code>`;
-  if (setup.token) return html`<p class="applied" role="status">The command carries a new token, “first steps”. It is shown only now; ${page} revokes it.</p>`;
+  if (setup.token) return html`<p class="applied" role="status">The command contains a new token, “first steps”. It is shown only now; ${page} revokes it.</p>`;
   return html`<p><button type="button" onClick=${() => setup.makeToken()}>Put a new API token into the command</button> <span class="muted">or set TOKEN to one that you have (${page}).</span></p>
     ${setup.tokenProblem && html`<p class="problem" role="alert">${setup.tokenProblem}</p>`}`;
 }
 
 /** @param {{setup: import("./setup.js").Setup}} props */
 function OnlyLooking({ setup }) {
-  return html`<p>Your account may look, not change. Someone with the rights registers the first one, by this page or so:</p>
+  return html`<p>Your account has read-only access. Somebody with write access can register the first one, here or with:</p>
     <${Copyable} label="Register from a terminal" text=${setup.command()} />`;
 }
 
@@ -89,7 +89,7 @@ function Waiting({ setup }) {
       ${!one.eligible && html`<br /><span class="muted">${one.why}</span>`}</li>`)}</ul></div>
     ${!setup.ready() && seen && html`<div class=${`trial ${seen.outcome === "ready" ? "busy" : "bad"}`} role="status" data-trial=${seen.outcome}>
       <span>${sentence(seen.words)} <span class="muted">${seen.asked}</span></span>
-      ${seen.fits && html`<span class="muted">What fits it: ${seen.fits.words}.</span>`}
+      ${seen.fits && html`<span class="muted">A probe that fits: ${seen.fits.words}.</span>`}
       ${MAY_CHANGE && seen.outcome !== "ready" && html`<span class="muted">Change protocol, served model or probe: <a href=${`/fleets/${fleet}#edit`}>edit the fleet</a>.</span>`}</div>`}`;
 }
 

@@ -1,45 +1,45 @@
-/** The system page: what Switchyard itself is made of, and how each part is. Asks the API, so it works without Redis. */
+/** System page: the health of Switchyard's own parts. It polls the API, so it works without Redis. */
 import { html } from "../html.js";
-import { showBadge } from "../live/badge.js";
-import { show } from "../live/drawing.js";
-import { Poll } from "../live/poll.js";
-import { Banner } from "../parts/banner.js";
-import { searchField } from "../parts/search.js";
-import { staleVerdict } from "../parts/stale_verdict.js";
+import { showStalenessBadge } from "../live/staleness_badge.js";
+import { renderPage } from "../live/rendering.js";
+import { PolledResource } from "../live/polled_resource.js";
+import { Banner } from "../components/banner.js";
+import { searchField } from "../components/search.js";
+import { staleStatus } from "../components/stale_banner.js";
 import { Parts } from "./parts.js";
 import { Processes } from "./processes.js";
 import { Proxies } from "./proxies.js";
 
 const EVERY_MS = 2000;
-const TITLES = { calm: "All is well", notice: "Worth knowing", warn: "Look at this", bad: "Something does not work" };
+const TITLES = { calm: "All is well", notice: "Worth knowing", warn: "Needs attention", bad: "Something is broken" };
 
 let search = "";
-const poll = new Poll("/system", EVERY_MS, draw);
+const poll = new PolledResource("/system", EVERY_MS, draw);
 
 function draw() {
-  show(System, Boolean(poll.data || poll.failures));
+  renderPage(System, Boolean(poll.data || poll.failures));
 }
 
 function System() {
-  /** @type {import("./shapes.js").System | null} */
+  /** @type {import("./health_level.js").System | null} */
   const system = poll.data;
-  if (!system) return html`<${Banner} verdict=${{ level: "bad", title: "No answer", text: `${poll.reason} It is being tried again.` }} />`;
+  if (!system) return html`<${Banner} status=${{ level: "bad", title: "No answer", text: `${poll.reason} Trying again.` }} />`;
   const { level, words, cure } = system.verdict;
   const now = { level, title: TITLES[level], text: cure ? `${words} ${cure}` : words };
   return html`
-    <${Banner} verdict=${seen(now)} />
+    <${Banner} status=${seen(now)} />
     <${Parts} parts=${system.parts} />
     <${Proxies} system=${system} search=${search} />
     <${Processes} system=${system} search=${search} />`;
 }
 
-/** What was wrong when the server answered last is still the best guess at why it is slow to answer now. @param {import("../parts/banner.js").Verdict} now */
+/** What was wrong when the server answered last is still the best guess at why it is slow to answer now. @param {import("../components/banner.js").BannerStatus} now */
 function seen(now) {
-  const stale = staleVerdict(poll);
+  const stale = staleStatus(poll);
   if (!stale || poll.ended || now.level === "calm" || now.level === "notice") return stale ?? now;
   return { ...now, text: html`${now.text} <b>Not live:</b> ${stale.text}` };
 }
 
-showBadge(poll);
+showStalenessBadge(poll);
 searchField({ changed: (words) => ((search = words), draw()) });
 poll.start();

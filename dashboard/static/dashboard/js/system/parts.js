@@ -1,8 +1,8 @@
-/** Each part of Switchyard: its state, the sentence about it, what to do, and its figures. */
+/** Table of Switchyard's parts: state, what it means, what to do, figures. */
 import { html } from "../html.js";
-import { Level, Words } from "./shapes.js";
+import { Level, Words } from "./health_level.js";
 
-/** @param {{parts: import("./shapes.js").Part[]}} props */
+/** @param {{parts: import("./health_level.js").Part[]}} props */
 export function Parts({ parts }) {
   return html`<section class="panel table-panel data" aria-label="Parts">
     <div class="scroll"><table class="cards system-parts">

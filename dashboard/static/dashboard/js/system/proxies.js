@@ -1,16 +1,16 @@
-/** Proxy workers: which table each routes from, how old its report is, and its load. */
+/** Table of proxy workers: routing table version, age of the last report, load. */
 import { age, count, plural } from "../format.js";
 import { html } from "../html.js";
-import { matches } from "../parts/search.js";
-import { Level, Words } from "./shapes.js";
+import { matches } from "../components/search.js";
+import { Level, Words } from "./health_level.js";
 
 const NAMES_SHOWN = 3;
 
-/** @param {{system: import("./shapes.js").System, search: string}} props */
+/** @param {{system: import("./health_level.js").System, search: string}} props */
 export function Proxies({ system: { proxies, table, reports_known: known }, search }) {
   const found = proxies.filter((worker) => matches(search, [worker.name, worker.state, worker.words, worker.software]));
   return html`<section class="panel table-panel data" aria-label="Proxy workers">
-    <h2 class="table-title">Proxy workers <span class="muted">newest table ${table ?? "not known: the database is away"}</span></h2>
+    <h2 class="table-title">Proxy workers <span class="muted">newest table ${table ?? "unknown: the database does not answer"}</span></h2>
     ${found.length ? html`<div class="scroll"><table class="cards">
       <thead><tr><th scope="col">Worker</th><th scope="col">State</th><th scope="col">Table</th><th scope="col" class="num">Report</th><th scope="col" class="num">CPU</th>
         <th scope="col" class="num">Clients</th><th scope="col" class="num">Replica conn.</th><th scope="col" class="num">In flight</th><th scope="col" class="num">Up</th><th scope="col">Version</th></tr></thead>
@@ -19,7 +19,7 @@ export function Proxies({ system: { proxies, table, reports_known: known }, sear
   </section>`;
 }
 
-/** @param {{worker: import("./shapes.js").ProxyWorker}} props */
+/** @param {{worker: import("./health_level.js").ProxyWorker}} props */
 function Worker({ worker }) {
   return html`<tr data-worker=${worker.name}>
       <td class="full mono">${worker.name}${worker.site && html` <span class="muted">${worker.site}</span>`}</td>
@@ -36,7 +36,7 @@ function Worker({ worker }) {
     ${worker.level !== "calm" && html`<tr class="note"><td class="wrap full" colspan="10"><${Words} judged=${worker} /></td></tr>`}`;
 }
 
-/** @param {import("./shapes.js").ProxyWorker} worker */
+/** @param {import("./health_level.js").ProxyWorker} worker */
 function standing({ behind, state }) {
   if (state === "ahead") return html`<span class="muted">ahead</span>`;
   if (!behind.length) return html`<span class="muted">current</span>`;
@@ -46,6 +46,6 @@ function standing({ behind, state }) {
 
 /** @param {boolean} known @param {number} number @param {string} search */
 function nothing(known, number, search) {
-  if (!known) return "Not known while Redis is away: reports go through it. Proxies route from the table they have.";
+  if (!known) return "Unknown while Redis does not answer: reports go through it. Proxies keep routing from their last table.";
   return number ? `No proxy worker matches “${search}”.` : "No proxy worker reports.";
 }

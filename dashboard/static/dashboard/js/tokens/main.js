@@ -1,22 +1,22 @@
-/** API tokens: one's own, and for staff everybody's. */
+/** API tokens page: one's own, and for staff everybody's. */
 import { API } from "../api.js";
 import { html } from "../html.js";
-import { place } from "../live/drawing.js";
+import { root } from "../live/rendering.js";
 import { ListPage } from "../live/list_page.js";
-import { ShownOnce } from "../parts/shown_once.js";
+import { SecretReveal } from "../components/secret_reveal.js";
 import { NoTokens, TokenForm } from "./form.js";
 import { PATH, TokensModel } from "./model.js";
 import { TokenTable } from "./table.js";
 
-const user = place.dataset.user ?? "";
+const user = root.dataset.user ?? "";
 const page = new ListPage(PATH, "API tokens");
-const model = new TokensModel(page.reading, page.panels, page.draw);
+const model = new TokensModel(page.polling, page.panels, page.draw);
 
 /** @param {{made: import("./model.js").Made}} props */
 function Made({ made }) {
   const look = `export TOKEN=${made.token}\ncurl -s -H "Authorization: Token $TOKEN" ${location.origin}${API}/fleets`;
-  return html`<${ShownOnce} title=${`API token ${made.name} is made`} what="API token" secret=${made.token}
-    notes="It may do what you may." commands=${[["All fleets with it; every other command here then works as it stands:", look]]} done=${() => model.forget()} />`;
+  return html`<${SecretReveal} title=${`API token ${made.name} is created`} what="API token" secret=${made.token}
+    notes="It has your permissions." commands=${[["List all fleets with it. The commands on the other pages then work as they are:", look]]} done=${() => model.forget()} />`;
 }
 
 page.start({

@@ -1,6 +1,6 @@
-/** What the page of API tokens does: make and revoke, each with what became of it. */
+/** State and actions of the API tokens page: create and revoke. */
 import { Draft } from "../edit/draft.js";
-import { FocusBack } from "../edit/focus_back.js";
+import { FocusRestore } from "../edit/focus_restore.js";
 
 export const PATH = "/tokens";
 
@@ -11,11 +11,11 @@ export const PATH = "/tokens";
 
 export class TokensModel {
   /**
-   * @param {import("../edit/reading.js").Reading} reading @param {import("../edit/panels.js").Panels} panels
+   * @param {import("../live/polling.js").Polling} polling @param {import("../edit/panel_switch.js").PanelSwitch} panels
    * @param {() => void} changed
    */
-  constructor(reading, panels, changed) {
-    this.reading = reading;
+  constructor(polling, panels, changed) {
+    this.polling = polling;
     this.panels = panels;
     this.changed = changed;
     this.draft = new Draft("new-token", { name: "" }, changed);
@@ -25,7 +25,7 @@ export class TokensModel {
     /** Of a token that was just made: with the token itself. @type {Made | null} */
     this.made = null;
     this.done = "";
-    this.focus = new FocusBack();
+    this.focus = new FocusRestore();
   }
 
   async create() {
@@ -34,9 +34,9 @@ export class TokensModel {
     this.draft.reset();
     this.made = answer.data;
     this.done = "";
-    this.reading.list = [answer.data, ...(this.reading.list ?? [])];
+    this.polling.list = [answer.data, ...(this.polling.list ?? [])];
     this.panels.close();
-    await this.reading.read();
+    await this.polling.read();
   }
 
   /** The token itself leaves the page. */
@@ -56,7 +56,7 @@ export class TokensModel {
   close() {
     this.revoking = 0;
     this.changed();
-    this.focus.give();
+    this.focus.restore();
   }
 
   /** @param {Token} one */
@@ -65,9 +65,9 @@ export class TokensModel {
     this.revoking = 0;
     if (this.made?.id === one.id) this.made = null;
     this.done = `${one.name} is revoked.`;
-    this.reading.list = (this.reading.list ?? []).filter((other) => other.id !== one.id);
+    this.polling.list = (this.polling.list ?? []).filter((other) => other.id !== one.id);
     this.changed();
-    await this.reading.read();
+    await this.polling.read();
     this.panels.focusFirst();
   }
 }

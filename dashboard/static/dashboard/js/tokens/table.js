@@ -1,10 +1,10 @@
-/** One row an API token: how it begins, whose it is, when it was used, and revoking it. */
+/** Table of API tokens: prefix, user, last use, and the actions. */
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
-import { matches } from "../parts/search.js";
+import { matches } from "../components/search.js";
 import { PATH } from "./model.js";
 
 const COLUMNS = 6;
@@ -19,15 +19,15 @@ export function TokenTable({ model, list, search, user }) {
   return html`<section class="panel table-panel data">
     <div class="scroll" tabindex="0" role="region" aria-label="API tokens">
       <table class="cards">
-        <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">User</th><th scope="col">Made</th><th scope="col">Last used</th>
+        <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">User</th><th scope="col">Created</th><th scope="col">Last used</th>
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         <tbody>
           ${found.map((one) => html`<${Row} key=${one.id} one=${one} model=${model} user=${user} />`)}
-          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No API token is like “${search}”.</td></tr>`}
+          ${!found.length && html`<tr><td colspan=${COLUMNS} class="muted full">No API token matches “${search}”.</td></tr>`}
         </tbody>
       </table>
     </div>
-    <p class="table-foot" role="status">${model.done || `${plural(list.length, "API token")}. Each may do what its user may.`}</p>
+    <p class="table-foot" role="status">${model.done || `${plural(list.length, "API token")}. Each has its user's permissions.`}</p>
   </section>`;
 }
 
@@ -38,7 +38,7 @@ function Row({ one, model, user }) {
       <td class="half"><b>${one.name}</b></td>
       <td class="half mono" data-label="Token">${one.prefix}…</td>
       <td class="half" data-label="User">${one.user}${one.user === user && html` <span class="unit">you</span>`}</td>
-      <td class="half" data-label="Made"><${When} at=${one.created_at} /></td>
+      <td class="half" data-label="Created"><${When} at=${one.created_at} /></td>
       <td class="half" data-label="Last used">${one.last_used_at ? html`<${When} at=${one.last_used_at} recent />` : html`<span class="muted">never</span>`}</td>
       <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Revoke ${one.name} of ${one.user}`} aria-expanded=${open} onClick=${() => model.open(one)}>Revoke …</button>`}</td>
     </tr>
@@ -57,6 +57,6 @@ function Revocation({ one, model }) {
   const { busy, problem } = model.row;
   const used = one.last_used_at ? `It was last used ${moment(new Date(one.last_used_at))}.` : "It has never been used.";
   return html`<${Confirm} action=${`Revoke ${one.name}`} of=${` of ${one.user}`} busy=${busy} problem=${problem} confirm=${() => model.revoke(one)} close=${() => model.close()} command=${curl("DELETE", `${PATH}/${one.id}`)}>
-    <p>From now on the API answers 401 to <code>${one.prefix}…</code>. Whatever uses the token <b>${one.name}</b> of ${one.user} stops working until it has another one. ${used} It cannot be brought back.</p>
+    <p>From now on the API answers 401 to <code>${one.prefix}…</code>. Whatever uses the token <b>${one.name}</b> of ${one.user} stops working until it has another one. ${used} This cannot be undone.</p>
   <//>`;
 }

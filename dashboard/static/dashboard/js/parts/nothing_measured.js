@@ -1,8 +1,0 @@
-/** Connected, and no frame has ever come. */
-import { html } from "../html.js";
-
-/** @param {{children?: any}} props `children`: what has not come, in a sentence. */
-export function NothingMeasured({ children }) {
-  return html`<section class="panel empty"><h2>Nothing is measured yet</h2>
-    <p>${children} Is it running? <code>manage.py conductor</code></p></section>`;
-}
