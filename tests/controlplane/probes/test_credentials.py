@@ -54,7 +54,7 @@ def by_control_plane(url: str, credential: str) -> ProbeResult:
 
 
 def by_standalone_proxy(url: str, credential: str) -> ProbeResult:
-    place = probe_client.Place(parse_base_url(url), Tls(), TlsContextCache(), credential, Credentials())
+    place = probe_client.ProbeTarget(parse_base_url(url), Tls(), TlsContextCache(), credential, Credentials())
     return asyncio.run(probe_client.probe(_checks(url), place, True))
 
 

@@ -53,7 +53,7 @@ def by_control_plane(url: str, tls: Tls) -> ProbeResult:
 
 
 def by_standalone_proxy(url: str, tls: Tls) -> ProbeResult:
-    place = probe_client.Place(parse_base_url(url), tls, TlsContextCache())
+    place = probe_client.ProbeTarget(parse_base_url(url), tls, TlsContextCache())
     return asyncio.run(probe_client.probe(_checks(url), place, True))
 
 
@@ -148,7 +148,7 @@ def test_a_trial(server: HttpServer, authority: Authority) -> None:
 def test_a_file_that_comes_later(server: HttpServer, authority: Authority, tmp_path: Path) -> None:
     contexts = TlsContextCache()
     tls = Tls(ca=f"file:{tmp_path}/ca.pem")
-    place = probe_client.Place(parse_base_url(server.url), tls, contexts)
+    place = probe_client.ProbeTarget(parse_base_url(server.url), tls, contexts)
 
     async def ask_until_it_passes() -> None:
         assert not (await probe_client.probe(_checks(server.url), place, True)).passed
