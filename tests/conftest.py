@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,9 @@ REDIS_SOCKET = TEST_DIR / "redis.sock"
 
 # SWITCHYARD_TEST_DATABASE=postgresql runs the same tests on PostgreSQL: each process of the run starts a
 # server of its own. SWITCHYARD_TEST_DATABASE_URL=postgresql://… uses a running one and makes test_NAME there.
-database_url = os.environ.get("SWITCHYARD_TEST_DATABASE_URL", "")
-ON_POSTGRES = os.environ.get("SWITCHYARD_TEST_DATABASE", "sqlite") == "postgresql"
+CHOSEN = {name: value for name, value in os.environ.items() if name.startswith("SWITCHYARD_TEST_DATABASE")}
+database_url = CHOSEN.get("SWITCHYARD_TEST_DATABASE_URL", "")
+ON_POSTGRES = CHOSEN.get("SWITCHYARD_TEST_DATABASE", "sqlite") == "postgresql"
 POSTGRES = postgres.PostgresServer() if ON_POSTGRES and not database_url and postgres.binaries() else None
 if POSTGRES is not None:
     atexit.register(shutil.rmtree, POSTGRES.folder, ignore_errors=True)
@@ -65,11 +67,20 @@ django.setup()
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Workers of pytest-xdist inherit the environment, and with this name in it pytest-django would load the
-    settings there before this file has given the worker a Redis and a data folder of its own."""
+    settings there before this file has given the worker a Redis and a data folder of its own. Which database
+    to use they read from there too, and above it was taken out."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+    os.environ.update(CHOSEN)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["chosen database"] = CHOSEN
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config, "workerinput", {}).get("chosen database", CHOSEN) != CHOSEN:
+        raise pytest.UsageError("This process of the run would test on another database than was asked for.")
     if ON_POSTGRES and not database_url and os.environ.get("CI") == "true":
         raise pytest.UsageError(postgres.ABSENT)
 
