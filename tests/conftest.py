@@ -5,7 +5,9 @@ here, at import, before pytest-django does.
 """
 
 import atexit
+import gc
 import itertools
+import logging
 import os
 import shutil
 import signal
@@ -63,6 +65,18 @@ hypothesis.settings.load_profile("without_time_limits")
 # Now, and not when pytest-django gets to it: the folders' own conftest files import models.
 django.setup()
 
+from django.core.management import call_command  # noqa: E402
+from django.test import TransactionTestCase  # noqa: E402
+
+
+def _empty_the_tables(_: TransactionTestCase) -> None:
+    """After a test whose writes committed. Django would fill the tables of permissions and content types
+    again, which is most of what such a test costs, and nothing here reads them."""
+    call_command("flush", verbosity=0, interactive=False, reset_sequences=False, inhibit_post_migrate=True)
+
+
+TransactionTestCase._fixture_teardown = _empty_the_tables  # type: ignore[method-assign]
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
@@ -86,9 +100,38 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.collect()
+    gc.freeze()  # so that collecting garbage between modules costs next to nothing
     if ON_POSTGRES and not database_url:
         for item in session.items:
             item.add_marker(pytest.mark.skip(reason=postgres.ABSENT))
+
+
+class Forsaken(logging.Handler):
+    """What asyncio says, while garbage is collected, of tasks that nobody awaited."""
+
+    WORDS = ("was never retrieved", "was destroyed but it is pending")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = record.getMessage()
+        if any(words in told for words in self.WORDS):
+            self.told.append(told)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_forsaken_tasks() -> Iterator[None]:
+    """A module that leaves one fails here, and not some later test which looks at its own log."""
+    forsaken = Forsaken()
+    logging.getLogger("asyncio").addHandler(forsaken)
+    yield
+    gc.collect()
+    gc.freeze()
+    logging.getLogger("asyncio").removeHandler(forsaken)
+    assert not forsaken.told
 
 
 @pytest.fixture(scope="session")
@@ -122,6 +165,8 @@ DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "empty_database_ur
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("any_database"):
+        return
     if item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())):
         item.add_marker(pytest.mark.database)
 
@@ -130,6 +175,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     yield
     items.sort(key=starts_much)
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def starts_much(item: pytest.Item) -> bool:

@@ -18,6 +18,8 @@ from routing.contract.policy_rules import POLICY
 from tests.controlplane.conftest import LLM, Api
 from tests.controlplane.test_replicas_api import store_frame
 
+pytestmark = pytest.mark.any_database
+
 SCHEMA: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
 
 

@@ -13,6 +13,8 @@ from controlplane import environment
 from controlplane.checks import settings_spelt
 from controlplane.declared import DECLARED, About, page
 
+pytestmark = pytest.mark.any_database
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
