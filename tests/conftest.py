@@ -65,8 +65,13 @@ hypothesis.settings.load_profile("without_time_limits")
 # Now, and not when pytest-django gets to it: the folders' own conftest files import models.
 django.setup()
 
+from django.contrib.auth.hashers import Argon2PasswordHasher  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.test import TransactionTestCase  # noqa: E402
+
+
+Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost = 1, 64
+"""Else every user with a password costs a good part of a second."""
 
 
 def _empty_the_tables(_: TransactionTestCase) -> None:
