@@ -4,12 +4,13 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test lint bench bench-routing pictures password reset lock
+.PHONY: help install up test test-long lint bench bench-routing pictures password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
-	@echo "make test      lint, types, import contracts, migrations check, every test"
+	@echo "make test      lint, types, import contracts, migrations check, the tests"
+	@echo "make test-long the tests that take long: whole tables, long simulations, whole installs"
 	@echo "make lint      the checks without the tests"
 	@echo "make bench-routing   latencies behind ours and its peers: one trace, replicas of unequal speed"
 	@echo "make bench     what a pick, a request and a stream cost, beside other proxies; how leaving is heard of"
@@ -26,6 +27,9 @@ up: python
 
 test: python
 	@$(RUN) test $(ARGS)
+
+test-long: python
+	@$(RUN) test-long
 
 lint: python
 	@$(RUN) test --lint-only

@@ -1,10 +1,11 @@
-"""Every check of the project, one after the other: ``make test``. Runs in the environment with test tools.
+"""Every check of the project: ``make test``, and ``make test-long`` with ``--long``. Runs in the environment
+with test tools.
 
-Lint and types come first because they are quick; pytest comes last, so that its closing line is the
-last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
+Lint and types come first because they are quick, beside each other; pytest comes last, so that its closing
+line is the last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
 Arguments go to pytest; ``--lint-only`` leaves the tests out. Without arguments the tests that touch a
 database run on a PostgreSQL of their own first; then all of them run, on SQLite, those that watch a browser
-or start everything last.
+or start everything last. What is marked ``long`` is left to ``--long``.
 """
 
 import os
@@ -12,53 +13,93 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 LINT: dict[str, list[str]] = {
+    "mypy": [str(BIN / "mypy")],  # first, as it takes longer than all others
     "ruff check": [str(BIN / "ruff"), "check", "."],
     "ruff format": [str(BIN / "ruff"), "format", "--check", "."],
-    "mypy": [str(BIN / "mypy")],
     "import contracts": [str(BIN / "lint-imports")],
     "django check": [sys.executable, "manage.py", "check"],
     "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
 }
 UNWANTED = {"DJANGO_SETTINGS_MODULE", "SWITCHYARD_REDIS_URL", "SWITCHYARD_DATABASE_URL"}
 PYTEST = [sys.executable, "-m", "pytest"]
-IN_TWO = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-"""Two processes, and tests of one file in one of them."""
-ON_POSTGRES = [*PYTEST, *IN_TWO, "-m", "database and not browser and not system"]
+BESIDE = ["--dist", "loadgroup", "--no-loadscope-reorder"]
+"""Tests of one file in one process, and so of files that share something large: see tests/conftest.py."""
+IN_TWO = ["-n", "2", *BESIDE]
+IN_THREE = ["-n", "3", *BESIDE]
+"""One more than a small machine has cores: many tests wait for a process of their own."""
+ON_POSTGRES = [*PYTEST, *IN_TWO, "-m", "database and not long and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
 TESTS: dict[str, list[str]] = {
     "tests on PostgreSQL": ON_POSTGRES,
-    "tests": [*PYTEST, *IN_TWO, "-m", "not browser and not system"],
-    # One at a time: each starts a dozen processes, or waits for what a page draws.
-    "browser and system tests": [*PYTEST, "-p", "no:xdist", "-m", "browser or system"],
+    "tests": [*PYTEST, *IN_THREE, "-m", "not long and not browser and not system"],
+    # Each starts a dozen processes, or waits for what a page draws.
+    "browser and system tests": [*PYTEST, *IN_TWO, "-m", "not long and (browser or system)"],
 }
+LONG: dict[str, list[str]] = {"long tests": [*PYTEST, *IN_TWO, "-m", "long"]}
 
 
 def main(arguments: list[str]) -> int:
-    steps = dict(LINT)
-    if "--lint-only" not in arguments:
-        steps |= {"tests": [*PYTEST, *IN_TWO, *arguments]} if arguments else TESTS
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="switchyard-checks-") as data:
-        failed = [name for name, command in steps.items() if not passes(name, command, data)]
-    print(f"{len(steps)} checks in {time.monotonic() - started:.0f} s: ", end="")
+        if "--long" in arguments:
+            lint, tests = {}, LONG
+        else:
+            given = [*PYTEST, *IN_TWO, *arguments]
+            lint, tests = LINT, {"tests": given} if arguments else TESTS
+        if "--lint-only" in arguments:
+            tests = {}
+        failed = check_beside_each_other(lint, data)
+        failed += [name for name, command in tests.items() if not passes(name, command, data)]
+    print(f"{len(lint) + len(tests)} checks in {time.monotonic() - started:.0f} s: ", end="")
     print("failed: " + ", ".join(failed) if failed else "all passed")
     return 1 if failed else 0
 
 
+def check_beside_each_other(steps: dict[str, list[str]], data: str) -> list[str]:
+    """Two at a time; what each says is printed whole. Returns which failed."""
+
+    def run(step: tuple[str, list[str]]) -> tuple[str, subprocess.CompletedProcess[bytes]]:
+        name, command = step
+        done = subprocess.run(
+            command,
+            cwd=PROJECT,
+            env=environment(command, data),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return name, done
+
+    failed = []
+    with ThreadPoolExecutor(2) as pool:
+        for name, done in pool.map(run, steps.items()):
+            print(f"--- {name}\n{done.stdout.decode(errors='replace')}", end="", flush=True)
+            if done.returncode != 0:
+                failed.append(name)
+    return failed
+
+
 def passes(name: str, command: list[str], data: str) -> bool:
-    """Run one check. ``data``: a folder for what Django makes when it starts, so that var/ stays as it is."""
+    """Run one check."""
     print(f"--- {name}", flush=True)
-    environment = {key: value for key, value in os.environ.items() if key not in UNWANTED}
-    environment |= {"PYTHONPATH": str(PROJECT), "SWITCHYARD_DATA_DIR": data}
-    if command is ON_POSTGRES:
-        environment["SWITCHYARD_TEST_DATABASE"] = "postgresql"
-    return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
+    started = time.monotonic()
+    status = subprocess.run(command, cwd=PROJECT, env=environment(command, data), check=False).returncode
+    print(f"--- {name}: {time.monotonic() - started:.0f} s", flush=True)
+    return status == 0
+
+
+def environment(command: list[str], data: str) -> dict[str, str]:
+    """``data``: a folder for what Django makes when it starts, so that var/ stays as it is."""
+    kept = {key: value for key, value in os.environ.items() if key not in UNWANTED}
+    chosen = {"SWITCHYARD_TEST_DATABASE": "postgresql"} if command is ON_POSTGRES else {}
+    return {**kept, "PYTHONPATH": str(PROJECT), "SWITCHYARD_DATA_DIR": data, **chosen}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from bootstrap.environment import PROJECT, ensure
 from bootstrap.errors import BootstrapError
 
 USAGE = (
-    "usage: run.py install | up [flags] | test [pytest arguments] | run [--dev] COMMAND [arguments] | servers"
+    "usage: run.py install | up [flags] | test [pytest arguments] | test-long | "
+    "run [--dev] COMMAND [arguments] | servers"
 )
 
 
@@ -37,9 +38,10 @@ def dispatch(command: str, rest: list[str]) -> int:
     if command == "servers":
         print(f"ready: {servers.install()}")
         return 0
-    if command == "test":
+    if command in ("test", "test-long"):
         if "--lint-only" not in rest:
             servers.install_if_possible()
+        rest = ["--long"] if command == "test-long" else rest
         hand_over(ensure(dev=True), [str(PROJECT / "bootstrap" / "checks.py"), *rest])
     if command == "run" and rest:
         dev = rest[0] == "--dev"

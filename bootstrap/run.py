@@ -6,6 +6,7 @@ error: no newer syntax, and no imports of our own above the version check.
     python3 bootstrap/run.py install            the environment only
     python3 bootstrap/run.py up [flags]         the environment, then everything (manage.py up)
     python3 bootstrap/run.py test               the environment with test tools, then every check
+    python3 bootstrap/run.py test-long          the same environment, then the tests that take long
     python3 bootstrap/run.py run [--dev] ARGUMENTS...   the environment's Python with these arguments
     python3 bootstrap/run.py servers            the environment of the real model servers that tests run
 """

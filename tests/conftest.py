@@ -5,7 +5,9 @@ here, at import, before pytest-django does.
 """
 
 import atexit
+import gc
 import itertools
+import logging
 import os
 import shutil
 import signal
@@ -14,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +34,9 @@ REDIS_SOCKET = TEST_DIR / "redis.sock"
 
 # SWITCHYARD_TEST_DATABASE=postgresql runs the same tests on PostgreSQL: each process of the run starts a
 # server of its own. SWITCHYARD_TEST_DATABASE_URL=postgresql://… uses a running one and makes test_NAME there.
-database_url = os.environ.get("SWITCHYARD_TEST_DATABASE_URL", "")
-ON_POSTGRES = os.environ.get("SWITCHYARD_TEST_DATABASE", "sqlite") == "postgresql"
+CHOSEN = {name: value for name, value in os.environ.items() if name.startswith("SWITCHYARD_TEST_DATABASE")}
+database_url = CHOSEN.get("SWITCHYARD_TEST_DATABASE_URL", "")
+ON_POSTGRES = CHOSEN.get("SWITCHYARD_TEST_DATABASE", "sqlite") == "postgresql"
 POSTGRES = postgres.PostgresServer() if ON_POSTGRES and not database_url and postgres.binaries() else None
 if POSTGRES is not None:
     atexit.register(shutil.rmtree, POSTGRES.folder, ignore_errors=True)
@@ -61,23 +65,77 @@ hypothesis.settings.load_profile("without_time_limits")
 # Now, and not when pytest-django gets to it: the folders' own conftest files import models.
 django.setup()
 
+from django.contrib.auth.hashers import Argon2PasswordHasher  # noqa: E402
+from django.core.management import call_command  # noqa: E402
+from django.test import TransactionTestCase  # noqa: E402
+
+Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost = 1, 64
+"""Else every user with a password costs a good part of a second."""
+
+
+def _empty_the_tables(_: TransactionTestCase) -> None:
+    """After a test whose writes committed. Django would fill the tables of permissions and content types
+    again, which is most of what such a test costs, and nothing here reads them."""
+    call_command("flush", verbosity=0, interactive=False, reset_sequences=False, inhibit_post_migrate=True)
+
+
+TransactionTestCase._fixture_teardown = _empty_the_tables  # type: ignore[method-assign]
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Workers of pytest-xdist inherit the environment, and with this name in it pytest-django would load the
-    settings there before this file has given the worker a Redis and a data folder of its own."""
+    settings there before this file has given the worker a Redis and a data folder of its own. Which database
+    to use they read from there too, and above it was taken out."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+    os.environ.update(CHOSEN)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["chosen database"] = CHOSEN
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config, "workerinput", {}).get("chosen database", CHOSEN) != CHOSEN:
+        raise pytest.UsageError("This process of the run would test on another database than was asked for.")
     if ON_POSTGRES and not database_url and os.environ.get("CI") == "true":
         raise pytest.UsageError(postgres.ABSENT)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.collect()
+    gc.freeze()  # so that collecting garbage between modules costs next to nothing
     if ON_POSTGRES and not database_url:
         for item in session.items:
             item.add_marker(pytest.mark.skip(reason=postgres.ABSENT))
+
+
+class Forsaken(logging.Handler):
+    """What asyncio says, while garbage is collected, of tasks that nobody awaited."""
+
+    WORDS = ("was never retrieved", "was destroyed but it is pending")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = record.getMessage()
+        if any(words in told for words in self.WORDS):
+            self.told.append(told)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_forsaken_tasks() -> Iterator[None]:
+    """A module that leaves one fails here, and not some later test which looks at its own log."""
+    forsaken = Forsaken()
+    logging.getLogger("asyncio").addHandler(forsaken)
+    yield
+    gc.collect()
+    gc.freeze()
+    logging.getLogger("asyncio").removeHandler(forsaken)
+    assert not forsaken.told
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +169,8 @@ DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "empty_database_ur
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("any_database"):
+        return
     if item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())):
         item.add_marker(pytest.mark.database)
 
@@ -119,6 +179,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     yield
     items.sort(key=starts_much)
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def starts_much(item: pytest.Item) -> bool:

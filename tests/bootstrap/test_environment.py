@@ -68,6 +68,7 @@ def test_what_the_lock_names_is_installed_once(place: Place, capfd: pytest.Captu
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.long
 def test_packages_for_other_machines_are_not_counted(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     here = (place.locks / "lock.txt").read_text()
     other = here.replace("alpha==1.0", 'gamma==1.0 ; sys_platform == "win32"')
@@ -88,6 +89,7 @@ def test_test_tools_come_on_top_and_leave_the_rest_alone(place: Place) -> None:
     assert place.was_left_alone()
 
 
+@pytest.mark.long
 def test_an_interrupted_install_is_made_again(place: Place) -> None:
     place.ensure()
     (place.venv / environment.STAMP).unlink()
@@ -97,6 +99,7 @@ def test_an_interrupted_install_is_made_again(place: Place) -> None:
     assert place.value("alpha") == 1
 
 
+@pytest.mark.long
 def test_another_lock_makes_another_environment(place: Place) -> None:
     place.ensure()
     place.lock(wheels.build(place.wheels, "alpha", "2.0", 2))
@@ -119,12 +122,14 @@ def test_no_network_is_one_sentence(place: Place, monkeypatch: pytest.MonkeyPatc
         place.ensure()
 
 
+@pytest.mark.long
 def test_a_package_that_the_index_lacks_is_one_sentence(place: Place) -> None:
     place.lock("gamma==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n")
     with pytest.raises(BootstrapError, match=r"The package index gave nothing at all for gamma==1\.0"):
         place.ensure()
 
 
+@pytest.mark.long
 def test_no_wheel_for_this_machine_is_one_sentence(place: Place) -> None:
     wheels.build(place.wheels, "gamma", "0.9", 3)
     place.lock("gamma==1.0 \\\n    --hash=sha256:" + "0" * 64 + "\n")

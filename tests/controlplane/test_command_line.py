@@ -15,6 +15,8 @@ from routing.contract.version import VERSION
 from tests.ports import free_port
 from tests.proxy_process import ROOT
 
+pytestmark = pytest.mark.any_database
+
 DONE = subprocess.CompletedProcess[str]
 FLEETS = "version: 1\nfleets:\n  - {name: llm, protocol: openai}\n"
 

@@ -18,3 +18,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
     finally:
         running.stop()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """In one process of a run, where they share what is started."""
+    item.add_marker(pytest.mark.xdist_group("stack"))

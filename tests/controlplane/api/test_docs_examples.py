@@ -6,11 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
 from controlplane.services import tokens
 from tests import needs
+
+pytestmark = pytest.mark.any_database
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -8,6 +8,8 @@ from django.test import Client
 from controlplane.services import fleets
 from tests.controlplane.conftest import Api
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),

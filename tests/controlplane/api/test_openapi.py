@@ -18,6 +18,8 @@ from routing.contract.policy_rules import POLICY
 from tests.controlplane.api.test_replicas import store_frame
 from tests.controlplane.conftest import LLM, Api
 
+pytestmark = pytest.mark.any_database
+
 SCHEMA: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
 
 

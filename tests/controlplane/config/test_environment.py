@@ -13,6 +13,8 @@ from controlplane.config import environment
 from controlplane.config.setting_docs import DECLARED, SettingDoc, page
 from controlplane.config.system_checks import settings_spelt
 
+pytestmark = pytest.mark.any_database
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -30,7 +30,7 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listener]]
 
     def start(token: str = "") -> Listener:
         found = Listener(ListenAddress("127.0.0.1", free_port()), token)
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+        threading.Thread(target=found.serve_forever, args=(0.02,), daemon=True).start()
         running.append(found)
         return found
 

@@ -50,6 +50,7 @@ def celery(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 WORKER = ("worker", "--pool", "threads", "--concurrency", "4", "--without-mingle", "--without-gossip")
 
 
+@pytest.mark.any_database
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
     redis_server: RedisServer, redis_client: "redis.Redis", tmp_path: Path

@@ -99,6 +99,7 @@ async def seconds_to_end(process: "subprocess.Popen[bytes]") -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.any_database
 @pytest.mark.django_db(transaction=True)
 async def test_election_takeover_repair_and_end(
     redis_server: RedisServer, redis_client: "redis.Redis"
@@ -141,6 +142,7 @@ async def test_election_takeover_repair_and_end(
     await layer.flush()
 
 
+@pytest.mark.any_database
 @pytest.mark.django_db(transaction=True)
 async def test_a_conductor_ends_in_time_while_redis_answers_nothing(
     redis_server: RedisServer, redis_client: "redis.Redis"

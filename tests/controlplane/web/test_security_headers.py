@@ -3,6 +3,8 @@
 import pytest
 from django.test import Client
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.mark.parametrize("path", ["/login", "/livez", "/api/v1/fleets", "/nowhere", "/static/nothing.css"])
 def test_every_answer_carries_them(path: str) -> None:

@@ -132,7 +132,11 @@ class ReplicaConnection(asyncio.Protocol):
                 return
 
     async def _answer(self, seen: Seen) -> None:
-        await self.replica.script(self, seen)
+        try:
+            await self.replica.script(self, seen)
+        except RuntimeError:  # uvloop's, where the proxy has gone before the answer was written
+            if not self.transport.is_closing():
+                raise
 
     def eof_received(self) -> None:
         self._close()

@@ -1,5 +1,7 @@
 """The default strategy on servers that batch, told nothing, against rules that are told how fast each is."""
 
+import pytest
+
 from routing.simulator.estimates import estimate
 from routing.simulator.faults import Slowdown
 from routing.simulator.fleets import UNEQUAL
@@ -10,6 +12,7 @@ from routing.simulator.token_results import token_figures
 from routing.simulator.workloads import Traffic
 
 
+@pytest.mark.long
 def test_a_server_that_slows_down_is_found_out_from_its_streams():
     """Short: the longer a run, the less its beginning counts; docs/simulator-llm.md has long ones."""
 

@@ -33,7 +33,11 @@ def missed(run, name, strategy, load, duration_s):
 
 @pytest.mark.parametrize(
     ("name", "load", "duration_s"),
-    [("flash_sale", 0.8, 15.0), ("on_board", 0.6, 12.0), ("radiology", 0.75, 30.0)],
+    [
+        ("flash_sale", 0.8, 15.0),
+        pytest.param("on_board", 0.6, 12.0, marks=pytest.mark.long),
+        pytest.param("radiology", 0.75, 30.0, marks=pytest.mark.long),
+    ],
 )
 def test_the_default_serves_nearly_all_in_time_and_turns_do_not(run, name, load, duration_s):
     default = missed(run, name, "least_expected_work", load, duration_s)

@@ -17,7 +17,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 @pytest.mark.parametrize("limits", [True, False], ids=["line in the proxy", "queue in the server"])
-@pytest.mark.parametrize("load", [0.5, 0.8])
+@pytest.mark.parametrize("load", [pytest.param(0.5, marks=pytest.mark.long), 0.8])
 def test_mean_of_one_server_with_slots_is_that_of_erlang_c(load, limits):
     slots = 4
     traffic = Traffic(load=load, duration_s=400.0, seed=3)

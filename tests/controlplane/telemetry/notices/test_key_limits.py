@@ -174,6 +174,7 @@ def proxy(tmp_path: Path, redis_url: str) -> Iterator[Proxy]:
     running.stop()
 
 
+@pytest.mark.any_database
 def test_what_a_real_proxy_counts_and_refuses_is_shown_and_told(
     redis_client: "redis.Redis", proxy: Proxy
 ) -> None:

@@ -47,6 +47,7 @@ def slowed_in_the_middle(pool, simulate, seed):
     return simulation.p99(), then["r15"] / then.total()
 
 
+@pytest.mark.long
 def test_a_replica_slowed_threefold_loses_half_of_its_share_and_the_fleet_keeps_its_tail(make_pool, simulate):
     """Within 4 s, at 85 % load and with noisy estimates."""
     seed = 7

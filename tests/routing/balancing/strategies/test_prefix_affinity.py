@@ -305,6 +305,7 @@ def simulated(strategy: str, proxies: int) -> tuple[float, float]:
     return hits, sum(request.latency_s for request in requests) / len(requests)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("proxies", "more", "less"), [(1, 0.08, 0.9), (4, 0.04, 0.95)])
 def test_it_saves_prompts_and_time_where_beginnings_are_shared(proxies, more, less):
     hits, mean_s = simulated("least_expected_work", proxies)

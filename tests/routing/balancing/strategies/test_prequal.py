@@ -111,6 +111,7 @@ def test_learns_speeds_without_being_told_weights(make_pool, simulate):
     assert fast > 2.5 * slow
 
 
+@pytest.mark.long
 def test_a_slowed_replica_does_not_make_the_tail(make_pool, simulate):
     """One of the fastest is three times slower for a third of the time: the tail is that of a good rule."""
     tails = {}

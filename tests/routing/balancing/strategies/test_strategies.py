@@ -144,6 +144,7 @@ def test_where_answers_tell_tokens_the_speed_counts_for_more_than_the_depth(make
         attempt.settle(Outcome.CANCELLED, 2.0)
 
 
+@pytest.mark.long
 def test_size_aware_scoring_halves_the_tail_of_least_connections(make_pool, simulate):
     tails = {}
     for strategy in ("least_connections", "least_expected_work"):

@@ -69,7 +69,7 @@ async def clients(rig: Rig, count: int) -> list[Client]:
 async def lined_up(rig: Rig, client: Client, number: int, more: bytes = b"", waiting: int = 0) -> None:
     """Ask, and see that so many wait then."""
     client.send(ask(number, more))
-    line = rig.table.fleets["f"].admission.line
+    line = rig.table.fleets["f"].admission.queue
     await until(lambda: len(line) == waiting)
 
 
@@ -240,7 +240,7 @@ async def test_who_needs_one_replica_leaves_what_is_free_to_others(rig: Rig) -> 
     first, second, third = await clients(rig, 3)
     first.send(ask(1))
     second.send(ask(2))
-    line = rig.table.fleets["f"].admission.line
+    line = rig.table.fleets["f"].admission.queue
     await until(lambda: len(line) == 1)
     await asyncio.sleep(0.6)
     assert (await third.ask(ask(3))).status == 200
@@ -259,7 +259,7 @@ async def test_a_client_that_leaves_gives_up_its_place_in_the_queue(rig: Rig) ->
     await lined_up(rig, second, 2, waiting=1)
     await lined_up(rig, third, 3, waiting=2)
     second.abort()
-    await until(lambda: len(rig.table.fleets["f"].admission.line) == 1)
+    await until(lambda: len(rig.table.fleets["f"].admission.queue) == 1)
     gate.release()
     assert (await first.answer()).status == 200
     await until(lambda: gate.serving)
@@ -347,7 +347,7 @@ async def test_a_body_goes_on_coming_while_its_request_waits(rig: Rig) -> None:
     await lined_up(rig, first, 1)
     await until(lambda: gate.serving)
     second.send(b"POST /2 HTTP/1.1\r\nHost: a.test\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
-    await until(lambda: len(rig.table.fleets["f"].admission.line) == 1)
+    await until(lambda: len(rig.table.fleets["f"].admission.queue) == 1)
     gate.release()
     second.send(bytes(100_000))
     await until(lambda: gate.serving)
@@ -363,10 +363,10 @@ async def test_a_bad_body_of_a_request_that_waits_is_refused_and_leaves_nothing(
     await lined_up(rig, first, 1)
     await until(lambda: gate.serving)
     second.send(b"POST /2 HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-    await until(lambda: len(rig.table.fleets["f"].admission.line) == 1)
+    await until(lambda: len(rig.table.fleets["f"].admission.queue) == 1)
     second.send(b"no size\r\n")
     assert (await second.answer()).status == 400
-    assert not len(rig.table.fleets["f"].admission.line)
+    assert not len(rig.table.fleets["f"].admission.queue)
     gate.release()
     assert (await first.answer()).status == 200
 
@@ -410,7 +410,7 @@ async def test_a_request_that_is_sent_again_waits_for_a_place(rig: Rig) -> None:
     first, second = await clients(rig, 2)
     first.send(ask(1))
     second.send(ask(2))
-    await until(lambda: len(rig.table.fleets["f"].admission.line) == 1)
+    await until(lambda: len(rig.table.fleets["f"].admission.queue) == 1)
     gate.release()
     await until(lambda: gate.serving)
     gate.release()
