@@ -13,7 +13,7 @@
  *   processes: ProcessRow[], reports_known: boolean}} System
  */
 import { html } from "../html.js";
-import { Shape } from "../parts/state.js";
+import { Shape } from "../components/state.js";
 
 /** Shapes that differ without their colour: circle, half circle, triangle, square. */
 const SHAPE = { calm: "ready", notice: "checking", warn: "unready", bad: "down" };
