@@ -1,6 +1,6 @@
 """Instructions that one proxied request costs, and one event of a stream; a pick with ``--picks``.
 
-    python -m tests.benchmarks.instructions [--rounds 3] [--requests 8000] [--events 64000] [--heads ids]
+    python -m tests.benchmarks.instructions [--rounds 3] [--requests 16000] [--events 64000] [--heads ids]
         [--key] [--slots 1000] [--strategy NAME]
     python -m tests.benchmarks.instructions --picks [--strategies A,B]
 
@@ -62,7 +62,11 @@ runpy.run_module("routing", run_name="__main__", alter_sys=True)
 """The proxy's parent, with another interpreter for its workers, and with a slow clock: it has patience with
 a worker that is counted, when that starts and when it ends."""
 WORKER = """
-import asyncio, itertools, os, runpy, sys, time
+import asyncio, itertools, os, random, runpy, sys, time
+class Seeded(random.Random):
+    def __init__(self, seed=1):
+        super().__init__(seed)
+random.Random = Seeded
 time.monotonic = itertools.count(1000.0, 50e-6).__next__
 pause = asyncio.sleep
 asyncio.sleep = lambda delay, result=None: pause(50 * delay, result)
@@ -74,9 +78,9 @@ except SystemExit as end:
     os._exit(end.code or 0)
 os._exit(0)
 """
-"""Given ``-m MODULE …``: runs it, and leaves out the interpreter's own end, which takes long. What a worker does
-so many times a second would be more a request the slower the machine is: its clock moves on by 50 µs whenever it
-is read, and tasks sleep fifty times as long."""
+"""Given ``-m MODULE …``: runs it, and leaves out the interpreter's own end, which takes long. Chance is the
+same each time. What a worker does so many times a second would be more a request on a slower machine: its
+clock moves on by 50 µs whenever it is read, and tasks sleep fifty times as long."""
 REPEATABLE = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": ""}
 """Without its compiled modules a worker would start for half a minute."""
 
@@ -291,7 +295,7 @@ def report_picks(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=8000, help="that a run has more than the short one")
+    parser.add_argument("--requests", type=int, default=16_000, help="that a run has more than the short one")
     parser.add_argument("--events", type=int, default=64_000, help="likewise")
     parser.add_argument("--warm-up", type=int, default=2000, help="requests of the short run")
     parser.add_argument("--lasts", type=float, default=0, help="seconds of each run; default: as one takes")
