@@ -12,8 +12,9 @@ load, for more requests, and for more events. The difference of two runs, divide
 figure: start and end of the process drop out. All three last equally long, so that what timers do drops out
 too; the worker's clock counts how often it is read (`WORKER`), and ``PYTHONHASHSEED`` is 0.
 
-CPU time depends on what else the machine does, instructions do not: figures of two trees can be compared
-when they were taken at different times. They say nothing of caches, nor of the kernel's part.
+CPU time depends on what else the machine does, instructions hardly do: figures of two trees can be compared
+when they were taken at different times. They say nothing of caches, nor of the kernel's part. The spread is
+that of one call of this program: picks repeat to the instruction, and yet another caller's were 1 % apart.
 """
 
 import argparse
@@ -237,11 +238,10 @@ def measure(options: argparse.Namespace) -> list[tuple[float, float]]:
     short = Load(options.warm_up, 4, 25)
     more_requests = replace(short, requests=options.warm_up + options.requests)
     more_events = replace(short, events=short.events + options.events // 4)
-    lasts_s = 0.0
-    if not options.lasts:
-        lasts_s = 1.15 * max(count_load(load, options, 0)[1] for load in (more_requests, more_events))
-        print(f"each run lasts {lasts_s:.0f} s", file=sys.stderr)
-    lasts_s = lasts_s or options.lasts
+    # Not a part of the figures also because the first worker may compile modules of other packages.
+    tried_s = 1.15 * max(count_load(load, options, 0)[1] for load in (more_requests, more_events))
+    lasts_s = options.lasts or tried_s
+    print(f"each run lasts {lasts_s:.0f} s", file=sys.stderr)
     found = []
     for number in range(options.rounds):
         counts = []
@@ -274,12 +274,16 @@ picking.begin_and_settle(picking.make_pool(strategy, size, None, None))
 
 
 def count_picks(strategy: str, size: int, picks: int) -> float:
-    """Instructions of begin + settle, as in tests/benchmarks/picking.py, without counts of other workers."""
+    """Instructions of begin + settle, as in tests/benchmarks/picking.py, without counts of other workers. No
+    request has a key, so strategies that go by one pick as they do without."""
+    environment = {**os.environ, **REPEATABLE}
+    # Uncounted: whoever is first compiles modules, which would be a part of one of the counts.
+    subprocess.run([sys.executable, "-c", PICKS, strategy, str(size), "1000"], check=True, env=environment)
     counts = []
     for count in (1000, 1000 + picks):
         with tempfile.TemporaryDirectory() as name:
             command = [*counting(Path(name)), "-c", PICKS, strategy, str(size), str(count)]
-            subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env={**os.environ, **REPEATABLE})
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=environment)
             counts.append(instructions(Path(name)))
     return (counts[1] - counts[0]) / picks
 
