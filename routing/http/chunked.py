@@ -2,7 +2,8 @@
 
 Rules: a size is 1 to 16 hexadecimal digits; every line ends in CRLF; extensions are tokens and quoted
 strings; no line is longer than ``MAX_LINE``; trailers together are no longer than ``MAX_TRAILERS``, long size
-lines together no longer than ``MAX_EXTENSIONS``, so that no sender has much read for little payload.
+lines together no longer than ``MAX_EXTENSIONS``, so that no sender can make the proxy read much for little
+payload.
 
 States: reading a size line, a chunk's data, the CRLF after it, or the trailer section.
 """
@@ -67,7 +68,8 @@ def decode_chunks(chunks: bytes) -> bytes:
 
 
 class ChunkedDecoder:
-    """Feed bytes as they arrive; get the payload. After the end ``rest`` holds what came behind it."""
+    """Feed bytes as they arrive; get the payload. After the end ``rest`` holds the bytes that follow the
+    body."""
 
     __slots__ = ("_extension_bytes", "_line", "_remaining", "_state", "_trailer_bytes", "rest")
 

@@ -1,4 +1,4 @@
-"""Interfaces between a client connection, the handler of its requests, and whoever accepts connections."""
+"""Interfaces between a client connection, the handler of its requests, and the acceptor of connections."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Client(Protocol):
 
 
 class Connection(Protocol):
-    """One client's connection, or a TLS handshake with one, as whoever has accepted it sees it."""
+    """One client's connection, or a TLS handshake with one, as the acceptor sees it."""
 
     @property
     def idle_since(self) -> float | None:
@@ -111,11 +111,11 @@ class Connection(Protocol):
 
 
 class OpenClient(Client, Connection, Protocol):
-    """As both see it."""
+    """The interface of a client's connection for both: exchanges and the acceptor."""
 
 
 class RequestHandler(Protocol):
-    """One request and its answer, as a client connection sees it."""
+    """One request and its response, as a client connection sees it."""
 
     def begin(self, body: bytes, complete: bool) -> None:
         """The head is read; ``body`` is what came with it."""
@@ -144,7 +144,7 @@ class RequestHandler(Protocol):
 
 
 class ClientHost(Protocol):
-    """What a connection needs of whoever accepts connections."""
+    """What a connection needs of its acceptor."""
 
     limits: ConnectionLimits
     sweeper: TimeoutSweeper

@@ -1,9 +1,9 @@
 """Lingering close (as nginx's lingering_close): the end of a connection whose client may still be sending.
 
-Theory. Closing a socket with unread bytes in it, or one that bytes still come to, resets the connection. The
-reset may destroy an answer that the client has not read yet, or show it an error where the connection just
-ended (RFC 9112 §9.6). So the proxy ends its own direction first, and reads and drops what still comes, until
-the client has closed its side too, or for a bounded time.
+Theory. If a socket is closed with unread bytes in it, or bytes still come to it, the connection is reset. The
+reset may destroy a response that the client has not read yet, or show it an error instead of a plain end (RFC
+9112 §9.6). So the proxy ends its own direction first. Then it reads and drops what still comes, until the
+client has closed its side too, or for a bounded time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from routing.http.limits import ConnectionLimits
 
 
 class LingeringClose:
-    """From the end of what the proxy writes to the close. Times are ``time.monotonic()`` seconds."""
+    """From the proxy's last write to the close. Times are ``time.monotonic()`` seconds."""
 
     __slots__ = ("_limits", "_moved_at", "_received", "_transport", "_untaken", "busy")
 

@@ -7,7 +7,7 @@ from routing.http.request_head import RequestHead
 
 
 class RequestBody:
-    """Counts down a Content-Length or decodes chunks. After the end ``rest`` holds what came behind."""
+    """Counts down a Content-Length or decodes chunks. After the end ``rest`` holds the bytes that follow."""
 
     __slots__ = ("_decoder", "_paused_at", "_remaining", "_since", "complete", "limits", "received", "rest")
 

@@ -1,9 +1,9 @@
-"""Request head: what method, target and header fields say, as later parts of the proxy read it."""
+"""Request head: method, target and the contents of header fields, for later parts of the proxy."""
 
 
 class RequestHead:
-    """One request's head. Not changed once it is read: a connection whose client repeats the very same
-    head gives the same object again."""
+    """One request's head. Immutable: if a client repeats a head byte for byte, its connection gives the same
+    object again."""
 
     __slots__ = (
         "chunked",

@@ -1,4 +1,4 @@
-"""Response handler: what an upstream connection tells whoever sent a request over it."""
+"""Response handler: the callbacks of an upstream connection to the sender of a request."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -12,7 +12,7 @@ of letter."""
 
 
 class ResponseHandler(Protocol):
-    """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
+    """The sender of the request. After ``complete`` or ``lost`` it gets no further call for it."""
 
     @property
     def asks_for_web_socket(self) -> bool:

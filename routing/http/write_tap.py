@@ -1,7 +1,7 @@
-"""Write tap: what is written to a client during one exchange, shown to a listener as well.
+"""Write tap: a listener also gets what is written to a client during one exchange.
 
-Stands in the connection's ``write`` and takes itself out again: when the listener has heard enough, or with
-the first write after the exchange has ended. So who does not listen pays nothing.
+It replaces the connection's ``write`` and removes itself: when the listener has enough, or with the first
+write after the exchange has ended. So connections without a listener pay nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Connection(Protocol):
 
 
 class WriteTap:
-    """Made while the exchange is going on. Whichever stood there before belonged to one that has ended."""
+    """Made while the exchange is going on. An existing tap belongs to an exchange that has ended."""
 
     __slots__ = ("_connection", "_exchange", "_listener", "_write")
 

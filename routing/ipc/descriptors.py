@@ -1,7 +1,7 @@
-"""File descriptor limits (ulimit -n): how many a process may have, how many it has, what is reserved.
+"""File descriptor limits (ulimit -n): how many a process may have, how many it has, how many are reserved.
 
-A request in flight holds two, the client's connection and the replica's. So by default half of what the
-process may have is for clients, and no traffic can use up all of them.
+A request in flight holds two descriptors: the client's connection and the replica's. So by default half of
+the limit is for clients, and no traffic can use up all descriptors.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The command line of the proxy: flags, their defaults, and what is wrong with them in words."""
+"""The command line of the proxy: flags, their defaults, and error messages."""
 
 import argparse
 import os
@@ -60,7 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BadOptions(Exception):
-    """The command line cannot be followed; the message is one sentence."""
+    """The command line is invalid; the message is one sentence."""
 
 
 def parse(arguments: Sequence[str]) -> Options:

@@ -1,8 +1,8 @@
 """Supervised worker: one worker with a listener of its own, restarted with backoff when it dies.
 
-A process that dies is followed by another, which counts under the same number. For a rolling restart the
-successor begins under a number of its own, and accepts from the same listener before the old one is told to
-leave, so that for a while there are two; see :meth:`SupervisedWorker.replace`.
+A process that dies is replaced by another with the same worker number. For a rolling restart the successor
+has a number of its own, and accepts from the same listener before the old process is stopped. So for a while
+there are two; see :meth:`SupervisedWorker.replace`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ REPLACEMENT_TIMEOUT_S = 20.0
 
 
 class SupervisedWorker:
-    """One slot; ``make`` gives a process for it that counts under a number, not started yet."""
+    """One slot; ``make`` gives a process for it with a worker number, not started yet."""
 
     def __init__(self, index: int, number: int, make: Callable[[int, int], WorkerProcess]) -> None:
         self.index = index
@@ -150,4 +150,4 @@ class SupervisedWorker:
 
 
 class ReplacementFailed(Exception):
-    """The successor of a worker did not come; the message says why."""
+    """The successor of a worker did not start; the message says why."""

@@ -66,7 +66,7 @@ class WorkerOwner(Protocol):
 
 
 class WorkerProcess:
-    """One worker. ``index``: its slot's; ``number``: of its cells in the shared counts, and in its name."""
+    """One worker. ``index``: of its slot; ``number``: of its shared-memory counters, also in its name."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Queue scheduler: calls those that wait, when a slot may be free, another worker says so, or by a timer."""
+"""Queue scheduler: wakes queued requests for a free slot, a sibling worker's signal, or a timer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from routing.shared.worker_wakeup import WorkerWakeups
 
 
 class QueueScheduler:
-    """Of one worker, for the lines of all its fleets.
+    """The scheduler of one worker, for the queues of all its fleets.
 
     Implements :class:`routing.balancing.admission.admission_queue.QueueWaker`.
     """

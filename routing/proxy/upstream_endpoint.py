@@ -1,4 +1,4 @@
-"""Upstream endpoint: what a worker keeps of a replica for HTTP, its connections and ready-made bytes."""
+"""Upstream endpoint: a worker's HTTP state of a replica, its connections and ready-made bytes."""
 
 import asyncio
 from collections.abc import Callable
@@ -67,7 +67,7 @@ class UpstreamEndpoint:
 
 
 class DisabledPool:
-    """Stands where connections are taken from, while nothing may be sent: each new one fails at once."""
+    """Replaces the connection pool while nothing may be sent: each new connection fails at once."""
 
     __slots__ = ("_problem",)
 

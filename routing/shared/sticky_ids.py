@@ -1,8 +1,8 @@
-"""Sticky ids (session persistence): id → the replica that keeps it, within bounds.
+"""Sticky ids (session persistence): id → the replica that stores it, within bounds.
 
-Model servers keep stored responses in their own memory, so a later request that names one has to come back.
-At most ``MAX_IDS`` ids of ``MAX_ID_CHARS`` characters are remembered, those that were named or made last,
-each for ``STICKY_TTL_S`` after that; what is forgotten here is unknown, not wrong.
+Model servers keep stored responses in their own memory, so a later request that names one must reach the same
+replica. At most ``MAX_IDS`` ids of ``MAX_ID_CHARS`` characters are remembered, the most recently used, each
+for ``STICKY_TTL_S``. A forgotten id is unknown, not wrong.
 """
 
 from collections import OrderedDict

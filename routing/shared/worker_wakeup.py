@@ -1,7 +1,7 @@
 """Worker wakeup: how one worker of a host wakes another, by an eventfd for each.
 
-A worker that waits for a place that another one frees is told so. To be told too often costs little, and a
-word that is lost costs a few milliseconds, for who waits looks up by itself as well.
+A worker with queued requests is woken when another one frees a slot. A superfluous wake-up costs little, and
+a lost one costs a few milliseconds, because the waiting worker also polls.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Worker process: an event loop that proxies requests, its table, its telemetry. Started by the master.
 
 ``python -m routing.worker CONTROL LISTENER COUNTS NUMBER PARENT [WAKE …]``: three inherited descriptors, the
-number under which the worker counts, the parent's pid, and the descriptors by which workers wake each other.
-Everything else comes in the first message over CONTROL.
+worker's number, the master's pid, and the descriptors by which workers wake each other. Everything else comes
+in the first message over CONTROL.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Admin server: liveness and readiness probes, metrics, status, emergency drain, restart, upgrade.
 
-It works with the control plane gone, and says nothing that a request of a client could change.
+It works without the control plane, and shows nothing that a client's request could inject.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
 class UpgradeControl(Protocol):
-    """Another master in the place of this one."""
+    """The upgrade to another master process."""
 
     failed: int
 

@@ -7,7 +7,7 @@ from routing.master.admin.exposition import Exposition
 
 
 class CertificateStatus(NamedTuple):
-    """The one in force."""
+    """The certificate in force."""
 
     expires_at: float
     """Unix seconds."""

@@ -1,4 +1,4 @@
-"""Queue metrics: each fleet's queue on ``/metrics``. Who was queued or refused is counted by fleet."""
+"""Queue metrics: each fleet's queue on ``/metrics``. Queued and refused requests are counted by fleet."""
 
 from collections.abc import Iterable
 

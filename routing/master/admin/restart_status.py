@@ -7,7 +7,7 @@ from routing.master.admin.exposition import Exposition
 
 
 class LeavingWorker(NamedTuple):
-    """One that has been replaced and is not gone yet."""
+    """A worker that has been replaced and has not ended yet."""
 
     slot: int
     pid: int | None
@@ -15,7 +15,7 @@ class LeavingWorker(NamedTuple):
 
 
 class RestartStatus(NamedTuple):
-    """Of a proxy's rolling restarts and upgrades."""
+    """The status of a proxy's rolling restarts and upgrades."""
 
     under_way: bool
     replaced: int

@@ -1,4 +1,4 @@
-"""Readiness and main process for a service manager (sd_notify(3), systemd); nothing where none asked."""
+"""Readiness and main process for a service manager (sd_notify(3), systemd); does nothing without one."""
 
 import contextlib
 import os

@@ -1,7 +1,7 @@
-"""Routing by the body: it is collected, within bounds, until it is complete, to find the fleet in it, to put
-its model's name right, or to know what it costs.
+"""Routing by the body. The body is buffered, within bounds, until it is complete: to find the fleet in it, to
+rewrite its model's name, or to estimate its cost.
 
-What was collected is what is sent, and sent again where a request may be repeated.
+The buffered body is what is sent, and what is sent again if the request is retried.
 """
 
 from __future__ import annotations

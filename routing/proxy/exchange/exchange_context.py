@@ -1,4 +1,4 @@
-"""Exchange context: what exchanges need of the worker's proxy, which makes them."""
+"""Exchange context: what exchanges need of the proxy of their worker, which makes them."""
 
 from __future__ import annotations
 

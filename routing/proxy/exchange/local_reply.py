@@ -1,4 +1,4 @@
-"""Local replies: how exchanges end that no replica has answered, and what every completion records."""
+"""Local replies: the end of an exchange without a replica's response, and what every completion records."""
 
 from __future__ import annotations
 

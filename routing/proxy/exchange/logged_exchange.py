@@ -1,6 +1,7 @@
-"""Access log: an exchange that leaves a line there. Made only where there is one; else it costs nothing.
+"""Access log: an exchange that writes a line to it. Used only if there is an access log; else it costs
+nothing.
 
-Whatever the exchange does to its client goes through :class:`LoggedClient`, which therefore sees each way in
+All calls of the exchange to its client go through :class:`LoggedClient`, which therefore sees each way in
 which a request can end.
 """
 
@@ -48,13 +49,13 @@ class LoggedExchange(Exchange):
 
 
 class LoggedAuthenticatedExchange(LoggedExchange, AuthenticatedExchange):
-    """The same of an exchange that asks for a client key."""
+    """The same for an exchange that requires a client key."""
 
     __slots__ = ()
 
 
 class LoggedClient:
-    """A client's connection during one exchange, with what was sent to it."""
+    """A client's connection during one exchange; records what was sent to it."""
 
     __slots__ = (
         "_client",

@@ -1,7 +1,7 @@
 """Queued request: an exchange that waits, because no replica has a free slot or none is ready yet.
 
-It is in its fleet's line from :func:`enqueue` on, until it finds a place, is answered that there was none, or
-its client leaves. Meanwhile it has no attempt, so nothing of it counts at any replica.
+It is in its fleet's queue from :func:`enqueue` on, until it gets a slot, is refused, or its client
+disconnects. Meanwhile it has no attempt, so it counts at no replica.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OnAdmitted = Callable[[Attempt, float], None]
 
 
 class QueuedRequest:
-    """One exchange in a line (:class:`routing.balancing.admission.request_queue.Waiter`)."""
+    """One exchange in a queue (:class:`routing.balancing.admission.request_queue.Waiter`)."""
 
     __slots__ = ("_dropped_by", "_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
 

@@ -1,19 +1,19 @@
-"""State of one exchange while it goes on; read and changed by all that takes part in it.
+"""State of one exchange while it goes on, read and changed by all of the exchange's modules.
 
-Theory. An exchange goes through these states, told apart by three fields; each event either moves it on or
-ends it, and whatever ends it settles the attempt that is open.
+Theory. An exchange goes through these states, which three fields distinguish. Each event either moves it on
+or ends it; every end completes the open attempt.
 
 =========== ======= ======== ====== ==============================================================
 state       attempt upstream answer what it waits for
 =========== ======= ======== ====== ==============================================================
-searching   None    None     None   the rest of the body, or to hear who keeps what it names
-waiting     None    None     None   a place at a replica: ``waiting`` is set
+searching   None    None     None   the rest of the body, or the lookup of a stored response
+waiting     None    None     None   a slot at a replica: ``waiting`` is set
 connecting  set     None     None   a connection to the replica
 asked       set     set      None   the response's head (and perhaps more of the request's body)
 answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
 
-Whoever takes ``attempt`` away settles it.
+The code that clears ``attempt`` must complete it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from routing.shared.key_quota import KeyQuota
 
 
 class Cancellable(Protocol):
-    """A place in a line."""
+    """An entry in a queue."""
 
     def leave(self) -> None:
-        """Give it up."""
+        """Leave the queue."""
 
 
 class ExchangeState:

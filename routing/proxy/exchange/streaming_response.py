@@ -11,7 +11,7 @@ _END = b"\r\n\r\n"
 
 
 class StreamingResponse:
-    """State of one answer on its way to the client."""
+    """State of one response that is being forwarded."""
 
     __slots__ = (
         "_tokens",
@@ -77,7 +77,7 @@ class StreamingResponse:
 
 
 class TunnelResponse(StreamingResponse):
-    """What a replica sends after it has switched protocols: bytes that nobody here reads."""
+    """A replica's bytes after a protocol upgrade; the proxy does not read them."""
 
     __slots__ = ()
 
