@@ -31,7 +31,7 @@ def abort_transport(transport: asyncio.Transport, reset: bool = False) -> None:
 
 
 def has_unsent(transport: asyncio.Transport) -> bool:
-    """Whether a FIN would have to wait. Of the kernel's own bytes only Linux tells."""
+    """Whether a FIN would have to wait. Only Linux reports the bytes in the kernel's buffer."""
     # The descriptor of a transport that is closing may be another connection's already.
     if transport.is_closing():
         return False

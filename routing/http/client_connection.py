@@ -88,8 +88,8 @@ class ClientConnection(ClientLifecycle):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        # Whatever the kernel does not take pauses the other side: small pieces are dear to keep, and the
-        # kernel keeps enough.
+        # Bytes that the kernel does not take pause the other side: small pieces are expensive to buffer,
+        # and the kernel buffers enough.
         self.transport.set_write_buffer_limits(high=0)
         self._read_pause = ReadPause(self.transport, self._host.disconnects, self._hung_up, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)

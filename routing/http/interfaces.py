@@ -100,7 +100,7 @@ class Connection(Protocol):
         ...
 
     def reject(self, answer: bytes) -> bool:
-        """End with this answer before any request has come; whether it can be told now."""
+        """End with this response before any request has come; whether it can be sent now."""
         ...
 
     def close_if_idle(self) -> None:

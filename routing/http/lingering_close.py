@@ -28,8 +28,8 @@ class LingeringClose:
         self._received = 0
         self._untaken = transport.get_write_buffer_size()
         self.busy = answered or self._untaken > 0
-        """Whether closing now could destroy an answer. If not, it is a request that nobody has promised to
-        serve that would meet a reset."""
+        """Whether closing now could destroy a response. If not, a reset would only meet a request that has
+        not been accepted."""
 
     def drop(self, data: bytes) -> bool:
         """More has come; whether it is too much."""

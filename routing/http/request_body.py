@@ -13,7 +13,7 @@ class RequestBody:
 
     def __init__(self, head: RequestHead, limits: BodyLimits, now: float) -> None:
         self.limits = limits
-        """Others may take their place while the body comes."""
+        """May be replaced while the body comes."""
         self._decoder = ChunkedDecoder() if head.chunked else None
         self._remaining = head.content_length
         self._since = now

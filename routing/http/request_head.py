@@ -62,7 +62,7 @@ class RequestHead:
         """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards. It
         came in HTTP/1.1, the version that our Via names."""
         self.route: object | None = None
-        """What whoever routes has concluded from this head."""
+        """The routing's cached result for this head."""
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.method.decode()} {self.target.decode()}>"

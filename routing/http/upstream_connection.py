@@ -190,7 +190,7 @@ class UpstreamConnection(asyncio.Protocol):
                 try:
                     write(data)
                 except RuntimeError:
-                    # That transport was closed meanwhile, as the handler is about to be told.
+                    # That transport was closed meanwhile; the handler is about to be notified.
                     return
                 return
         try:

@@ -80,5 +80,5 @@ class WriteBatch:
             try:
                 write(data)
             except RuntimeError:
-                # The transport was closed meanwhile, as its protocol has been told. The rest must go on.
+                # The transport was closed meanwhile, and its protocol was notified. The rest must go on.
                 continue

@@ -34,13 +34,13 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     max_connections: int | None = None
     """Client connections at one time; ``None``: what its descriptors allow."""
     keys_required: bool = False
-    """Serve nobody without a client key, even while none exists."""
+    """Require a client key, even while none exists."""
     certificate: Certificate | None = None
     """Speak TLS to clients; ``None``: plain HTTP."""
     trace_sample_percent: float | None = 100.0
     """Of the traces that the proxy begins; ``None``: it begins none."""
     site: str = ""
-    """Where the proxy is; empty: nobody said."""
+    """The proxy's site; empty: not configured."""
     state_dir: str | None = None
     """Where the master keeps copies of tables, into which no replica's credential may lead."""
 
@@ -87,7 +87,7 @@ class Drain(msgspec.Struct, frozen=True, tag="drain", kw_only=True):
     """Master → worker: drain; responses ask clients to close, but new connections are still taken."""
 
     alone: bool = False
-    """Whether the proxy goes on, with another worker in this one's place."""
+    """Whether the proxy goes on, with a successor of this worker."""
 
 
 class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=True):

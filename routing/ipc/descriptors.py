@@ -38,7 +38,7 @@ def hard_limit() -> int:
 
 
 def in_use() -> int:
-    """How many are open; 0 where the system does not tell (no Linux)."""
+    """How many are open; 0 where the system does not report it (no Linux)."""
     try:
         # Linux 6.2 and later give the number as the folder's size, which costs the same for any number.
         return os.stat(_OPEN).st_size or len(os.listdir(_OPEN)) - 1

@@ -32,7 +32,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path | None
     name: str
     site: str
-    """Where the proxy is; empty: nobody said."""
+    """The proxy's site; empty: not configured."""
     probe: bool
     drain_s: float
     """From the first signal to the exit, at most."""
@@ -55,7 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keys_required(self) -> bool:
-        """Whether nobody is served without a client key, even while none exists."""
+        """Whether a client key is required, even while none exists."""
         return not (self.open or self.listen.is_loopback)
 
 

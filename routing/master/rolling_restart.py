@@ -17,8 +17,8 @@ from routing.master.worker_numbers import WorkerNumberAllocator
 log = logging.getLogger(__name__)
 
 QUIET_S = 5.0
-"""An idle connection to a worker that has been replaced is closed once nothing has come for so long: nobody
-waits for it, and most clients get an answer in that time that tells them to close."""
+"""A connection to a replaced worker is closed once it has been idle for this long. Nothing waits for it, and
+in that time most clients get a response with ``Connection: close``."""
 
 
 class RollingRestart:

@@ -48,7 +48,7 @@ class SupervisedWorker:
             process.send(message)
 
     async def run(self) -> None:
-        """Keep a worker running until told to let it leave, and wait for its end then."""
+        """Keep a worker running until it is to be stopped, and wait for its end then."""
         try:
             await self._keep_one()
             await asyncio.gather(*self._running.values())
@@ -97,10 +97,10 @@ class SupervisedWorker:
         return life
 
     async def replace(self, number: int, quiet_s: float, drain_s: float) -> int:
-        """Put a successor that counts under ``number`` into the place of the current process, and let that
-        one finish for at most ``drain_s``; the number that is free then. See ``StopAccepting`` for
-        ``quiet_s``. Raises :class:`ReplacementFailed`, and the current process stays, when the successor does
-        not come.
+        """Replace the current process by a successor with the worker number ``number``, and let the old
+        process finish for at most ``drain_s``. Returns the number that is free then. See ``StopAccepting``
+        for ``quiet_s``. Raises :class:`ReplacementFailed` if the successor does not start; the current
+        process then stays.
         """
         successor = self._make(self.index, number)
         await self._wait_until_serving(successor, self._begin(successor))

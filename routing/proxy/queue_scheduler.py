@@ -40,7 +40,7 @@ class QueueScheduler:
 
     def _look(self) -> None:
         soon, self._soon = self._soon, {}
-        # First, so that whoever waits is looked at again whatever happens here.
+        # First, so that waiting requests are checked again whatever happens here.
         self._lines.update(admission for admission in soon if len(admission.queue))
         if self._lines and not self._ticking:
             self._ticking = True

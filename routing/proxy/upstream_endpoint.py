@@ -9,7 +9,7 @@ from routing.http.upstream_pool import ConnectListener, UpstreamPool
 
 NO_CREDENTIAL = "credential_missing"
 ASK_LOAD = b"\r\nendpoint-load-metrics-format: TEXT"
-"""Triton and vLLM tell their load in answers to those who ask so (ORCA); others take no notice."""
+"""Triton and vLLM report their load in the response to a request with this (ORCA); others ignore it."""
 
 
 class UpstreamEndpoint:

@@ -160,7 +160,7 @@ class KeyQuota:
         self.set_limits(self._limits)
 
     def estimate(self, body_bytes: int) -> int:
-        """Tokens to reserve for a request with such a body, as its head tells; 0: there is no limit."""
+        """Tokens to reserve for a request with such a body, from its head; 0: there is no limit."""
         if self.token_cells is None:
             return 0
         if body_bytes > MOST_ESTIMATED_BYTES:

@@ -32,7 +32,7 @@ class QuotaShare:
 
     def __init__(self, position: int = 0, count: int = 1) -> None:
         self.position = position
-        """This proxy's place among all, from 0."""
+        """This proxy's rank among all, from 0."""
         self.count = count
         """Live proxies that are not draining, this one among them; 1 until others are known."""
         self._fewer_since: float | None = None

@@ -252,7 +252,7 @@ class SharedCounters:
         return -1
 
     def _free(self) -> int:
-        """A slot that nobody holds."""
+        """A free slot."""
         hint = self._header[HINT]
         for slot in chain(range(hint, self.slots), range(hint)):
             if not self._directory[slot * ENTRY_FIELDS + HOLDERS]:

@@ -170,7 +170,7 @@ class SharedSlidingWindow:
             return 0
         # Read once: its owner may be writing.
         had = self._words[ring : ring + SECONDS].tolist()
-        # Its owner has not come to these, so what stands in their places is of a minute before.
+        # Its owner has not cleared these entries yet, so they are a minute old.
         for passed in range(stamp + 1, second):
             had[passed % SECONDS] = 0
         had[second % SECONDS] = 0

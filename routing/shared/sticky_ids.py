@@ -32,7 +32,7 @@ class StickyIds:
         self._by_id: OrderedDict[str, tuple[ReplicaRef, float]] = OrderedDict()
         """In the order of last use, with the time of that."""
         self._places: dict[ReplicaRef, ReplicaRef] = {}
-        """Each place once, however many ids it keeps."""
+        """Each replica once, however many ids it stores."""
 
     def __len__(self) -> int:
         return len(self._by_id)

@@ -25,11 +25,11 @@ class WorkerWakeups:
     def wake(self, worker: int) -> None:
         """Have that worker look whether it can go on."""
         if self.fds:
-            # Full means that it has been told 2^64 times and has not looked yet.
+            # Full means that it was woken 2^64 times and has not read yet.
             with contextlib.suppress(OSError):
                 os.eventfd_write(self.fds[worker], 1)
 
     def hear(self, worker: int) -> None:
-        """Take note of all that this worker has been told."""
+        """Consume all wake-ups of this worker."""
         with contextlib.suppress(OSError):
             os.eventfd_read(self.fds[worker])

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_TABLE_LIMIT_S = 2.0
-"""Connections are not accepted before there is a table, but no longer than this: a caller that is
-told in words that there is none is better off than one that waits."""
+"""Connections are not accepted before there is a table, but no longer than this: a caller is better served by
+an error that says so than by a wait."""
 ON_THE_PAGE = "make one on the page “Client keys”"
 IN_THE_FILE = "name one under client_keys in the fleet file"
 """Where a client key comes from, with and without a control plane."""

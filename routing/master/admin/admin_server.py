@@ -32,7 +32,7 @@ from routing.worker.acceptor import BACKLOG
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
-"""One more takes the place of the oldest, so that the master never runs out of descriptors."""
+"""One more replaces the oldest, so that the master never runs out of descriptors."""
 ACCEPTS_PER_TURN = 16
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 

@@ -36,7 +36,7 @@ def restart_metrics(out: Exposition, view: RestartStatus) -> None:
     out.family("switchyard_rolling_restart_failures_total", "counter", help_text, [((), view.failed)])
     help_text = "Workers whose place a successor has taken in a rolling restart."
     out.family("switchyard_replaced_workers_total", "counter", help_text, [((), view.replaced)])
-    help_text = "Upgrades that came to nothing; this parent has gone on."
+    help_text = "Upgrades that failed; this master has gone on."
     out.family("switchyard_upgrade_failures_total", "counter", help_text, [((), view.upgrades_failed)])
     help_text = "Replaced workers that still finish what they have."
     out.family("switchyard_leaving_workers", "gauge", help_text, [((), len(view.leaving))])

@@ -46,7 +46,7 @@ class Handover:
             await self._predecessor.receive_state()
 
     async def take_over(self, is_ready: Callable[[], bool]) -> None:
-        """Take the predecessor's place as soon as this master is ready. Raises HandoverFailed."""
+        """Take over from the predecessor as soon as this master is ready. Raises HandoverFailed."""
         assert self._predecessor is not None
         await first_of(until(is_ready), self._predecessor.gone.wait())
         self._predecessor_stays = (await self._predecessor.take_over()).stays

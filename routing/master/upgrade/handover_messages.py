@@ -45,8 +45,8 @@ class TakeOver(msgspec.Struct, frozen=True, tag="take_over", kw_only=True):
     """Old → new: the new master is responsible from now on."""
 
     stays: bool
-    """Whether the old master stays, and stands for the proxy towards whoever started it: its end is to be the
-    proxy's end."""
+    """Whether the old master stays and represents the proxy towards its starter: its end is to be the proxy's
+    end."""
 
 
 HandoverMessage = HandoverState | StickyIdBatch | StateComplete | SuccessorReady | TakeOver

@@ -25,7 +25,7 @@ class InheritedSockets(NamedTuple):
     listeners: list[socket.socket] = []
     admin: socket.socket | None = None
     channel: socket.socket | None = None
-    """To the master that started this one to take its place."""
+    """To the predecessor, which started this master."""
 
     @property
     def address(self) -> Address | None:

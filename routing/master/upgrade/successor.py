@@ -119,7 +119,7 @@ class Successor:
             await self.gone()
 
     async def gone(self) -> int:
-        """Wait for its end; its exit status, as a shell tells it."""
+        """Wait for its end; its exit status, as a shell reports it."""
         while (status := self.status()) is None:  # noqa: ASYNC110 (a process)
             await asyncio.sleep(POLL_EXIT_EVERY_S)
         return status if status >= 0 else 128 - status

@@ -59,7 +59,7 @@ class Upgrade:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def cancel(self) -> None:
-        """The proxy leaves: so is to whoever was to follow it."""
+        """The proxy stops, and its successor with it."""
         if self._task is not None and self.under_way:
             self._task.cancel()
             self._cancelled, self._successor = self._successor, None

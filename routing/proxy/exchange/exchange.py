@@ -340,7 +340,7 @@ class Exchange(ResponsePath):
         ):
             return False
         if not complete:
-            # Reading the rest would make the client wait for an answer that nobody gets.
+            # Reading the rest would make the client wait for a response that is not forwarded.
             attempt.first_byte(now)
             self._drop_upstream()
         self.upstream = self.attempt = None

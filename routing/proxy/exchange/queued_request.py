@@ -23,7 +23,7 @@ from routing.proxy.exchange.state import ExchangeState
 _FIELD = b"\r\nx-switchyard-priority:"
 
 SAY_WHY = ("fleet_cold", "memory_short")
-"""What is missing is more than a place: whoever waits in vain is told what."""
+"""Something other than a slot is missing: a request that times out gets this as the reason."""
 
 OnAdmitted = Callable[[Attempt, float], None]
 """Called with the attempt that was found, and the time."""
@@ -115,7 +115,8 @@ class QueuedRequest:
 def excluded(
     exchange: ExchangeState, pool: Pool, dropped_by: Replica, now: float, turn: int = NEW
 ) -> tuple[Replica, ...] | PinnedReplica:
-    """Who is not asked now by a request that a replica dropped: that one as well, if another has a place."""
+    """The replicas to exclude for a request that a replica dropped: that one as well, if another has a
+    slot."""
     tried = exchange.tried
     assert not isinstance(tried, PinnedReplica)
     others = (*tried, dropped_by)
@@ -131,8 +132,8 @@ def enqueue(
     start: OnAdmitted,
     now: float,
 ) -> Rejection | None:
-    """Wait for what the refusal says is missing. Another refusal: it cannot, for the line is full or the
-    request would be late."""
+    """Wait for what the refusal says is missing. Returns another refusal if it cannot wait: the queue is full
+    or the request would be late."""
     head = exchange.head
     deadline = min(now + refusal.max_wait_s, exchange.started + pool.policy.timeouts.total_s)
     if head.time_limit_s:

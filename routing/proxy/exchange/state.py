@@ -104,9 +104,9 @@ class ExchangeState:
         self.cancel_connecting: Callable[[], bool] | None = None
         self.tried: tuple[Replica, ...] | PinnedReplica = ()
         self.retry_fields = b""
-        """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
+        """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
         self.waiting: Cancellable | None = None
-        """Its place in the fleet's line, while no replica has one for it."""
+        """Its entry in the fleet's queue, while no replica has a slot for it."""
         self.repeatable = True
         """Everything sent so far can be sent once more, and the client has seen nothing."""
 
@@ -114,7 +114,7 @@ class ExchangeState:
         self.answer: StreamingResponse | None = None
 
     def on_local_reply(self, code: str) -> None:
-        """The proxy is about to answer with this error of its own. For whoever keeps a log."""
+        """The proxy is about to answer with this error of its own. For the access log."""
 
     def default_fleet(self) -> Pool | None:
         """The fleet for a request of this caller's that names none."""
@@ -131,16 +131,16 @@ class ExchangeState:
     def settle_quota_from_body(
         self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
     ) -> None:
-        """The same where the whole answer is at hand. ``output_tokens``: as it says; 0: it does not.
-        ``says_tokens``: whether it says anything of tokens."""
+        """The same for a response that is there as a whole. ``output_tokens``: from its ``usage``; 0:
+        unknown. ``says_tokens``: whether it has any token count."""
 
     def priority(self) -> int:
-        """Where the request stands among those that wait, by its place in
-        :data:`routing.contract.priority.PRIORITIES`: the least is served first."""
+        """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: the
+        least is served first."""
         return DEFAULT_RANK
 
     def caller(self) -> bytes:
-        """What its requests have in common, for telling its failures from others': its address."""
+        """An identity for outlier detection, common to the client's requests: its address."""
         return self.client.peer
 
     def may_use(self, fleet: str) -> bool:

@@ -24,9 +24,9 @@ class StickyRegistry:
         self._find: Find | None = None
 
     def join(self, share: Share, find: Find) -> None:
-        """From now on tell others what is learned here, and ask them for what is not.
+        """From now on share learned ids with others, and ask them for unknown ones.
 
-        ``find`` must come to an end soon by itself.
+        ``find`` must have a time limit of its own.
         """
         self._share = share
         self._find = find

@@ -47,7 +47,7 @@ def _refusal() -> bytes:
 
 
 REFUSAL = _refusal()
-"""The whole answer to a connection for which there is no place."""
+"""The whole response to a connection over the limit."""
 
 
 class ConnectionLimit:
@@ -88,7 +88,7 @@ class ConnectionLimit:
         """Since when, and which: as found by the last search, the one that is idle longest at the end."""
         self._searched_at = 0.0
         self._leaving: dict[Connection, bool] = {}
-        """Going because of this limit, and still open; whether it has been told."""
+        """Evicted by this limit, and still open; whether its response was sent."""
         self._cut: deque[Connection] = deque()
         """Those of them that may take their time, in the order of their going."""
 
