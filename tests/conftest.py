@@ -177,11 +177,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    yield
-    items.sort(key=starts_much)
+    # Before pytest-xdist reads them, which is in the yield: tests of a file follow each other in one process.
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    yield
+    items.sort(key=starts_much)
 
 
 def starts_much(item: pytest.Item) -> bool:
