@@ -5,11 +5,10 @@ which an operator would act: what he decided, then what probes saw, then what li
 """
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import durations
+from controlplane.telemetry import durations, manual_drain_text
 from controlplane.telemetry.db_snapshot import ReplicaRow
 from controlplane.telemetry.frames import DrainedAt
 from controlplane.telemetry.merge import ReplicaNumbers
-from controlplane.telemetry.notices import manual_drains
 from controlplane.telemetry.queues import QueueNumbers
 
 
@@ -98,7 +97,7 @@ def _manual_drain(numbers: ReplicaNumbers) -> str | None:
     places = [
         DrainedAt(proxy=proxy, expires_in_s=left_s) for proxy, left_s in sorted(numbers.drained_at.items())
     ]
-    return manual_drains.words(places, numbers.drained_everywhere) or None
+    return manual_drain_text.words(places, numbers.drained_everywhere) or None
 
 
 def no_credential(numbers: ReplicaNumbers) -> str:
