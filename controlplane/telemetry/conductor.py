@@ -15,15 +15,15 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from controlplane.observability import conductor_heartbeats, metrics
+from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
-from controlplane.probes import last_results, load_reports
+from controlplane.probes import last_results, recent_traffic
 from controlplane.publishing import publisher
 from controlplane.telemetry import (
     db_snapshot,
     frame_builder,
     frame_publisher,
     key_traffic,
-    recent_traffic,
     report_reader,
 )
 from controlplane.telemetry.db_snapshot import DbSnapshot
@@ -33,7 +33,6 @@ from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import Handover
 from controlplane.telemetry.notices.notice import Observed
-from controlplane.telemetry.outages import Outages
 from controlplane.telemetry.report_reader import ReceivedReports
 
 Messages = list[tuple[str, str]]
@@ -87,7 +86,7 @@ class Conductor:
             self._elect()
             received = report_reader.read(self._client)
             with metrics.MERGE_DURATION.time():
-                merged = merge(self._merging, received.heard, self._clock())
+                merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))
             self._note_recent_traffic(received, merged)
             if self.leads:
@@ -153,7 +152,7 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            probes, reported = last_results.read(self._client), load_reports.read(self._client)
+            probes, reported = last_results.read(self._client), last_results.read_loads(self._client)
             frames = frame_builder.build(self._rows, merged, probes, reported, sequence=self._sequence, at=at)
             messages = frame_publisher.store(pipeline, self._outbox, frames)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])

@@ -16,7 +16,7 @@ BACK = "ready"
 
 
 class EjectionNotifier(Notifier[str]):
-    """While no worker reports a replica, nothing is known of it and nothing changes: the published state stays."""
+    """While no worker reports a replica, nothing is known of it and the published state stays."""
 
     def __init__(self, ejected: Iterable[str] = ()) -> None:
         """``ejected``: uids of replicas that were last published as ejected."""

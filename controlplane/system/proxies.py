@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from controlplane.observability.system.status import ComponentStatus, ProxyWorkerStatus
+from controlplane.system.status import ComponentStatus, ProxyWorkerStatus
 from controlplane.telemetry import durations, manual_drain_text
 from controlplane.telemetry.merge import ReceivedReport
 from controlplane.telemetry.notices import worker_shortages
