@@ -9,8 +9,10 @@ class ControlPlaneConfig(AppConfig):
     verbose_name = "Switchyard control plane"
 
     def ready(self) -> None:
-        from controlplane.config import system_checks  # noqa: F401  (registers them)
+        # These two register themselves.
+        from controlplane.config import system_checks  # noqa: F401
         from controlplane.datastores import sqlite_permissions
+        from controlplane.probes import immediate  # noqa: F401
 
         sqlite_permissions.connect()
         protected_paths.protect(settings.DATA_DIR)

@@ -15,12 +15,3 @@ app.autodiscover_tasks(["controlplane.probes", "controlplane.retention"])
 @signals.setup_logging.connect
 def _logging_is_set_up(**_: Any) -> None:
     """Django's LOGGING holds here too: with a receiver of this signal Celery leaves the loggers alone."""
-
-
-@signals.import_modules.connect
-def _watch(**_: Any) -> None:
-    """Once Django is set up, which these modules need."""
-    from controlplane.observability import celery_beat, celery_worker
-
-    celery_worker.watch(app)
-    celery_beat.watch()

@@ -7,9 +7,8 @@ from django.contrib.auth.views import LoginView, PasswordChangeView
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 
-from controlplane.models import ForcedPasswordChange
+from controlplane.models import ForcedPasswordChange, request_origin
 from controlplane.services import accounts
-from controlplane.web import request_origin
 
 PASSWORD_FIELDS = (
     ("old_password", "Current password", "current-password"),

@@ -71,10 +71,11 @@ def of_role(role: str) -> list[Row]:
     """Of a process of the control plane. Django is set up."""
     from prometheus_client.metrics import MetricWrapperBase
 
-    from controlplane.observability import metrics, queues
+    from controlplane.observability import metrics
+    from controlplane.task_queue.queue_metrics import QueueCollector
 
     rows = []
-    waiting = list(queues.QueueCollector().describe()) if role == "worker" else []
+    waiting = list(QueueCollector().describe()) if role == "worker" else []
     for each in [*metrics.OF_ROLE[role], *metrics.ProcessStateCollector().collect(), *waiting]:  # type: ignore[index]
         (family,) = each.describe() if isinstance(each, MetricWrapperBase) else (each,)
         labels = each._labelnames if isinstance(each, MetricWrapperBase) else tuple(family.samples[0].labels)

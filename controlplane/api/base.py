@@ -14,9 +14,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.pagination import Pages
-from controlplane.models import ApiToken
+from controlplane.models import ApiToken, request_origin
 from controlplane.services.errors import FieldError, Invalid, PreconditionFailed
-from controlplane.web import request_origin
 from routing.contract.field_rules import did_you_mean, found
 
 _ANY_ETAG = re.compile(r'(W/)?"[^"]*"')

@@ -68,8 +68,10 @@ def _with_cure(error: exceptions.APIException, context: Mapping[str, Any]) -> st
         return "Only JSON is given out: send Accept: application/json, or no Accept header."
     if isinstance(error, exceptions.NotAuthenticated) and request is not None:
         scheme = request.headers.get("Authorization", "").partition(" ")[0]
-        said = f'Authorization says "{scheme[:20]}". ' if scheme else ""
-        return f"{said}Send a token, Authorization: Token sy_… (manage.py createtoken prints one), or log in."
+        start = f'Authorization says "{scheme[:20]}". ' if scheme else ""
+        return (
+            f"{start}Send a token, Authorization: Token sy_… (manage.py createtoken prints one), or log in."
+        )
     return str(error.detail)
 
 

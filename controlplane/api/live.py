@@ -57,8 +57,8 @@ def client_key(pk: int, name: str) -> dict[str, Any]:
         return {"age_s": None, "frame": None}
     unused = ClientKeyLive(id=pk, name=name)
     seen = next((key for key in frame.keys if key.id == pk), unused)
-    told = {"sequence": frame.sequence, "at": frame.at, "key": msgspec.to_builtins(seen)}
-    return {"age_s": _age(frame.at), "frame": told}
+    body = {"sequence": frame.sequence, "at": frame.at, "key": msgspec.to_builtins(seen)}
+    return {"age_s": _age(frame.at), "frame": body}
 
 
 def _as_it_lies(key: str) -> dict[str, Any]:

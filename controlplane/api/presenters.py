@@ -14,8 +14,8 @@ from controlplane.publishing.snapshots import current_state
 from controlplane.services import device_memory, effective_settings
 from controlplane.services.changes import Change
 from controlplane.services.hardware import HardwareChange
+from controlplane.telemetry import manual_drain_text
 from controlplane.telemetry.frames import ReplicaLive
-from controlplane.telemetry.notices import manual_drains
 from routing.contract.table import Version
 
 
@@ -164,8 +164,8 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
     eligible = not reasons
     if live is not None:
         eligible = eligible and not (live.drained_everywhere or live.locked_out)
-        told = (manual_drains.words(live.drained_by_hand, live.drained_everywhere), live.no_credential)
-        reasons += [words for words in told if words]
+        reports = (manual_drain_text.words(live.drained_by_hand, live.drained_everywhere), live.no_credential)
+        reasons += [words for words in reports if words]
     if row.effective_weight == 0:
         reasons.append("weight 0 receives nothing new")
     if live is not None and live.memory_short:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from controlplane.probes.trials import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
-from controlplane.services.trial_probes import TRIAL
 from routing.balancing.strategies import registry
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
 from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
 from controlplane.api.serializers import ReadOnlySerializer
-from controlplane.observability.system.report import system
-from controlplane.observability.system.status import LEVELS
+from controlplane.system.report import system
+from controlplane.system.status import LEVELS
 
 
 class JudgedSerializer(ReadOnlySerializer):

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from controlplane.api import request_schemas, serializers
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.openapi_operations import asks
+from controlplane.probes import trials
 from controlplane.probes.trial_probe import TrialResult
-from controlplane.services import trial_probes
 
 
 def represented(found: TrialResult) -> dict[str, Any]:
@@ -33,10 +33,10 @@ TRIAL = OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do
 
 def trial_wanted(request: Request) -> bool:
     """Whether a write that registers replicas is to ask them first."""
-    said = request.query_params.get("trial", "yes")
-    if said not in ("yes", "no"):
-        raise exceptions.ParseError(f"trial is yes or no, not {said[:40]!r}.")
-    return said == "yes"
+    wanted = request.query_params.get("trial", "yes")
+    if wanted not in ("yes", "no"):
+        raise exceptions.ParseError(f"trial is yes or no, not {wanted[:40]!r}.")
+    return wanted == "yes"
 
 
 class TrialProbes(ApiView):
@@ -47,4 +47,4 @@ class TrialProbes(ApiView):
         serializers.TrialSerializer,
     )
     def post(self, request: Request) -> Response:
-        return Response(represented(trial_probes.attempt(body_of(request))))
+        return Response(represented(trials.attempt(body_of(request))))

@@ -22,8 +22,7 @@ from controlplane.backups.backup import AT_ONCE, key_check
 from controlplane.backups.backup_file import BackupError, BackupHeader, BackupRow
 from controlplane.models import Event
 from controlplane.publishing import epochs
-from controlplane.services import events
-from controlplane.services.unit_of_work import one_at_a_time
+from controlplane.services.unit_of_work import one_at_a_time, record_event
 
 
 class Restored(NamedTuple):
@@ -66,7 +65,7 @@ def restore(file: Path, *, replace: bool, actor: str) -> Restored:
         raise BackupError(f"{file} cannot be loaded, and nothing was changed: {error}") from error
     call_command("migrate", interactive=False, verbosity=0)
     text = f"Restored from the backup of {head.made_at[:19]} UTC; its table is epoch {epoch}."
-    events.record(Event.Kind.SYSTEM, text, actor=actor)
+    record_event(Event.Kind.SYSTEM, text, actor=actor)
     return Restored(head, rows, epoch, head.key_check == key_check())
 
 

@@ -91,13 +91,13 @@ class _Reading:
         hosts = tuple(name for one in block if one.name == "server_name" for name in self._hosts(one))
         self._block(block, _Scope({**inherited, **_settings(block)}, hosts, ""))
 
-    def _hosts(self, said: Directive) -> Iterable[str]:
-        for name in said.args:
+    def _hosts(self, directive: Directive) -> Iterable[str]:
+        for name in directive.args:
             if name in ("_", "", "localhost"):
                 continue
             if name.startswith("~") or "*" in name.removeprefix("*."):
                 why = "of patterns, only *.example.com has a counterpart"
-                self._draft.lose(said.place, f"server_name {name}", why)
+                self._draft.lose(directive.place, f"server_name {name}", why)
             elif name.startswith("."):
                 yield from (name[1:], f"*{name}")
             else:
@@ -131,14 +131,14 @@ class _Reading:
         return None
 
     def _proxy_pass(self, one: Directive, scope: _Scope) -> None:
-        said, separator, rest = _PATH_AS_IT_CAME.sub("", one.args[0]).partition("://")
-        scheme = said.lower()
+        written, separator, rest = _PATH_AS_IT_CAME.sub("", one.args[0]).partition("://")
+        scheme = written.lower()
         target, slash, path = rest.partition("/")
         if "$" in scheme + target or not separator:
             self._draft.lose(one.place, str(one), "the address is not known before the request comes")
         elif scheme not in ("http", "https"):
             self._not_http.setdefault(target, one)
-            self._draft.lose(one.place, str(one), f"{said} is not spoken to replicas: HTTP and HTTPS are")
+            self._draft.lose(one.place, str(one), f"{written} is not spoken to replicas: HTTP and HTTPS are")
         elif "$" in path:
             why = "the path is put together from variables; here it is passed on as it came"
             self._draft.lose(one.place, str(one), why)

@@ -83,19 +83,19 @@ def _matches(
         for host in route.hosts or ("",):
             if route.prefix is None or (not host and route.prefix == "/"):
                 continue
-            said = f"{host} location {route.prefix}".strip()
+            source = f"{host} location {route.prefix}".strip()
             try:
                 match = normalised(Match(host=host, path_prefix=route.prefix.rstrip("/")))
             except ValueError as error:
-                draft.lose(route.place, said, str(error))
+                draft.lose(route.place, source, str(error))
                 continue
             if match in taken:
                 if taken[match] is not fleet:
-                    draft.lose(route.place, said, f"the same leads to fleet {taken[match].name} already")
+                    draft.lose(route.place, source, f"the same leads to fleet {taken[match].name} already")
             else:
                 taken[match] = fleet
                 fields = {name: value for name, value in msgspec.to_builtins(match).items() if value}
-                yield SourcedValue(fields, f"{said}, {route.place}")
+                yield SourcedValue(fields, f"{source}, {route.place}")
 
 
 def _timeouts(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
@@ -114,9 +114,9 @@ def _timeouts(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
 
 
 def _longest(name: str, routes: Sequence[Route], draft: Draft) -> Directive | None:
-    said = [route.settings[name] for route in routes if name in route.settings]
-    known = [one for one in said if seconds(one.args[0]) is not None]
-    for one in said:
+    directives = [route.settings[name] for route in routes if name in route.settings]
+    known = [one for one in directives if seconds(one.args[0]) is not None]
+    for one in directives:
         if one not in known:
             draft.lose(one.place, str(one), "it is not a time")
     if not known:
@@ -128,21 +128,23 @@ def _longest(name: str, routes: Sequence[Route], draft: Draft) -> Directive | No
     return longest
 
 
-def _limit(fleet: FleetDraft, field: str, said: Directive, draft: Draft) -> None:
+def _limit(fleet: FleetDraft, field: str, directive: Directive, draft: Draft) -> None:
     rule: Any = TIMEOUTS.fields[field]
-    value = seconds(said.args[0]) or 0.0
+    value = seconds(directive.args[0]) or 0.0
     kept = min(max(value, rule.minimum), rule.maximum)
-    fleet.timeouts()[field] = SourcedValue(kept, f"{said.name} {said.args[0]}, {said.place}")
+    fleet.timeouts()[field] = SourcedValue(kept, f"{directive.name} {directive.args[0]}, {directive.place}")
     if kept != value:
-        draft.change(said.place, str(said), f"{field} is from {rule.minimum:g} to {rule.maximum:g} s")
+        draft.change(
+            directive.place, str(directive), f"{field} is from {rule.minimum:g} to {rule.maximum:g} s"
+        )
 
 
 def _retries(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
-    said = {
+    directives = {
         route.settings["proxy_next_upstream"] for route in routes if "proxy_next_upstream" in route.settings
     }
-    for one in sorted(said, key=lambda one: one.place):
-        if one.args == ("off",) and len(said) == 1:
+    for one in sorted(directives, key=lambda one: one.place):
+        if one.args == ("off",) and len(directives) == 1:
             fleet.policy()["retries"] = {"budget_percent": SourcedValue(0, f"{one}, {one.place}")}
         else:
             why = "a request goes elsewhere when its connection failed before the first byte (policy.retries)"

@@ -48,18 +48,20 @@ def _verifies(settings: Mapping[str, Directive]) -> bool:
 
 def _one(name: str, ways: Sequence[Way], draft: Draft) -> Directive | None:
     """What they say; where they differ, the first."""
-    said = [settings[name] for _, settings, _ in ways if name in settings]
-    for other in said[1:]:
-        if other.args != said[0].args:
-            draft.lose(other.place, str(other), f"a fleet has one: that of {said[0].place} is taken")
-    return said[0] if said else None
+    found = [settings[name] for _, settings, _ in ways if name in settings]
+    for other in found[1:]:
+        if other.args != found[0].args:
+            draft.lose(other.place, str(other), f"a fleet has one: that of {found[0].place} is taken")
+    return found[0] if found else None
 
 
-def _take(tls: dict[str, Any], field: str, check: Any, value: str, said: Directive, draft: Draft) -> None:
+def _take(
+    tls: dict[str, Any], field: str, check: Any, value: str, directive: Directive, draft: Draft
+) -> None:
     try:
-        tls[field] = SourcedValue(check(value), f"{said.name}, {said.place}")
+        tls[field] = SourcedValue(check(value), f"{directive.name}, {directive.place}")
     except ValueError as error:
-        draft.lose(said.place, str(said), str(error))
+        draft.lose(directive.place, str(directive), str(error))
 
 
 def _upstream_as_name(fleet: FleetDraft, way: Way) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from django.db import models
 
-from controlplane.web import request_origin
+from controlplane.models import request_origin
 
 
 class AuditEntry(models.Model):
     actor = models.CharField(max_length=150)
     origin = models.CharField(max_length=40, blank=True, default=request_origin.current)
-    """As :mod:`controlplane.web.request_origin` says it; empty: written before this was kept."""
+    """As :mod:`controlplane.models.request_origin` says it; empty: written before this was kept."""
     verb = models.CharField(max_length=60)
     target = models.CharField(max_length=200)
     before = models.JSONField(null=True)

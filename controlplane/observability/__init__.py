@@ -1,6 +1,6 @@
-"""What runs itself, seen from outside: metrics, probes of processes, request ids, the system page.
+"""What a process says of itself: metrics, liveness and readiness, heartbeats, request ids, logs.
 
-``process`` says which process this is; ``metrics`` names every number, ``listener`` serves them with
-``/livez`` and ``/readyz``; ``web``, ``requests`` and ``sockets`` watch the web process, ``tasks`` the Celery
-worker, ``scheduler`` beat; ``signs`` says in Redis that a process lives, and ``system`` gathers it all.
+:mod:`.process` says which process this is. :mod:`.metrics` names every number, and :mod:`.metrics_listener`
+serves them with ``/livez`` and ``/readyz``. :mod:`.process_heartbeats` say in Redis that a process lives. The
+system page, which gathers all of them, is :mod:`controlplane.system`.
 """

@@ -43,9 +43,9 @@ def send(client: "redis.Redis", beat: ConductorHeartbeat) -> None:
 def read(client: "redis.Redis") -> list[ConductorLive]:
     """All conductors heard within FORGET_S, the youngest beat first. Raises redis.RedisError."""
     found = [
-        ConductorLive(beat=msgspec.json.decode(said.body, type=ConductorHeartbeat), age_s=said.age_s)
-        for said in Heartbeats(client, CONDUCTORS, STATES)
-        if said.age_s <= FORGET_S and said.body
+        ConductorLive(beat=msgspec.json.decode(stored.body, type=ConductorHeartbeat), age_s=stored.age_s)
+        for stored in Heartbeats(client, CONDUCTORS, STATES)
+        if stored.age_s <= FORGET_S and stored.body
     ]
     return found[::-1]
 

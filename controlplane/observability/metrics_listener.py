@@ -19,10 +19,10 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from controlplane.config.listen_address import ListenAddress
+from controlplane.datastores.availability import redis_state
 from controlplane.observability import metrics, process_health
 from controlplane.observability.process import this_process
 from controlplane.observability.process_health import Liveness, ProcessHealth
-from controlplane.web import health_checks
 from routing.contract import origin_check
 
 REQUEST_LIMIT_S = 5.0
@@ -58,7 +58,7 @@ class Listener(ThreadingHTTPServer):
         self.loopback = address.is_loopback
         self.token = token
         self.registry = metrics.registry(this_process.role, *collectors)
-        self.liveness = Liveness(this_process, health_checks.redis_state)
+        self.liveness = Liveness(this_process, redis_state)
 
     def server_bind(self) -> None:
         # Not HTTPServer's: it asks the name service for this host's name, which may take seconds.

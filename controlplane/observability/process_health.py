@@ -6,9 +6,9 @@ from typing import NamedTuple
 import redis
 from django.db import close_old_connections
 
+from controlplane.datastores.availability import database_state, redis_state
+from controlplane.datastores.task_queue import queue_length
 from controlplane.observability.process import Role, ThisProcess, this_process
-from controlplane.observability.queues import queue_length
-from controlplane.web import health_checks
 
 LOOP_LIMIT_S = 60.0
 """A loop that has not turned for so long hangs, unless what it waits for is away."""
@@ -57,7 +57,7 @@ def started() -> str:
 def database() -> str:
     """Asked from a thread of the listener, whose connection must not grow old."""
     try:
-        return health_checks.database()
+        return database_state()
     finally:
         close_old_connections()
 
@@ -66,7 +66,7 @@ NEEDS: dict[Role, dict[str, Callable[[], str]]] = {
     "web": {"database": database},
     "worker": {"worker": started, "queue": queue, "database": database},
     "beat": {"beat": started, "queue": queue},
-    "conductor": {"conductor": started, "redis": health_checks.redis_state, "database": database},
+    "conductor": {"conductor": started, "redis": redis_state, "database": database},
     "manage": {},
 }
 

@@ -60,13 +60,13 @@ class LiveProcess(msgspec.Struct, frozen=True, kw_only=True):
 def read(client: "redis.Redis") -> list[LiveProcess]:
     """All heard within FORGET_S, by name. Raises redis.RedisError."""
     found = []
-    for said in Heartbeats(client, NAMES, BODIES):
-        if said.age_s <= FORGET_S and said.body:
+    for stored in Heartbeats(client, NAMES, BODIES):
+        if stored.age_s <= FORGET_S and stored.body:
             try:
-                sign = msgspec.json.decode(said.body, type=ProcessHeartbeat)
+                sign = msgspec.json.decode(stored.body, type=ProcessHeartbeat)
             except DECODE_ERRORS:
                 continue  # of another version of the software
-            found.append(LiveProcess(sign=sign, age_s=said.age_s))
+            found.append(LiveProcess(sign=sign, age_s=stored.age_s))
     return sorted(found, key=lambda seen: seen.sign.name)
 
 

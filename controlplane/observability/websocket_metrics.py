@@ -26,7 +26,7 @@ class ObservedSockets:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route, began, code, open_now = self._route(scope), time.monotonic(), 0, False
 
-        async def observed(message: dict[str, Any]) -> None:
+        async def observed_send(message: dict[str, Any]) -> None:
             nonlocal code, open_now
             if message["type"] == "websocket.accept":
                 open_now = True
@@ -36,7 +36,7 @@ class ObservedSockets:
                 code = message.get("code") or 1000
             await send(message)
 
-        async def heard() -> dict[str, Any]:
+        async def observed_receive() -> dict[str, Any]:
             nonlocal code
             message = await receive()
             if message["type"] == "websocket.disconnect":
@@ -44,7 +44,7 @@ class ObservedSockets:
             return message
 
         try:
-            await self._app(scope, heard, observed)
+            await self._app(scope, observed_receive, observed_send)
         finally:
             if open_now:
                 metrics.SOCKETS_OPEN.labels(route).dec()

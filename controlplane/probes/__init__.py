@@ -2,5 +2,5 @@
 
 Beat fires a tick each second. The tick claims due replicas (:mod:`.schedule`) and hands them to workers
 in batches; a batch task reads what to ask (:mod:`.targets`), asks all of them at once (:mod:`.prober`)
-and settles each answer as it comes (:mod:`.settlement`). Only a change of health writes a row.
+and settles each answer as it comes (:mod:`.result_handler`). Only a change of health writes a row.
 """

@@ -1,4 +1,4 @@
-"""Last result of each replica's probe, for pages and the API: when, how long it took, what it said.
+"""Last result of each replica's probe, for pages and the API: when, how long it took, what it said; its load.
 
 Kept in Redis only. Gone after a flush, until the replica has been probed again.
 """
@@ -10,6 +10,8 @@ import redis
 import redis.asyncio
 
 from controlplane.probes import keys
+from routing.contract.load_report import ReportedLoad, decode_stored
+from routing.contract.redis_keys import LOADS
 
 
 class _Stored(msgspec.Struct, kw_only=True):
@@ -84,3 +86,14 @@ def decode(now: tuple[int, int], stored: dict[bytes, bytes]) -> dict[str, LastPr
             age_s=age_s, latency_ms=result.ms, passed=result.passed, answer=result.words
         )
     return results
+
+
+def read_loads(client: "redis.Redis") -> dict[str, ReportedLoad]:
+    """All last load reports (ORCA) by replica uid, aged by the clock of Redis. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.hgetall(LOADS)
+    now, stored = pipeline.execute()
+    now_ms = now[0] * 1000 + now[1] // 1000
+    found = {uid.decode(): decode_stored(text, now_ms) for uid, text in stored.items()}
+    return {uid: report for uid, report in found.items() if report is not None}

@@ -7,11 +7,10 @@ import msgspec
 import redis
 
 from controlplane.models import Replica
-from controlplane.probes import keys, last_results, schedule
+from controlplane.probes import keys, last_results, recent_traffic, schedule
 from controlplane.probes.prober import ReplicaProbeResult
 from controlplane.probes.targets import DueReplica
 from controlplane.services import health as health_service
-from controlplane.telemetry import recent_traffic
 from routing.contract import startup
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.contract.health import Counters, HealthDecision, next_health

@@ -120,9 +120,9 @@ def settle(
     load: ReportedLoad | None = None,
 ) -> bool:
     """Record a result and when to ask again. False, and nothing changed, when the claim was lost."""
-    told = "" if load is None else encode_report(replace(load, age_s=0.0)).decode()
+    report = "" if load is None else encode_report(replace(load, age_s=0.0)).decode()
     age_ms = 0 if load is None else int(load.age_s * 1000)
-    arguments = (uid, lease, int(due_in_s * 1000), counters, result, told, age_ms)
+    arguments = (uid, lease, int(due_in_s * 1000), counters, result, report, age_ms)
     return bool(_eval(client, keys.SETTLE, _OF_A_REPLICA, arguments))
 
 

@@ -16,8 +16,8 @@ from kombu.exceptions import OperationalError
 
 from controlplane.datastores.redis import client as redis_client
 from controlplane.observability.metrics import LOAD_PAGES, PROBE_LATENESS
+from controlplane.observability.outages import Outages
 from controlplane.probes import prober, result_handler, schedule, targets
-from controlplane.telemetry.outages import Outages
 
 BATCH = 50
 """Replicas that one task probes."""

@@ -44,9 +44,9 @@ def in_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[
     """Both, with amounts of memory as people write them, where that tells them apart."""
     old, new = dict(before), dict(after)
     for name in _AMOUNTS & old.keys() & new.keys():
-        told = [None if each is None else shown_bytes(each) for each in (old[name], new[name])]
-        if told[0] != told[1]:
-            old[name], new[name] = told
+        texts = [None if each is None else shown_bytes(each) for each in (old[name], new[name])]
+        if texts[0] != texts[1]:
+            old[name], new[name] = texts
     return old, new
 
 

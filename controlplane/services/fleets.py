@@ -154,9 +154,9 @@ def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     fields = {name: value for name, value in given.items() if value != getattr(fleet, name)}
     if not fields:
         return []
-    said = {name: value for name, value in kept.items() if _COLUMNS.get(name, name) in fields}
-    before = {name: getattr(fleet, _COLUMNS.get(name, name)) for name in said}
-    after = {name: fields[_COLUMNS.get(name, name)] for name in said}
+    different = {name: value for name, value in kept.items() if _COLUMNS.get(name, name) in fields}
+    before = {name: getattr(fleet, _COLUMNS.get(name, name)) for name in different}
+    after = {name: fields[_COLUMNS.get(name, name)] for name in different}
     lines = effective_settings.differences(before, after)
     _check_names(kept, fleet)
     if fields.get("is_default"):

@@ -86,11 +86,11 @@ def put(write: UnitOfWork, hardware: HardwareClass, kept: Mapping[str, Any]) -> 
         raise beaten(f"hardware class {hardware.name}")
     hardware.refresh_from_db()
     write.audit("hardware.update", hardware.name, before, after)
-    _tell_fleets(write, hardware, lines)
+    _write_fleet_events(write, hardware, lines)
     return lines
 
 
-def _tell_fleets(write: UnitOfWork, hardware: HardwareClass, lines: list[str]) -> None:
+def _write_fleet_events(write: UnitOfWork, hardware: HardwareClass, lines: list[str]) -> None:
     affected = _affected(hardware)
     for fleet in affected:
         text = f"{write.actor} changed hardware class {'; '.join(lines)}"

@@ -45,7 +45,9 @@ def record_transitions(transitions: Iterable[Transition]) -> list[bool]:
     transitions = list(transitions)
     with unit_of_work(PROBES) as write:
         written = [_compare_and_set(transition) for transition in transitions]
-        _tell(write, [one for one, was_written in zip(transitions, written, strict=True) if was_written])
+        _write_events(
+            write, [one for one, was_written in zip(transitions, written, strict=True) if was_written]
+        )
     return written
 
 
@@ -64,7 +66,7 @@ def _compare_and_set(transition: Transition) -> bool:
     )
 
 
-def _tell(write: UnitOfWork, transitions: list[Transition]) -> None:
+def _write_events(write: UnitOfWork, transitions: list[Transition]) -> None:
     replicas = Replica.objects.select_related("fleet").in_bulk([one.replica_id for one in transitions])
     for one in transitions:
         replica = replicas[one.replica_id]

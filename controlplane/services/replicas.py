@@ -173,15 +173,8 @@ def put_row(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str
         _begin_checking(replica)
     if any(fields.get(name, before.get(name)) != before.get(name) for name in ("url", "credential")):
         write.probe_immediately(replica)
-    _tell(write, fleet, replica, before, fields)
+    _write_events(write, fleet, replica, before, fields)
     return lines
-
-
-def set_admin_state(
-    fleet_name: str, name: str, state: str, actor: str, *, if_version: int | None = None
-) -> ReplicaChange:
-    """``active``, ``draining`` or ``maintenance``. Raises as :func:`update` does."""
-    return update(fleet_name, name, {"admin_state": state}, actor, if_version=if_version)
 
 
 def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = None) -> Change:
@@ -223,7 +216,7 @@ def described(replica: Replica) -> dict[str, Any]:
 _STATE_VERBS = {"active": "activated", "draining": "began draining", "maintenance": "put into maintenance"}
 
 
-def _tell(
+def _write_events(
     write: UnitOfWork, fleet: Fleet, replica: Replica, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:
     """One event for the admin state, one for the rest. A weight's event names its revision."""

@@ -16,10 +16,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
-from controlplane.probes.immediate import probe_immediately
 from controlplane.publishing import publisher
 from controlplane.services import device_memory
 from controlplane.services.errors import Conflict, PreconditionFailed
+from controlplane.services.signals import replicas_unprobed
 
 
 class UnitOfWork:
@@ -135,7 +135,7 @@ class UnitOfWork:
                 self._fleets, with_manifest=self._manifest, removed=self._removed
             )
         if self._unprobed:
-            probe_immediately(self._unprobed)
+            replicas_unprobed.send(UnitOfWork, uids=self._unprobed)
 
 
 _current: ContextVar[UnitOfWork | None] = ContextVar("current_writing", default=None)
@@ -158,6 +158,20 @@ def unit_of_work(actor: str) -> Iterator[UnitOfWork]:
             transaction.on_commit(unit_of_work.publish)
     finally:
         _current.reset(token)
+
+
+def record_event(
+    kind: str,
+    text: str,
+    *,
+    fleet: Fleet | None = None,
+    replica: Replica | None = None,
+    state: str = "",
+    actor: str = "",
+) -> Event:
+    """A line of the timeline that no verb writes. ``kind``: one of :class:`Event.Kind`."""
+    with unit_of_work(actor) as write:
+        return write.event(Event.Kind(kind), text, fleet=fleet, replica=replica, state=state)
 
 
 def _name(what: Fleet | Replica | str | None) -> str:

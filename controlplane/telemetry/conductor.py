@@ -15,35 +15,24 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from controlplane.observability import conductor_heartbeats, metrics
+from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
-from controlplane.probes import last_results, load_reports
+from controlplane.probes import last_results, recent_traffic
 from controlplane.publishing import publisher
 from controlplane.telemetry import (
     db_snapshot,
     frame_builder,
     frame_publisher,
     key_traffic,
-    recent_traffic,
     report_reader,
 )
 from controlplane.telemetry.db_snapshot import DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
-from controlplane.telemetry.notices import (
-    ejections,
-    event_log,
-    key_limits,
-    manual_drains,
-    overloads,
-    worker_shortages,
-)
-from controlplane.telemetry.notices.ejections import NotifiedEjections
-from controlplane.telemetry.notices.key_limits import NotifiedKeyLimits
-from controlplane.telemetry.notices.manual_drains import NotifiedDrains
-from controlplane.telemetry.notices.overloads import NotifiedOverloads
-from controlplane.telemetry.notices.worker_shortages import NotifiedShortages
-from controlplane.telemetry.outages import Outages
+from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
+from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.report_reader import ReceivedReports
 
 Messages = list[tuple[str, str]]
@@ -75,11 +64,7 @@ class Conductor:
         self._sequence = 0
         self._rows: DbSnapshot | None = None
         self._outbox = FramePublisherState()
-        self._ejections: NotifiedEjections | None = None
-        self._shortages = NotifiedShortages()
-        self._overloads: NotifiedOverloads | None = None
-        self._limits: NotifiedKeyLimits | None = None
-        self._drains: NotifiedDrains | None = None
+        self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
 
     def beat(self) -> Messages:
@@ -101,7 +86,7 @@ class Conductor:
             self._elect()
             received = report_reader.read(self._client)
             with metrics.MERGE_DURATION.time():
-                merged = merge(self._merging, received.heard, self._clock())
+                merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))
             self._note_recent_traffic(received, merged)
             if self.leads:
@@ -121,11 +106,7 @@ class Conductor:
         leads = self._leadership.hold()
         if leads and not self.leads:
             logger.info("this conductor leads")
-            self._ejections = None
-            self._shortages = NotifiedShortages()
-            self._overloads = None
-            self._limits = None
-            self._drains = None
+            self._notices.forget()
             self._outbox = FramePublisherState()
             self._sequence = frame_publisher.last_sequence(self._client)
         elif self.leads and not leads:
@@ -147,54 +128,22 @@ class Conductor:
             metrics.REPAIRS.inc(stored)
             logger.info("%d table messages were missing from Redis and are stored again", stored)
 
-    def _send_notices(self, received: ReceivedReports, merged: Merged, began: float) -> None:
-        with self._outages_logged("the event log", DatabaseError):
-            if self._ejections is None:
-                self._ejections = event_log.notified_ejections()
-            notices = ejections.notices(self._ejections, merged, self._clock())
-            if notices and self._clock() - began > LEASE_MS / 2000 and not self._leadership.hold():
-                return  # so slow that another one may lead by now, and tell it
-            for item in notices:
-                event_log.record_ejection(item)
-                ejections.confirm(self._ejections, item, self._clock())
-            for shortage in worker_shortages.notices(self._shortages, merged, self._clock()):
-                event_log.record_shortage(shortage.text)
-                worker_shortages.confirm(self._shortages, shortage, self._clock())
-            if self._overloads is None:
-                self._overloads = overloads.resumed(event_log.notified_overloads(), self._clock())
-            for overload in overloads.notices(self._overloads, merged, self._clock()):
-                event_log.record_overload(overload)
-                overloads.confirm(self._overloads, overload, self._clock())
-            self._notify_manual_drains(received, merged)
-            self._notify_key_limits(received, merged)
-
-    def _notify_manual_drains(self, received: ReceivedReports, merged: Merged) -> None:
-        now = self._clock()
-        if self._drains is None:
-            self._drains = manual_drains.load(self._client, now, received.now_ms)
-        known = bool(self._drains.notified)
-        for item in manual_drains.notices(self._drains, merged, now):
-            event_log.record_manual_drain(item)
-            manual_drains.confirm(self._drains, item, now)
-        if known or self._drains.notified:
-            manual_drains.store(self._client, self._drains, now, received.now_ms)
-
     def _track_key_limits(self, present: DbSnapshot, merged: Merged) -> None:
         limits = {str(key.id): key.limits for key in present.keys}
         changed = key_traffic.follow(self._merging.keys, merged.keys, limits, self._clock())
-        if self._limits is not None:
-            key_limits.forget(self._limits, changed)
+        self._notices.limits_changed(changed)
 
-    def _notify_key_limits(self, received: ReceivedReports, merged: Merged) -> None:
-        now = self._clock()
-        if self._limits is None:
-            self._limits = key_limits.load(self._client, now, received.now_ms)
-        keys = self._rows.keys if self._rows is not None else []
-        for item in key_limits.notices(self._limits, keys, merged.keys, now):
-            event_log.record_key_limit(item.text)
-            key_limits.confirm(self._limits, item, now)
-        if self._limits.refused_at:
-            key_limits.store(self._client, self._limits, now, received.now_ms)
+    def _send_notices(self, received: ReceivedReports, merged: Merged, began: float) -> None:
+        def handover_at(now: float) -> Handover:
+            return Handover(self._client, now, received.now_ms)
+
+        def may_write() -> bool:
+            """Not when so slow that another conductor may lead by now, and tell it."""
+            return self._clock() - began <= LEASE_MS / 2000 or self._leadership.hold()
+
+        observed = Observed(merged, self._rows.keys if self._rows is not None else [])
+        with self._outages_logged("the event log", DatabaseError):
+            self._notices.send(observed, handover_at, may_write)
 
     def _send_frames(self, received: ReceivedReports, merged: Merged) -> Messages:
         pipeline = self._client.pipeline(transaction=True)
@@ -203,7 +152,7 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            probes, reported = last_results.read(self._client), load_reports.read(self._client)
+            probes, reported = last_results.read(self._client), last_results.read_loads(self._client)
             frames = frame_builder.build(self._rows, merged, probes, reported, sequence=self._sequence, at=at)
             messages = frame_publisher.store(pipeline, self._outbox, frames)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import key_traffic, locality, memory_shortage, reported_load, state_text
+from controlplane.telemetry import key_traffic, reported_load, state_text
 from controlplane.telemetry.db_snapshot import AcceleratorRow, DbSnapshot, FleetRow, KeyRow, ReplicaRow
 from controlplane.telemetry.frames import (
     WINDOW_S,
@@ -21,6 +21,7 @@ from controlplane.telemetry.frames import (
     Point,
     QueueLive,
     ReplicaLive,
+    SiteLive,
     WorkerLive,
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
@@ -158,8 +159,8 @@ def _replica(
 ) -> ReplicaLive:
     starts = row.health != "ready" and row.starting
     numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
-    short = memory_shortage.words(row, devices)
-    when = locality.when_asked(row, of, fleet)
+    short = state_text.memory_shortage(row, devices)
+    when = state_text.when_asked(row, of, fleet)
     picks = sum(replica.window_requests for replica in fleet.replicas.values())
     return ReplicaLive(
         name=row.name,
@@ -186,6 +187,15 @@ def _replica(
         reported=reported_load.live(younger(load, numbers.reported)),
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )
+
+
+def _sites(fleet: FleetNumbers) -> list[SiteLive]:
+    """Of those whose proxies prefer their own and have sent something."""
+    return [
+        SiteLive(name=name, stayed_per_s=site.stayed_per_s, spilled_per_s=site.spilled_per_s)
+        for name, site in sorted(fleet.sites.items())
+        if site.stayed_per_s or site.spilled_per_s
+    ]
 
 
 def _drained_at(numbers: ReplicaNumbers) -> list[DrainedAt]:
@@ -215,7 +225,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
             spilled_per_s=numbers.spilled_per_s,
             new_per_s=numbers.new_per_s,
         ),
-        sites=locality.live(numbers),
+        sites=_sites(numbers),
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),

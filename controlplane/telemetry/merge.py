@@ -171,13 +171,13 @@ class MergeState:
     """By accelerator."""
 
 
-def merge(state: MergeState, heard: Iterable[ReceivedReport], now: float) -> Merged:
+def merge(state: MergeState, reports: Iterable[ReceivedReport], now: float) -> Merged:
     """Take in all workers' last reports; answer what goes on now. ``now``: monotonic seconds.
 
     The same report may be given again (it counts once) and reports may be missing (the next one
     carries the sum).
     """
-    live = {each.report.worker: each for each in heard if each.age_s <= WORKER_TTL_S}
+    live = {each.report.worker: each for each in reports if each.age_s <= WORKER_TTL_S}
     fresh = [(each, _take_in(state, each.report, now)) for each in live.values()]
     for name in [name for name, known in state.known.items() if now - known.seen_at > REMEMBERED_S]:
         del state.known[name]

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 class ReceivedReports:
     now_ms: int
     """Redis's clock when the reports were read."""
-    heard: list[ReceivedReport]
+    reports: list[ReceivedReport]
     silent: list[str]
     """Workers to be forgotten."""
 
@@ -29,16 +29,16 @@ class ReceivedReports:
 def read(client: "redis.Redis") -> ReceivedReports:
     """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line."""
     signs = Heartbeats(client, WORKERS, REPORTS)
-    heard, silent = [], []
-    for said in signs:
-        if said.age_s > FORGET_S:
-            silent.append(said.name)
-        elif said.body:
+    reports, silent = [], []
+    for heartbeat in signs:
+        if heartbeat.age_s > FORGET_S:
+            silent.append(heartbeat.name)
+        elif heartbeat.body:
             try:
-                heard.append(ReceivedReport(decode_report(said.body), said.age_s))
+                reports.append(ReceivedReport(decode_report(heartbeat.body), heartbeat.age_s))
             except DECODE_ERRORS as error:
-                logger.warning("the report of worker %s cannot be read: %s", said.name, error)
-    return ReceivedReports(int(signs.now * 1000), heard, silent)
+                logger.warning("the report of worker %s cannot be read: %s", heartbeat.name, error)
+    return ReceivedReports(int(signs.now * 1000), reports, silent)
 
 
 def forget(pipeline: "redis.client.Pipeline", workers: list[str], fleets: list[str]) -> None:

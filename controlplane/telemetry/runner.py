@@ -18,6 +18,9 @@ BEAT_S = 1.0
 END_WITHIN_S = 1.0
 """How long a beat in progress is waited for when the process is told to end. It is to be over within 2 s, and
 on a busy machine the interpreter takes some of that."""
+CANCEL_WITHIN_S = 0.2
+"""How long the sender is waited for. Its client may lose a cancellation; ``asyncio.run`` then cancels it once
+more."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ async def _run(conductor: Conductor) -> None:
     except TimeoutError:
         logger.warning("ending in the middle of a beat")
     sending.cancel()
-    await asyncio.gather(sending, return_exceptions=True)
+    await asyncio.wait([sending], timeout=CANCEL_WITHIN_S)
 
 
 def _beat_until(stopping: threading.Event, conductor: Conductor, deliver: Callable[[Messages], None]) -> None:

@@ -1,16 +1,18 @@
-"""State text: a replica's admin state, health and ejection as one word, and the reason under it. Pure.
+"""State text: a replica's admin state, health and ejection as one word, and the reasons under it. Pure.
 
 The facts stay three separate fields of the frame; only what is *shown first* is folded, in the order in
 which an operator would act: what he decided, then what probes saw, then what live traffic showed.
 """
 
+from collections.abc import Mapping
+
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import durations
-from controlplane.telemetry.db_snapshot import ReplicaRow
-from controlplane.telemetry.frames import DrainedAt
-from controlplane.telemetry.merge import ReplicaNumbers
-from controlplane.telemetry.notices import manual_drains
+from controlplane.telemetry import durations, manual_drain_text
+from controlplane.telemetry.db_snapshot import AcceleratorPlacement, FleetRow, ReplicaRow
+from controlplane.telemetry.frames import WINDOW_S, AcceleratorLive, DrainedAt
+from controlplane.telemetry.merge import FleetNumbers, ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
+from routing.contract.accelerators import shown_bytes
 
 
 def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
@@ -98,7 +100,7 @@ def _manual_drain(numbers: ReplicaNumbers) -> str | None:
     places = [
         DrainedAt(proxy=proxy, expires_in_s=left_s) for proxy, left_s in sorted(numbers.drained_at.items())
     ]
-    return manual_drains.words(places, numbers.drained_everywhere) or None
+    return manual_drain_text.words(places, numbers.drained_everywhere) or None
 
 
 def no_credential(numbers: ReplicaNumbers) -> str:
@@ -153,3 +155,39 @@ def _tells_more(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe) -> b
     if numbers.ejected_by:
         return True
     return row.health == "ready" and not probe.passed
+
+
+def memory_shortage(row: ReplicaRow, devices: Mapping[str, AcceleratorLive]) -> str:
+    """What a replica's accelerators lack for its requests at this moment; empty: nothing, or they take none.
+
+    ``devices``: by name. A lease is for every request anew, so memory holds a replica back without making it
+    ineligible: it goes on with the next request that ends. That is why this stands beside admin state, health
+    and ejection.
+    """
+    return "; ".join(text for each in row.placed if (text := _short(each, devices[each.accelerator])))
+
+
+def _short(placed: AcceleratorPlacement, device: AcceleratorLive) -> str:
+    if not placed.request_bytes and not placed.request_bytes_per_work:
+        return ""
+    free = device.usable_bytes - device.held_bytes - (device.leased_bytes or 0)
+    if device.leased_bytes and free < max(placed.request_bytes, 1):
+        left = f"{shown_bytes(free)} free" if free > 0 else "nothing free"
+        takes = f", a request takes {shown_bytes(placed.request_bytes)}" if placed.request_bytes else ""
+        return f"waits for memory on {device.name}: {left} of {shown_bytes(device.usable_bytes)}{takes}"
+    if device.lease_waits:
+        requests = "1 request" if device.lease_waits == 1 else f"{device.lease_waits} requests"
+        return f"memory was short on {device.name} for {requests} in the last {WINDOW_S} s"
+    return ""
+
+
+def when_asked(replica: ReplicaRow, of: FleetRow, fleet: FleetNumbers) -> str:
+    """When a replica is asked that is elsewhere for every proxy, in words; empty: it is near to one, or sites
+    do not matter there."""
+    proxies = fleet.sites.keys()
+    if not replica.site or not proxies or of.locality.prefer == "none":
+        return ""
+    here = {other.site for other in of.replicas}
+    if replica.site in proxies or any(not own or here.isdisjoint(("", own)) for own in proxies):
+        return ""
+    return of.locality.when_asked(replica.site, " or ".join(sorted(proxies)))

@@ -1,67 +1,69 @@
 """Notices of outlier ejections: each ejection and return once. Pure: explicit state, ``now`` an argument."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
+from controlplane.models import Event
 from controlplane.telemetry import durations
-from controlplane.telemetry.merge import Merged, ReplicaNumbers
+from controlplane.telemetry.merge import ReplicaNumbers
+from controlplane.telemetry.notices import event_log
+from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.notice import Notice, Notifier, Observed, ReplicaSubject
 
 REPEAT_S = 3.0
 """Workers of one host notice a repeated ejection up to a report apart. The shortest lasts 4 s."""
+EJECTED = "ejected"
+BACK = "ready"
 
 
-@dataclass(frozen=True, slots=True)
-class EjectionNotice:
-    """Something to write down about one replica."""
+class EjectionNotifier(Notifier[str]):
+    """While no worker reports a replica, nothing is known of it and the published state stays."""
 
-    uid: str
-    ejected: bool
-    """False: let back in full."""
-    text: str
+    def __init__(self, ejected: Iterable[str] = ()) -> None:
+        """``ejected``: uids of replicas that were last published as ejected."""
+        self._ejected = set(ejected)
+        self._counts: dict[str, dict[tuple[str, int], int]] = {}
+        """Uid → (worker, incarnation) → ejections counted so far."""
+        self._notified_at: dict[str, float] = {}
 
+    def restore(self, handover: Handover) -> None:
+        """Of replicas whose newest such event says ejected. Raises django.db.Error."""
+        rows = event_log.with_newest_state(Event.Kind.EJECTION, EJECTED, of="replica")
+        self._ejected = {str(uid) for uid in rows.values_list("replica__uid", flat=True)}
 
-@dataclass(slots=True)
-class NotifiedEjections:
-    """The notices published so far."""
+    def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
+        found = []
+        for fleet in observed.merged.fleets.values():
+            for uid, numbers in fleet.replicas.items():
+                again = self._ejected_again(uid, numbers.ejections)
+                if numbers.ejected_by and uid not in self._ejected:
+                    found.append(_ejected(uid, numbers, "ejected"))
+                elif not numbers.ejected_by and uid in self._ejected:
+                    found.append(_back(uid, numbers))
+                elif again and numbers.ejected_by and self._may_repeat(uid, now):
+                    found.append(_ejected(uid, numbers, "ejected again"))
+        return found
 
-    notified: set[str] = field(default_factory=set)
-    """Uids of replicas that were last published as ejected."""
-    counts: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
-    """Uid → (worker, incarnation) → ejections counted so far."""
-    notified_at: dict[str, float] = field(default_factory=dict)
+    def confirm(self, notice: Notice[str], now: float) -> None:
+        (self._ejected.add if notice.begins else self._ejected.discard)(notice.key)
+        self._notified_at[notice.key] = now
 
+    def _may_repeat(self, uid: str, now: float) -> bool:
+        return now - self._notified_at.get(uid, now - REPEAT_S) >= REPEAT_S
 
-def notices(state: NotifiedEjections, merged: Merged, now: float) -> list[EjectionNotice]:
-    """What changed since the last call. ``now``: monotonic seconds.
-
-    While no worker reports a replica, nothing is known of it and the published state stays. Only notices that
-    are :func:`confirm`-ed are not published again.
-    """
-    found = []
-    for fleet in merged.fleets.values():
-        for uid, numbers in fleet.replicas.items():
-            again = _ejected_again(state, uid, numbers.ejections)
-            if numbers.ejected_by and uid not in state.notified:
-                found.append(EjectionNotice(uid, True, _text(numbers, "ejected")))
-            elif not numbers.ejected_by and uid in state.notified:
-                found.append(EjectionNotice(uid, False, f"{numbers.name} is no longer ejected"))
-            elif (
-                again and numbers.ejected_by and now - state.notified_at.get(uid, now - REPEAT_S) >= REPEAT_S
-            ):
-                found.append(EjectionNotice(uid, True, _text(numbers, "ejected again")))
-    return found
-
-
-def confirm(state: NotifiedEjections, item: EjectionNotice, now: float) -> None:
-    """This piece of news has been written down."""
-    (state.notified.add if item.ejected else state.notified.discard)(item.uid)
-    state.notified_at[item.uid] = now
+    def _ejected_again(self, uid: str, counts: Mapping[tuple[str, int], int]) -> bool:
+        before = self._counts.get(uid)
+        self._counts[uid] = dict(counts)
+        return before is not None and any(count > before.get(key, count) for key, count in counts.items())
 
 
-def _ejected_again(state: NotifiedEjections, uid: str, counts: Mapping[tuple[str, int], int]) -> bool:
-    before = state.counts.get(uid)
-    state.counts[uid] = dict(counts)
-    return before is not None and any(count > before.get(key, count) for key, count in counts.items())
+def _ejected(uid: str, numbers: ReplicaNumbers, word: str) -> Notice[str]:
+    text = _text(numbers, word)
+    return Notice(uid, True, Event.Kind.EJECTION, text, ReplicaSubject(uid), EJECTED)
+
+
+def _back(uid: str, numbers: ReplicaNumbers) -> Notice[str]:
+    text = f"{numbers.name} is no longer ejected"
+    return Notice(uid, False, Event.Kind.EJECTION, text, ReplicaSubject(uid), BACK)
 
 
 def _text(numbers: ReplicaNumbers, word: str) -> str:

@@ -1,74 +1,58 @@
 """Event log of the conductor: notices as events in the database, also the memory of what was notified."""
 
-from django.db.models import Max
+from collections.abc import Collection
+from typing import Any, Literal
+
+from django.db.models import Max, QuerySet
 
 from controlplane.models import Event, Fleet, Replica
 from controlplane.services.unit_of_work import unit_of_work
-from controlplane.telemetry.notices.ejections import EjectionNotice, NotifiedEjections
-from controlplane.telemetry.notices.manual_drains import ManualDrainNotice
-from controlplane.telemetry.notices.overloads import OverloadNotice
+from controlplane.telemetry.notices.notice import (
+    FleetSubject,
+    Notice,
+    ReplicaNameSubject,
+    ReplicaSubject,
+    Subject,
+)
 
 ACTOR = "conductor"
-EJECTED = "ejected"
-BACK = "ready"
-REFUSING = "refusing"
 
 
-def notified_ejections() -> NotifiedEjections:
-    """What a new leader must not tell again: replicas whose last such event says ejected.
+def with_newest_state(
+    kind: Event.Kind, state: str, *, of: Literal["fleet", "replica"], among: Collection[str] = ()
+) -> QuerySet[Event]:
+    """The newest event of this kind of each fleet or replica, where it has this state.
+
+    ``among``: events with other states do not count; empty: all do. Raises django.db.Error when evaluated.
+    """
+    events = Event.objects.filter(kind=kind, **{f"{of}__isnull": False})
+    if among:
+        events = events.filter(state__in=among)
+    newest = events.order_by().values(of).annotate(newest=Max("id")).values("newest")
+    return Event.objects.filter(id__in=newest, state=state)
+
+
+def record(notice: Notice[Any]) -> None:
+    """Write one event, in a transaction of its own. A fleet or replica deleted meanwhile has no more events.
 
     Raises django.db.Error.
     """
-    ejections = Event.objects.filter(kind=Event.Kind.EJECTION, replica__isnull=False)
-    newest = ejections.order_by().values("replica").annotate(newest=Max("id")).values("newest")
-    still = Event.objects.filter(id__in=newest, state=EJECTED).values_list("replica__uid", flat=True)
-    return NotifiedEjections(notified={str(uid) for uid in still})
-
-
-def notified_overloads() -> set[str]:
-    """Names of fleets whose last such event says that they refuse requests. Raises django.db.Error."""
-    notified = Event.objects.filter(kind=Event.Kind.LIMIT, state__in=[REFUSING, BACK], fleet__isnull=False)
-    newest = notified.order_by().values("fleet").annotate(newest=Max("id")).values("newest")
-    return set(Event.objects.filter(id__in=newest, state=REFUSING).values_list("fleet__name", flat=True))
-
-
-def record_ejection(item: EjectionNotice) -> None:
-    """Write one event. A replica deleted meanwhile has no more events. Raises django.db.Error."""
-    replica = Replica.objects.select_related("fleet").filter(uid=item.uid).first()
-    if replica is None:
-        return
-    state = EJECTED if item.ejected else BACK
-    with unit_of_work(ACTOR) as write:
-        write.event(Event.Kind.EJECTION, item.text, fleet=replica.fleet, replica=replica, state=state)
-
-
-def record_manual_drain(item: ManualDrainNotice) -> None:
-    """Write one event. A replica deleted meanwhile has no more events. Raises django.db.Error."""
-    _, fleet, name = item.override
-    replica = Replica.objects.select_related("fleet").filter(fleet__name=fleet, name=name).first()
-    if replica is None:
+    fleet, replica = _rows(notice.subject)
+    if notice.subject is not None and fleet is None:
         return
     with unit_of_work(ACTOR) as write:
-        state = "draining" if item.began else "active"
-        write.event(Event.Kind.ADMIN, item.text, fleet=replica.fleet, replica=replica, state=state)
+        write.event(notice.kind, notice.text, fleet=fleet, replica=replica, state=notice.state)
 
 
-def record_overload(item: OverloadNotice) -> None:
-    """Write one event. A fleet deleted meanwhile has no more events. Raises django.db.Error."""
-    fleet = Fleet.objects.filter(name=item.fleet).first()
-    if fleet is None:
-        return
-    with unit_of_work(ACTOR) as write:
-        write.event(Event.Kind.LIMIT, item.text, fleet=fleet, state=REFUSING if item.begins else BACK)
-
-
-def record_key_limit(text: str) -> None:
-    """Write one event of a client key. Raises django.db.Error."""
-    with unit_of_work(ACTOR) as write:
-        write.event(Event.Kind.LIMIT, text)
-
-
-def record_shortage(text: str) -> None:
-    """Write one event of a proxy worker. Raises django.db.Error."""
-    with unit_of_work(ACTOR) as write:
-        write.event(Event.Kind.SYSTEM, text)
+def _rows(subject: Subject | None) -> tuple[Fleet | None, Replica | None]:
+    replicas = Replica.objects.select_related("fleet")
+    match subject:
+        case None:
+            return None, None
+        case FleetSubject(name):
+            return Fleet.objects.filter(name=name).first(), None
+        case ReplicaSubject(uid):
+            replica = replicas.filter(uid=uid).first()
+        case ReplicaNameSubject(fleet, name):
+            replica = replicas.filter(fleet__name=fleet, name=name).first()
+    return (replica.fleet if replica is not None else None), replica

@@ -6,13 +6,12 @@ next does not tell them again.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
 
-import redis
-
-from controlplane.telemetry.db_snapshot import KeyRow
-from controlplane.telemetry.key_traffic import KeyNumbers, Limit
+from controlplane.models import Event
+from controlplane.telemetry.key_traffic import Limit
+from controlplane.telemetry.notices.episodes import Episodes
+from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
 
 EPISODES_KEY = "sy:live:limited"
 """Hash: key id and limit → ms of Redis's clock at which the limit last refused a request."""
@@ -26,69 +25,48 @@ WORDS = {
 """Of one, of several."""
 
 
-@dataclass(slots=True)
-class NotifiedKeyLimits:
-    refused_at: dict[Limit, float] = field(default_factory=dict)
-    """Published episodes: when their limits last refused a request, monotonic seconds."""
+class KeyLimitNotifier(Notifier[Limit]):
+    """Episodes by key and limit. Nothing is published of their end."""
 
+    def __init__(self) -> None:
+        self.episodes = Episodes[Limit](OVER_AFTER_S)
 
-@dataclass(frozen=True, slots=True)
-class KeyLimitNotice:
-    limit: Limit
-    text: str
+    def restore(self, handover: Handover) -> None:
+        for field, refused_at in handover.load(EPISODES_KEY).items():
+            key_id, _, name = field.decode().partition(" ")
+            self.episodes.resume((key_id, name), refused_at)
 
+    def pending(self, observed: Observed, now: float) -> list[Notice[Limit]]:
+        for limit in [limit for limit in self.episodes.open if self.episodes.over(limit, now)]:
+            self.episodes.end(limit)
+        found = []
+        for key in observed.keys:
+            numbers = observed.merged.keys.get(str(key.id))
+            for name in numbers.limited if numbers is not None else ():
+                limit, value = (str(key.id), name), key.limits.get(name)
+                if limit in self.episodes.open:
+                    self.episodes.open[limit].seen_at = now
+                elif value is not None:  # else lifted meanwhile
+                    text = f"key {key.name} reached its limit of {words(name, value)}"
+                    found.append(Notice(limit, True, Event.Kind.LIMIT, text))
+        return found
 
-def notices(
-    state: NotifiedKeyLimits, keys: Iterable[KeyRow], numbers: dict[str, KeyNumbers], now: float
-) -> list[KeyLimitNotice]:
-    """Episodes that have begun since the last call; only those that are :func:`confirm`-ed count as
-    published."""
-    state.refused_at = {limit: at for limit, at in state.refused_at.items() if now - at < OVER_AFTER_S}
-    found = []
-    for key in keys:
-        seen = numbers.get(str(key.id))
-        for name in seen.limited if seen is not None else ():
-            limit, value = (str(key.id), name), key.limits.get(name)
-            if limit in state.refused_at:
-                state.refused_at[limit] = now
-            elif value is not None:  # else lifted meanwhile
-                found.append(
-                    KeyLimitNotice(limit, f"key {key.name} reached its limit of {words(name, value)}")
-                )
-    return found
+    def confirm(self, notice: Notice[Limit], now: float) -> None:
+        self.episodes.begin(notice.key, now)
 
+    def forget(self, changed: Iterable[Limit]) -> None:
+        """These limits are others now: reaching them is another episode."""
+        for limit in changed:
+            self.episodes.end(limit)
 
-def forget(state: NotifiedKeyLimits, changed: Iterable[Limit]) -> None:
-    """These limits are others now: reaching them is another episode."""
-    for limit in changed:
-        state.refused_at.pop(limit, None)
-
-
-def confirm(state: NotifiedKeyLimits, item: KeyLimitNotice, now: float) -> None:
-    """This piece of news has been written down."""
-    state.refused_at[item.limit] = now
+    def save(self, handover: Handover) -> None:
+        if self.episodes.open:
+            times = {
+                " ".join(limit).encode(): episode.seen_at for limit, episode in self.episodes.open.items()
+            }
+            handover.replace(EPISODES_KEY, times, expire_s=int(OVER_AFTER_S) + 1)
 
 
 def words(name: str, value: int) -> str:
     """``"60 requests per minute"``."""
     return WORDS[name][value != 1].format(f"{value:,}")
-
-
-def store(client: "redis.Redis", state: NotifiedKeyLimits, now: float, now_ms: int) -> None:
-    """For the next leader; there is at least one episode. Raises redis.RedisError."""
-    at_ms = {limit: now_ms - int((now - at) * 1000) for limit, at in state.refused_at.items()}
-    pipeline = client.pipeline(transaction=True)
-    pipeline.delete(EPISODES_KEY)
-    pipeline.hset(EPISODES_KEY, mapping={" ".join(limit): str(at) for limit, at in at_ms.items()})
-    pipeline.expire(EPISODES_KEY, int(OVER_AFTER_S) + 1)
-    pipeline.execute()
-
-
-def load(client: "redis.Redis", now: float, now_ms: int) -> NotifiedKeyLimits:
-    """The notices published by the previous leader. Raises redis.RedisError."""
-    state = NotifiedKeyLimits()
-    stored: Any = client.hgetall(EPISODES_KEY)
-    for limit, at_ms in stored.items():
-        key, _, name = limit.decode().partition(" ")
-        state.refused_at[key, name] = now - (now_ms - int(at_ms)) / 1000
-    return state

@@ -4,70 +4,54 @@ A fleet with too much to do refuses some, takes some, from second to second. So 
 has lasted.
 """
 
-from dataclasses import dataclass, field
-
+from controlplane.models import Event
 from controlplane.telemetry import durations
-from controlplane.telemetry.merge import FleetNumbers, Merged
+from controlplane.telemetry.merge import FleetNumbers
+from controlplane.telemetry.notices import event_log
+from controlplane.telemetry.notices.episodes import Episode, Episodes
+from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.notice import FleetSubject, Notice, Notifier, Observed
 
 OVER_AFTER_S = 60.0
+REFUSING = "refusing"
+BACK = "ready"
 
 
-@dataclass(slots=True)
-class OverloadEpisode:
-    """A time during which a fleet refuses requests, again and again."""
+class OverloadNotifier(Notifier[str]):
+    """Episodes by fleet. While no worker reports a fleet, the published state stays."""
 
-    began_at: float | None
-    """Monotonic seconds; ``None``: another conductor has published it."""
-    seen_at: float
-    """When it last refused any."""
+    def __init__(self) -> None:
+        self.episodes = Episodes[str](OVER_AFTER_S)
 
+    def restore(self, handover: Handover) -> None:
+        """Of fleets whose newest such event says that they refuse. Raises django.db.Error."""
+        rows = event_log.with_newest_state(Event.Kind.LIMIT, REFUSING, of="fleet", among=[REFUSING, BACK])
+        for name in rows.values_list("fleet__name", flat=True):
+            self.episodes.resume(str(name), handover.now)
 
-@dataclass(slots=True)
-class NotifiedOverloads:
-    """The notices published so far."""
+    def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
+        found = []
+        for name, fleet in sorted(observed.merged.fleets.items()):
+            episode = self.episodes.open.get(name)
+            if fleet.queue.refuses:
+                if episode is None:
+                    found.append(_notice(name, True, _began(fleet)))
+                else:
+                    episode.seen_at = now
+            elif episode is not None and self.episodes.over(name, now):
+                found.append(_notice(name, False, _ended(name, episode)))
+        return found
 
-    notified: dict[str, OverloadEpisode] = field(default_factory=dict)
-    """By fleet."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverloadNotice:
-    fleet: str
-    begins: bool
-    """False: it is over."""
-    text: str
-
-
-def resumed(fleets: set[str], now: float) -> NotifiedOverloads:
-    """The state of a new leader: these fleets were last published as refusing requests."""
-    return NotifiedOverloads({name: OverloadEpisode(None, now) for name in fleets})
-
-
-def notices(state: NotifiedOverloads, merged: Merged, now: float) -> list[OverloadNotice]:
-    """What changed since the last call. ``now``: monotonic seconds.
-
-    Only news that are :func:`confirm`-ed are not told again. While no worker reports a fleet, what was told
-    stands.
-    """
-    found = []
-    for name, fleet in sorted(merged.fleets.items()):
-        notified = state.notified.get(name)
-        if fleet.queue.refuses:
-            if notified is None:
-                found.append(OverloadNotice(name, True, _began(fleet)))
-            else:
-                notified.seen_at = now
-        elif notified is not None and now - notified.seen_at >= OVER_AFTER_S:
-            found.append(OverloadNotice(name, False, _ended(name, notified)))
-    return found
+    def confirm(self, notice: Notice[str], now: float) -> None:
+        if notice.begins:
+            self.episodes.begin(notice.key, now)
+        else:
+            self.episodes.end(notice.key)
 
 
-def confirm(state: NotifiedOverloads, item: OverloadNotice, now: float) -> None:
-    """This piece of news has been written down, or its fleet is gone."""
-    if item.begins:
-        state.notified[item.fleet] = OverloadEpisode(now, now)
-    else:
-        state.notified.pop(item.fleet, None)
+def _notice(fleet: str, begins: bool, text: str) -> Notice[str]:
+    state = REFUSING if begins else BACK
+    return Notice(fleet, begins, Event.Kind.LIMIT, text, FleetSubject(fleet), state)
 
 
 def _began(fleet: FleetNumbers) -> str:
@@ -79,8 +63,8 @@ def _began(fleet: FleetNumbers) -> str:
     return f"{fleet.name} refuses requests: its queue is full, {queue.waiting} wait"
 
 
-def _ended(name: str, notified: OverloadEpisode) -> str:
+def _ended(name: str, episode: Episode) -> str:
     text = f"{name} refuses requests no longer"
-    if notified.began_at is None:
+    if episode.began_at is None:
         return text
-    return f"{text}; it did for {durations.words(max(notified.seen_at - notified.began_at, 1.0))}"
+    return f"{text}; it did for {durations.words(max(episode.seen_at - episode.began_at, 1.0))}"

@@ -5,66 +5,43 @@ Explicit state, ``now`` an argument.
 A worker at its limit comes and goes from second to second. So the end is news only once it has lasted.
 """
 
-from dataclasses import dataclass, field
-
-from controlplane.telemetry.merge import Merged
+from controlplane.models import Event
+from controlplane.telemetry.notices.episodes import Episodes
+from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
 from routing.contract.telemetry import WorkerReport
 
 OVER_AFTER_S = 60.0
 
 
-@dataclass(slots=True)
-class NotifiedShortage:
-    """One worker's shortage that is not over."""
+class ShortageNotifier(Notifier[str]):
+    """Episodes by worker; their detail: ``descriptors`` or ``connections``, where another one is another
+    episode. No more notices are published for a worker that is gone. A new leader begins with nothing."""
 
-    of: str
-    """``descriptors`` or ``connections``."""
-    seen_at: float
-    """Monotonic seconds when it was last reported."""
+    def __init__(self) -> None:
+        self.episodes = Episodes[str](OVER_AFTER_S)
 
+    def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
+        workers = observed.merged.workers
+        for name in self.episodes.open.keys() - workers.keys():
+            self.episodes.end(name)
+        found = []
+        for name, worker in sorted(workers.items()):
+            resource, episode = worker.report.short_of, self.episodes.open.get(name)
+            if resource and (episode is None or episode.detail != resource):
+                text = f"worker {name} {words(worker.report)}"
+                found.append(Notice(name, True, Event.Kind.SYSTEM, text, detail=resource))
+            elif resource and episode is not None:
+                episode.seen_at = now
+            elif episode is not None and self.episodes.over(name, now):
+                text = f"worker {name} is no longer short of {episode.detail}"
+                found.append(Notice(name, False, Event.Kind.SYSTEM, text))
+        return found
 
-@dataclass(slots=True)
-class NotifiedShortages:
-    """The notices published so far."""
-
-    notified: dict[str, NotifiedShortage] = field(default_factory=dict)
-    """By worker."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShortageNotice:
-    worker: str
-    of: str
-    """Empty: it is over."""
-    text: str
-
-
-def notices(state: NotifiedShortages, merged: Merged, now: float) -> list[ShortageNotice]:
-    """What changed since the last call. ``now``: monotonic seconds.
-
-    Only notices that are :func:`confirm`-ed are not published again. No more are published for a worker that
-    is gone.
-    """
-    found = []
-    for name in state.notified.keys() - merged.workers.keys():
-        del state.notified[name]
-    for name, worker in sorted(merged.workers.items()):
-        of, notified = worker.report.short_of, state.notified.get(name)
-        if of and (notified is None or notified.of != of):
-            found.append(ShortageNotice(name, of, f"worker {name} {words(worker.report)}"))
-        elif of and notified is not None:
-            notified.seen_at = now
-        elif notified is not None and now - notified.seen_at >= OVER_AFTER_S:
-            found.append(ShortageNotice(name, "", f"worker {name} is no longer short of {notified.of}"))
-    return found
-
-
-def confirm(state: NotifiedShortages, item: ShortageNotice, now: float) -> None:
-    """This piece of news has been written down."""
-    if item.of:
-        state.notified[item.worker] = NotifiedShortage(item.of, now)
-    else:
-        del state.notified[item.worker]
+    def confirm(self, notice: Notice[str], now: float) -> None:
+        if notice.begins:
+            self.episodes.begin(notice.key, now, notice.detail)
+        else:
+            self.episodes.end(notice.key)
 
 
 def words(report: WorkerReport) -> str:

@@ -53,9 +53,9 @@ def test_an_event_leads_to_what_it_changed(api: Api, llm: str) -> None:
 
 
 def test_events_that_nobody_caused_lead_nowhere(api: Api, llm: str) -> None:
-    from controlplane.services import events
+    from controlplane.services.unit_of_work import record_event
 
-    events.record("system", "by itself")
+    record_event("system", "by itself")
     assert api.get("/events?kind=system").json()["results"][0]["write"] is None
 
 

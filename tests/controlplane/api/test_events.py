@@ -8,7 +8,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from controlplane.models import Event, Replica
-from controlplane.services import events, health
+from controlplane.services import health
+from controlplane.services.unit_of_work import record_event
 from tests.controlplane.conftest import Api
 
 
@@ -52,7 +53,7 @@ def test_since_and_until(api: Api, llm: str) -> None:
     assert len(texts(api, "since=2026-03-01&until=2026-03-02")) == 1
     assert texts(api, f"since={quote('2026-03-01T14:00:00.001+02:00')}") == []
     assert texts(api, "since=24h") == []
-    events.record("system", "just now")
+    record_event("system", "just now")
     assert texts(api, "since=90m") == ["just now"]
 
 
@@ -84,7 +85,7 @@ def test_an_unknown_fleet_is_told(api: Api, llm: str) -> None:
 
 def test_pages_stay_while_events_come_and_go(api: Api) -> None:
     for number in range(7):
-        events.record("system", f"event {number}")
+        record_event("system", f"event {number}")
     # The same moment for some: their numbers decide.
     moment = datetime(2026, 3, 1, tzinfo=UTC)
     for index, event in enumerate(Event.objects.order_by("pk")):
@@ -94,7 +95,7 @@ def test_pages_stay_while_events_come_and_go(api: Api) -> None:
     for number in range(4):
         body = api.get(path).json()
         seen += [row["text"] for row in body["results"]]
-        events.record("system", f"meanwhile {number}")
+        record_event("system", f"meanwhile {number}")
         Event.objects.filter(text=f"event {6 - 2 * number}").delete()
         if body["next"]:
             path = f"/events?{urlsplit(body['next']).query}"

@@ -9,9 +9,9 @@ from django.http import HttpResponse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 
+from controlplane.probes.trials import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
-from controlplane.services.trial_probes import TRIAL
 from routing.contract.field_rules import Section
 from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
 from routing.contract.policy_rules import POLICY

@@ -10,7 +10,7 @@ import redis
 
 from controlplane.models import Fleet, Replica, ReplicaHealth
 from controlplane.observability.metrics import LOAD_PAGES
-from controlplane.probes import load_reports, prober, schedule, targets
+from controlplane.probes import last_results, prober, schedule, targets
 from routing.contract.load_report import ReportedLoad
 from routing.contract.metrics_pages import LOAD_PAGE_S
 from routing.contract.probe import Probe
@@ -116,29 +116,29 @@ def test_what_it_says_is_kept_with_its_age_as_long_as_it_is_asked(
 ) -> None:
     uid, before = str(replica.uid), outcomes()
     one_round(redis_client)
-    first = load_reports.read(redis_client)[uid]
+    first = last_results.read_loads(redis_client)[uid]
     assert (first.running, first.waiting, first.kv_share, first.problem) == (12, 3, 0.81, "")
     assert 0 <= first.age_s < 5
     time.sleep(0.1)
-    assert load_reports.read(redis_client)[uid].age_s > first.age_s + 0.05
+    assert last_results.read_loads(redis_client)[uid].age_s > first.age_s + 0.05
 
     server.answer = ready_and(says(404))
     one_round(redis_client)
-    assert load_reports.read(redis_client)[uid].problem == "/metrics: 404 Not Found"
+    assert last_results.read_loads(redis_client)[uid].problem == "/metrics: 404 Not Found"
     assert state(replica) == ("ready", "200 OK", True)
     assert {name: count - before[name] for name, count in outcomes().items()} == {"figures": 1, "nothing": 1}
 
     Fleet.objects.update(probe={"preset": "vllm", "load_reports": False})
     one_round(redis_client)
-    assert load_reports.read(redis_client) == {}
+    assert last_results.read_loads(redis_client) == {}
 
 
 def test_what_a_removed_replica_said_is_forgotten(redis_client: "redis.Redis", replica: Replica) -> None:
     one_round(redis_client)
-    assert len(load_reports.read(redis_client)) == 1
+    assert len(last_results.read_loads(redis_client)) == 1
     replica.delete()
     schedule.reconcile(redis_client, targets.timings(), Random(1))
-    assert load_reports.read(redis_client) == {}
+    assert last_results.read_loads(redis_client) == {}
 
 
 def test_the_claim_lasts_as_long_as_the_page_may(replica: Replica) -> None:

@@ -10,9 +10,8 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from controlplane.models import Event, Fleet, Replica, ReplicaHealth
-from controlplane.probes import keys, last_results, schedule, targets, tasks
-from controlplane.telemetry import recent_traffic
-from controlplane.telemetry.outages import Outages
+from controlplane.observability.outages import Outages
+from controlplane.probes import keys, last_results, recent_traffic, schedule, targets, tasks
 from tests.conftest import RedisServer
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer

@@ -82,7 +82,7 @@ def test_probes_and_operators_do_not_hinder_each_other(api: Api, llm: str) -> No
     pk = Fleet.objects.get().replicas.get(name="a").pk
     results = at_once(
         lambda: health.record_transition(pk, "checking", "ready", "200", True),
-        lambda: replicas.set_admin_state("llm", "a", "draining", "w"),
+        lambda: replicas.update("llm", "a", {"admin_state": "draining"}, "w"),
         lambda: policies.change("llm", {"strategy": "round_robin"}, "w"),
     )
     assert not [result for result in results if isinstance(result, Exception)]

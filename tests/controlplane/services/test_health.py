@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.models import AuditEntry, Event, Fleet, ReplicaHealth
-from controlplane.services import events, health
+from controlplane.services import health
 from controlplane.services.health import Transition
+from controlplane.services.unit_of_work import record_event
 from routing.contract import redis_keys
 from routing.contract.table import decode_snapshot
 
@@ -49,6 +50,6 @@ def test_a_batch_is_one_table_version_a_fleet(
 
 def test_an_event_of_its_own(llm: str) -> None:
     fleet = Fleet.objects.get()
-    row = events.record("ejection", "x" * 500, fleet=fleet, state="ejected", actor="conductor")
+    row = record_event("ejection", "x" * 500, fleet=fleet, state="ejected", actor="conductor")
     assert len(row.text) == 400
     assert fleet.table_version == Fleet.objects.get().table_version

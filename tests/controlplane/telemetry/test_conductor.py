@@ -11,8 +11,9 @@ from django.db import OperationalError, connection
 
 from controlplane.models import Event, Fleet, Replica, ReplicaHealth
 from controlplane.observability import conductor_heartbeats
+from controlplane.probes import recent_traffic
 from controlplane.services import fleets, replicas
-from controlplane.telemetry import frames, history, recent_traffic
+from controlplane.telemetry import frames, history
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.frames import WINDOW_S, DrainedAt, FleetFrame
 from controlplane.telemetry.leader_election import LEADER_KEY

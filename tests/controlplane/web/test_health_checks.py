@@ -6,7 +6,7 @@ import pytest
 from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 
-from controlplane.web import health_checks
+from controlplane.datastores import availability
 
 
 def test_live() -> None:
@@ -27,7 +27,7 @@ def test_an_absent_redis_is_told_but_pages_go_on(redis_server: Any) -> None:
 
 
 def test_missing_migrations_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    health_checks._seen_migrated.clear()
+    availability._seen_migrated.clear()
     monkeypatch.setattr(MigrationExecutor, "migration_plan", lambda self, targets: ["one to go"])
     answer = Client().get("/readyz")
     assert answer.status_code == 503

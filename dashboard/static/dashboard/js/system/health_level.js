@@ -1,5 +1,5 @@
 /**
- * Health levels of the system page, and the types of GET /api/v1/system (controlplane/observability/system/status.py).
+ * Health levels of the system page, and the types of GET /api/v1/system (controlplane/system/status.py).
  *
  * @typedef {"calm" | "notice" | "warn" | "bad"} Level
  * @typedef {{level: Level, state: string, words: string, cure: string}} Judged

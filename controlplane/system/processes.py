@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from controlplane.observability.conductor_heartbeats import LIVE_S as BEAT_LIVE_S
 from controlplane.observability.conductor_heartbeats import ConductorLive
 from controlplane.observability.process_heartbeats import LIVE_S, LiveProcess, ProcessHeartbeat
-from controlplane.observability.system.status import ComponentStatus, ProcessStatus
+from controlplane.system.status import ComponentStatus, ProcessStatus
 from controlplane.telemetry import durations
 
 LOOP_LATE_S = 10.0

@@ -1,8 +1,8 @@
 """The whole answer: facts judged, and one sentence over all of them."""
 
-from controlplane.observability.system import components, fact_reader, processes, proxies
-from controlplane.observability.system.fact_reader import DatabaseFacts, InRedis
-from controlplane.observability.system.status import (
+from controlplane.system import components, fact_reader, processes, proxies
+from controlplane.system.fact_reader import DatabaseFacts, InRedis
+from controlplane.system.status import (
     ComponentStatus,
     ProcessStatus,
     ProxyWorkerStatus,

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from controlplane.observability.system.fact_reader import DatabaseFacts, InRedis, RedisFacts
-from controlplane.observability.system.processes import TITLES, is_live
-from controlplane.observability.system.status import ProcessStatus, ProxyWorkerStatus, SystemComponent, worst
+from controlplane.system.fact_reader import DatabaseFacts, InRedis, RedisFacts
+from controlplane.system.processes import TITLES, is_live
+from controlplane.system.status import ProcessStatus, ProxyWorkerStatus, SystemComponent, worst
 from controlplane.telemetry import durations
 
 SLOW_S = 0.05

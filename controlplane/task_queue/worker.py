@@ -7,9 +7,10 @@ from typing import Any
 from celery import bootsteps, signals
 from django.conf import settings
 
+from controlplane.celery import app
 from controlplane.observability import metrics, metrics_listener, process_heartbeats
 from controlplane.observability.process import this_process
-from controlplane.observability.queues import QueueCollector
+from controlplane.task_queue.queue_metrics import QueueCollector
 
 LOOP_HEARTBEAT_S = 1.0
 COUNTED_POOLS = ("thread", "solo")
@@ -36,27 +37,21 @@ class LoopHeartbeatStep(bootsteps.StartStopStep):
             self._entry.cancel()
 
 
-def watch(app: Any) -> None:
-    """Have every worker of this app watched."""
-    app.steps["worker"].add(LoopHeartbeatStep)
-    signals.celeryd_init.connect(_this_is_a_worker)
-    signals.worker_init.connect(_worker_begins)
-    signals.worker_ready.connect(_worker_is_ready)
-    signals.task_prerun.connect(_task_begins)
-    signals.task_postrun.connect(_task_ended)
-    signals.task_revoked.connect(_task_revoked)
-    signals.task_rejected.connect(_task_rejected)
+app.steps["worker"].add(LoopHeartbeatStep)
 
 
+@signals.celeryd_init.connect
 def _this_is_a_worker(**_: Any) -> None:
     this_process.become("worker")
 
 
+@signals.worker_init.connect
 def _worker_begins(**_: Any) -> None:
     metrics_listener.start(QueueCollector())
     process_heartbeats.start()
 
 
+@signals.worker_ready.connect
 def _worker_is_ready(sender: Any = None, **_: Any) -> None:
     this_process.ready.set()
     pool = sender.pool.__class__.__module__.rpartition(".")[2]
@@ -66,11 +61,13 @@ def _worker_is_ready(sender: Any = None, **_: Any) -> None:
         )
 
 
+@signals.task_prerun.connect
 def _task_begins(task_id: str = "", **_: Any) -> None:
     _began[task_id] = time.monotonic()
     metrics.TASKS_IN_FLIGHT.inc()
 
 
+@signals.task_postrun.connect
 def _task_ended(task_id: str = "", task: Any = None, state: str | None = None, **_: Any) -> None:
     began = _began.pop(task_id, None)
     if began is None or task is None:
@@ -80,9 +77,11 @@ def _task_ended(task_id: str = "", task: Any = None, state: str | None = None, *
     metrics.TASKS.labels(task.name, (state or "success").lower()).inc()
 
 
+@signals.task_revoked.connect
 def _task_revoked(sender: Any = None, **_: Any) -> None:
     metrics.TASKS.labels(getattr(sender, "name", "(unknown)"), "revoked").inc()
 
 
+@signals.task_rejected.connect
 def _task_rejected(**_: Any) -> None:
     metrics.TASKS.labels("(unknown)", "rejected").inc()

@@ -29,11 +29,7 @@ class WatchedScheduler(PersistentScheduler):
         return sent
 
 
-def watch() -> None:
-    """Have beat watched in this process, if that is what it is."""
-    signals.beat_init.connect(_beat_begins)
-
-
+@signals.beat_init.connect
 def _beat_begins(**_: Any) -> None:
     this_process.become("beat")
     metrics_listener.start()

@@ -9,17 +9,18 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from controlplane.datastores.availability import database_state
 from controlplane.datastores.redis import client as redis_client
+from controlplane.datastores.task_queue import queue_length
 from controlplane.models import Replica
 from controlplane.observability import conductor_heartbeats, process_heartbeats
 from controlplane.observability.conductor_heartbeats import ConductorLive
 from controlplane.observability.process_heartbeats import LiveProcess
-from controlplane.observability.queues import ProbeLag, probe_lag, queue_length
+from controlplane.probes.lag import ProbeLag, probe_lag
 from controlplane.publishing.snapshots import current_versions
 from controlplane.telemetry import report_reader
 from controlplane.telemetry.frames import OVERVIEW_KEY, OverviewFrame
 from controlplane.telemetry.merge import ReceivedReport
-from controlplane.web import health_checks
 from routing.contract.decode_errors import DECODE_ERRORS
 
 FRAME_LIMIT_S = 5.0
@@ -73,7 +74,7 @@ def from_redis() -> InRedis:
     round_trip_s = time.monotonic() - began
     return InRedis(
         server=_server(client, round_trip_s),
-        heard=report_reader.read(client).heard,
+        heard=report_reader.read(client).reports,
         processes=process_heartbeats.read(client),
         conductors=conductor_heartbeats.read(client),
         lag=probe_lag(client),
@@ -118,7 +119,7 @@ def from_database() -> DatabaseFacts:
     return DatabaseFacts(
         vendor=connection.vendor,
         version=str(version),
-        state=health_checks.database(),
+        state=database_state(),
         migrations=len(MigrationRecorder(connection).applied_migrations()),
         round_trip_s=round_trip_s,
         manifest=str(versions.manifest_version),

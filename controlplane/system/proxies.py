@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from controlplane.observability.system.status import ComponentStatus, ProxyWorkerStatus
-from controlplane.telemetry import durations
+from controlplane.system.status import ComponentStatus, ProxyWorkerStatus
+from controlplane.telemetry import durations, manual_drain_text
 from controlplane.telemetry.merge import ReceivedReport
-from controlplane.telemetry.notices import manual_drains, worker_shortages
+from controlplane.telemetry.notices import worker_shortages
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.table import Version
 from routing.contract.telemetry import WorkerReport
@@ -96,7 +96,7 @@ def assess(
             words=f"It routes from an older table of {named(behind)}.",
             cure="It compares all versions every 5 s. If this lasts longer, look at its log.",
         )
-    if drained := manual_drains.at_worker(report):
+    if drained := manual_drain_text.at_worker(report):
         return ComponentStatus(
             level="notice",
             state="current",

@@ -1,0 +1,41 @@
+"""Availability of the database and of Redis: ``ok``, or what is wrong in words."""
+
+import threading
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import Error as DatabaseError
+from redis.exceptions import RedisError
+
+from controlplane.datastores import redis
+
+_seen_migrated = threading.Event()
+
+
+def database_state() -> str:
+    """``ok``, or what is wrong with it in words."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        return "ok" if _migrated() else "migrations are missing: run manage.py migrate"
+    except DatabaseError as error:
+        return f"unreachable: {error}"
+
+
+def _migrated() -> bool:
+    """Reading all migrations costs milliseconds and a yes does not become untrue: it is remembered."""
+    if not _seen_migrated.is_set():
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return False
+        _seen_migrated.set()
+    return True
+
+
+def redis_state() -> str:
+    """``ok``, or why it is away."""
+    try:
+        redis.client().ping()
+    except RedisError as error:
+        return f"away: {error}"
+    return "ok"
