@@ -18,8 +18,7 @@ from typing import TypeVar
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.request_queue import Ticket
-from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.attempt.monitored import MonitoredAttempt, monitor_attempt
+from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.balancing.replica.client_source import ClientSource, client_number
@@ -158,9 +157,9 @@ class LibraryCall:
         if self._client:
             # Of most that succeed nobody asks. That another replica answers what one has failed at says whose
             # fault it was.
-            if self._tried and type(attempt) is Attempt:
-                monitor_attempt(attempt)
-            if outcome is not Outcome.SUCCESS or type(attempt) is MonitoredAttempt:
+            if self._tried:
+                attempt.monitor()
+            if outcome is not Outcome.SUCCESS or attempt.mode == MONITORED:
                 attempt.source = ClientSource(client_number(self._client), next(self._calls.numbers))
         self._calls.settle(attempt, outcome)
 

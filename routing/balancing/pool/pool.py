@@ -18,7 +18,6 @@ from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.attempt.monitored import monitor_attempt
 from routing.balancing.learning import reported_load
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.reported_load import ReportContext
@@ -326,8 +325,8 @@ class Pool(SlowPath):
         self._unusual = False
         found = self.begin(work, now, (), turn, since, key, until)
         self._unusual = True
-        if type(found) is Attempt:
-            monitor_attempt(found)
+        if isinstance(found, Attempt):
+            found.monitor()
         return found
 
     # --- the slow timer --------------------------------------------------------------------------

@@ -11,12 +11,10 @@ from __future__ import annotations
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.attempt.monitored import MonitoredAttempt, monitor_attempt, stop_monitoring
+from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
-from routing.balancing.attempt.short_deadline import mark_short_deadline
-from routing.balancing.attempt.uploading import wait_for_client, wait_for_replica
 from routing.balancing.pool.pinned_replica import PinnedReplica
-from routing.balancing.pool.pool import Attempt, Pool
+from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.http.errors import RequestRefused
 from routing.http.response_head import ResponseHead
@@ -109,7 +107,7 @@ class Exchange(ResponsePath):
             upload.complete = complete
             self.progressed_at = now = monotonic()
             if complete and self.attempt is not None:
-                wait_for_replica(self.attempt, now)
+                self.attempt.wait_for_replica(now)
                 if self.answer is None:
                     self.attempt.request_sent(now)
             upstream.send_more(upload.framed(piece), complete)
@@ -215,17 +213,17 @@ class Exchange(ResponsePath):
             attempt = pool.begin(self.work, now, tried, until=self.started + limit_s)
         else:
             attempt = pool.begin(self.work, now, tried)
-        if failure is not None and type(attempt) is Attempt:
+        if isinstance(attempt, Rejection):
+            self._enqueue(pool, attempt, now, failure, fresh, dropped_by)
+            return
+        if failure is not None:
             # That another replica answers what one has failed at says whose fault it was.
-            monitor_attempt(attempt)
-        if type(attempt) is not Attempt:
-            if type(attempt) is not MonitoredAttempt:
-                self._enqueue(pool, attempt, now, failure, fresh, dropped_by)  # type: ignore[arg-type]
-                return
+            attempt.monitor()
+        if attempt.mode == MONITORED:
             if self.upload is None:
                 attempt.source = fingerprint_of(self)
             else:
-                stop_monitoring(attempt)
+                attempt.stop_monitoring()
         if limit_s and not self._is_within_client_timeout(pool, attempt, now):
             return
         self.attempt = attempt
@@ -274,7 +272,7 @@ class Exchange(ResponsePath):
             local_reply.reply_client_timeout(self)
             return False
         if self.head.time_limit_s <= pool.policy.timeouts.stall_s:
-            mark_short_deadline(attempt)
+            attempt.mark_short_deadline()
         return True
 
     def connected(self, upstream: UpstreamConnection) -> None:
@@ -303,7 +301,7 @@ class Exchange(ResponsePath):
         self.repeatable = False
         if not upload.complete:
             assert self.attempt is not None
-            wait_for_client(self.attempt)
+            self.attempt.wait_for_client()
         first = upload.framed(upload.take())
         upstream.send(self, request_bytes(self, endpoint, first), is_head, not upload.complete)
         self.client.resume_body()
@@ -358,11 +356,11 @@ class Exchange(ResponsePath):
         attempt, upload = self.attempt, self.upload
         if paused:
             if attempt is not None:
-                wait_for_replica(attempt, now)
+                attempt.wait_for_replica(now)
             self.client.pause_body()
         else:
             if attempt is not None and upload is not None and not upload.complete:
-                wait_for_client(attempt)
+                attempt.wait_for_client()
             self.client.resume_body()
 
     # --- ends -------------------------------------------------------------------------------------
