@@ -190,14 +190,14 @@ class Pool(SlowPath):
         """Take one retry out of the budget; its sender counts it. ``unsent``: nothing was sent."""
         return self.budget.take(unsent)
 
-    def has_other_than(self, tried: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
-        """Whether a request that was at these replicas could go to another now, without waiting (more)."""
+    def has_other_than(self, excluded: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
+        """Whether a request could go to another replica than these now, without waiting (more)."""
         if now >= self._due:
             self._look_up(now)
         if self.admission.has_waiters and turn == NEW:
             return False
         demand = Demand(self.speed.mean_work)
-        return any(other not in tried for other in self._eligible if sibling_load.has_slot(other, demand))
+        return any(other not in excluded for other in self._eligible if sibling_load.has_slot(other, demand))
 
     def why_nobody(self, now: float) -> str:
         """Why no replica would be asked now, in words; empty: some would."""
@@ -215,7 +215,7 @@ class Pool(SlowPath):
         self,
         work: float,
         now: float,
-        tried: tuple[Replica, ...] | PinnedReplica = (),
+        excluded: tuple[Replica, ...] = (),
         turn: int = NEW,
         since: float = inf,
         key: tuple[int, ...] = (),
@@ -223,7 +223,7 @@ class Pool(SlowPath):
     ) -> Attempt | Rejection:
         """Pick a replica for a request and count it there.
 
-        ``tried``: those it has been at already, or the one that alone can serve it.
+        ``excluded``: those that are not asked, for it has been at them already.
 
         ``work``: estimated units; 0: there is no estimate (the fleet's mean is used). Below 0: so much, with
         the sign turned, is known, in tokens, and the answer's length is not (the fleet's mean is added).
@@ -242,33 +242,31 @@ class Pool(SlowPath):
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
         if self._factors is not None:
-            return self._begin_calibrated(work, now, tried, turn, since, key, until)
+            return self._begin_calibrated(work, now, excluded, turn, since, key, until)
         if self.admission.has_waiters and turn == NEW and not self.strategy.weighs_waiting:
             self._busy.preferred = None
             return self._busy
         candidates = self._eligible
-        if tried:
-            if isinstance(tried, PinnedReplica):
-                return self._begin_at(tried, Demand(work, since), now, turn)
-            candidates = [replica for replica in candidates if replica not in tried]
+        if excluded:
+            candidates = [replica for replica in candidates if replica not in excluded]
         elif self._unusual:
             found = self._begin_monitored(work, now, turn, since, key, until)
             if found is not None:
                 return found
         size = len(candidates)
         if self._sites is not None and size:
-            demand, again = Demand(work, since), bool(tried)
+            demand, again = Demand(work, since), bool(excluded)
             return self._begin_by_site(self._sites, candidates, demand, now, turn, key, again, until)
         if key and size and self.affinity is not None:
             near = cast("KeyedStrategy", self.strategy)
-            return self._begin_by_key(near, candidates, Demand(work, since), now, turn, key, bool(tried))
+            return self._begin_by_key(near, candidates, Demand(work, since), now, turn, key, bool(excluded))
         if size > 1:
             pick = self._pick
             replica = pick(candidates, work, now, self._rng)
         elif size:
             replica = candidates[0]
         else:
-            return self._reject(bool(tried), now)
+            return self._reject(bool(excluded), now)
         if replica.limited:
             if replica.memory is None and (
                 turn != NEW or not self._weighs or replica.load <= replica.in_flight + replica.peer_in_flight
@@ -285,11 +283,32 @@ class Pool(SlowPath):
             return self._begin_where_free(replica, candidates, Demand(work, since), now, turn)
         return Attempt(self._outlier_detector, self.speed, replica, work, now)
 
+    def begin_pinned(
+        self, pinned: PinnedReplica, work: float, now: float, turn: int = NEW, since: float = inf
+    ) -> Attempt | Rejection:
+        """The same for a request that one replica alone can serve: at that one or at none. Refused with
+        ``replica_gone``: it is not in the table any more; ``replica_closed``: it takes nothing new until an
+        operator or its health says otherwise; ``replica_unavailable``: not at this moment."""
+        if now >= self._due:
+            self._look_up(now)
+        if work <= 0.0:
+            work = self.speed.estimated(work) if work else self.speed.mean_work
+        told, factors = work, self._factors
+        if factors is not None:
+            work *= factors.get(frexp(work)[1], 1.0)
+        if self.admission.has_waiters and turn == NEW and not self.strategy.weighs_waiting:
+            self._busy.preferred = None
+            return self._busy
+        found = self._begin_at(pinned, Demand(work, since), now, turn)
+        if factors is not None and isinstance(found, Attempt):
+            found.uncalibrated_work = told
+        return found
+
     def _begin_calibrated(
         self,
         uncalibrated_work: float,
         now: float,
-        tried: tuple[Replica, ...] | PinnedReplica,
+        excluded: tuple[Replica, ...],
         turn: int,
         since: float,
         key: tuple[int, ...],
@@ -301,7 +320,7 @@ class Pool(SlowPath):
         found = self.begin(
             uncalibrated_work * factors.get(frexp(uncalibrated_work)[1], 1.0),
             now,
-            tried,
+            excluded,
             turn,
             since,
             key,

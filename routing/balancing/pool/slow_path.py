@@ -280,9 +280,7 @@ class SlowPath(CandidateSearch):
         return attempt
 
     def _begin_at(self, only: PinnedReplica, demand: Demand, now: float, turn: int) -> Attempt | Rejection:
-        """At this replica or at none. Refused with ``replica_gone``: it is not in the table any more;
-        ``replica_closed``: it takes nothing new until an operator or its health says otherwise;
-        ``replica_unavailable``: not at this moment."""
+        """As :meth:`routing.balancing.pool.pool.Pool.begin_pinned`, with the request's work at hand."""
         replica = next((one for one in self.replicas if one.uid == only.uid), None)
         if replica is None:
             message = (

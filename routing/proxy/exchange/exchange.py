@@ -13,7 +13,6 @@ from time import monotonic
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
-from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.http.errors import RequestRefused
@@ -207,6 +206,8 @@ class Exchange(ResponsePath):
         limit_s = self.head.time_limit_s
         if found is not None:
             attempt: Attempt | Rejection = found
+        elif self.pinned is not None:
+            attempt = pool.begin_pinned(self.pinned, self.work, now)
         elif pool.affinity is not None:
             attempt = affinity_key.begin(self, pool, now, tried)
         elif limit_s:
@@ -325,7 +326,7 @@ class Exchange(ResponsePath):
         already = self.tried
         if head.status >= 500 or head.status == 404:
             attempt.source = fingerprint_of(self)
-        if not self.repeatable or isinstance(already, PinnedReplica) or len(already) >= MAX_RETRIES:
+        if not self.repeatable or self.pinned is not None or len(already) >= MAX_RETRIES:
             return False
         reason = retry_reason(self.head, head, pool.protocol, pool.policy.retries)
         if not reason or (reason is LACKS_MODEL and already):
@@ -393,7 +394,7 @@ class Exchange(ResponsePath):
             pool.counters.retries += 1
             self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
             dropped_by = None
-            if not isinstance(self.tried, PinnedReplica):
+            if self.pinned is None:
                 # That an idle connection was closed says nothing about the replica: on a new one it may be
                 # asked. Yet it may have been killed this moment, so another one is asked before it.
                 if stale:
@@ -406,9 +407,8 @@ class Exchange(ResponsePath):
             local_reply.send_local_reply(self, failure)
 
     def _may_ask_again(self, stale: bool) -> bool:
-        tried = self.tried
         # No other replica has what the one keeps.
-        return stale if isinstance(tried, PinnedReplica) else len(tried) < MAX_RETRIES
+        return len(self.tried) < MAX_RETRIES if self.pinned is None else stale
 
     def _give_up(self) -> None:
         """The client has stopped waiting, though its connection is open."""
