@@ -12,7 +12,6 @@ from math import frexp, inf
 from random import Random
 from typing import cast
 
-from routing.balancing import strategies
 from routing.balancing.admission import fleet_warmup
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
@@ -25,16 +24,17 @@ from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility, slow_start, slow_start_pacing, soft_ejection
 from routing.balancing.outlier.outlier_detector import OutlierDetector
+from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.report import ReplicaExplanation, explanation, replica_counters
 from routing.balancing.pool.slow_path import ANY_SLOT, DEQUEUED, NEW, SlowPath
+from routing.balancing.pool.terms import Terms, terms_of
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import KeyedStrategy, Strategy
+from routing.balancing.strategies.base import KeyedStrategy
 from routing.balancing.strategies.fault_isolation import IsolatedStrategy
-from routing.contract.policy import Policy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
@@ -46,7 +46,7 @@ __all__ = ["ANY_SLOT", "DEQUEUED", "NEW", "Attempt", "Pool", "Rejection", "Repli
 REFRESH_S = 0.1
 
 
-class Pool(SlowPath):
+class Pool:
     """One fleet's replicas, strategy and policies. Lives over table swaps; see :meth:`replace`."""
 
     def __init__(
@@ -62,8 +62,8 @@ class Pool(SlowPath):
         self._rng = rng or Random()
         self._host_share = quota_share or QuotaShare()
         self._shared = shared
-        self._closed = False
         self._site = site
+        terms = terms_of(snapshot)
 
         self.counters = FleetCounters(name=snapshot.name)
         """The proxy counts here; :meth:`report` adds the rest."""
@@ -71,41 +71,43 @@ class Pool(SlowPath):
         self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
-        """Who waits where no replica has a place."""
-        self._free_slots = self.admission.free_slots
-        self._declined_slot = self._reserves_memory = False
+        """Who waits where no replica has a slot."""
         self._limited = False
-        """Whether requests may have to wait: for a place, or for the first replica."""
+        """Whether requests may have to wait: for a slot, or for the first replica."""
         self._endpoints = EndpointSet(shared)
         self._outlier_detector = OutlierDetector(
-            self._listed, self._endpoints.emptied, self.speed, self._rng, self._sort, shared
+            lambda: self._endpoints.listed, self._endpoints.emptied, self.speed, self._rng, self._sort, shared
+        )
+        self._search = CandidateSearch(self.admission.free_slots, shared, terms.passing_strategy, self._rng)
+        self._slow_path = SlowPath(
+            terms, self._endpoints, self._search, self._outlier_detector, self.speed, self.counters, self._rng
         )
 
         self._factors: dict[int, float] | None = None
         """What to correct estimates of work by; ``None``: nothing."""
-        self._sorted = eligibility.Eligibility()
         self._eligible: list[Replica] = []
-        self._on_probation: list[Replica] = []
-        self._unusual = False
-        """Whether a request may be begun otherwise than as usual: on probation, or watched."""
+        self._detour = False
+        """Whether a request may be begun otherwise than as usual: estimates are corrected, one decides about
+        a replica on probation, attempts are monitored, or sites matter."""
         self._all_sites: SiteSplit | None = None
         """The replicas by site, where sites may matter."""
-        self._sites = None
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
         self._refresh_due = 0.0
         self._pacer = slow_start_pacing.SlowStartPacer()
         self.replace(snapshot)
 
+    @property
+    def replicas(self) -> list[Replica]:
+        """Those in the table, in its order."""
+        return self._endpoints.listed
+
     def replace(self, snapshot: FleetSnapshot) -> None:
         """Route from a newer snapshot; replicas whose uid and URL match keep their live state.
 
         Raises ValueError in words, and changes nothing, when the snapshot cannot be routed from.
         """
-        strategy = self._strategy(snapshot.policy)
-        same = strategy is getattr(self, "strategy", None)
-        elsewhere = self._remote_strategy if same else self._built(snapshot.policy)
-        again = None if same else self._built_again(strategy, snapshot.policy)
+        terms = terms_of(snapshot, self._slow_path.terms)
         check_limits(snapshot)
         pairs = self._endpoints.prepare(snapshot)
 
@@ -117,52 +119,38 @@ class Pool(SlowPath):
         """Whether a request's body may call the model by a name that the replicas do not know."""
         self.adapters = frozenset(snapshot.adapters)
         """Names of models that the replicas know besides."""
-        self.policy: Policy = snapshot.policy
+        self.policy = snapshot.policy
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
-        self.strategy = strategy
-        self.affinity = strategy.affinity
-        """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
-        self._remote_strategy = elsewhere
-        if again is not None:
-            self._pick_of_found = again.pick
-            self._pick_of_sample = getattr(again, "pick_of_sample", again.pick)
-        self._pick = strategy.pick
-        self._weighs = strategy.weighs_waiting
-        self.speed.track_latency(strategy.memory)
+        self._follow(terms)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
-        self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
         self._endpoints.take(pairs, snapshot.tls)
         for replica in self.replicas:
             replica.ask_load(snapshot.probe.load_header)
         self._count_sites()
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self._outlier_detector.site = "" if self._all_sites is None else self._site
-        self.admission.policy = queue = snapshot.policy.queue
-        self._busy = Rejection("busy", "no replica has a place", None, queue.timeout_s)
+        self.admission.policy = snapshot.policy.queue
         self._nobody()
         self.admission.wake_next()
 
-    def _strategy(self, policy: Policy) -> Strategy:
-        """The one in force stays while no other is wanted, with what it has built for the replicas."""
-        before: Policy | None = getattr(self, "policy", None)
-        if before and (before.strategy, before.parameters) == (policy.strategy, policy.parameters):
-            return self.strategy
-        return self._built(policy)
-
-    def _built_again(self, strategy: Strategy, policy: Policy) -> Strategy:
-        """For lists that come once. What one of another package keeps is its own affair: it gets them all."""
-        return strategy if isinstance(strategy, IsolatedStrategy) else self._built(policy)
-
-    @staticmethod
-    def _built(policy: Policy) -> Strategy:
-        return strategies.build(policy.strategy, policy.parameters)
+    def _follow(self, terms: Terms) -> None:
+        """Pick by these from now on."""
+        self._slow_path.terms = terms
+        self._search.follow(terms.passing_strategy)
+        self.strategy = strategy = terms.strategy
+        self.affinity = strategy.affinity
+        """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
+        self._pick = strategy.pick
+        self._weighs = strategy.weighs_waiting
+        self.speed.track_latency(strategy.memory)
+        self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
 
     def close(self) -> None:
         """The fleet is gone: begin() refuses, shared counts are given back as requests end."""
-        self._closed = True
+        self._slow_path.closed = True
         self._endpoints.dissolve()
         self._nobody()
         self.admission.wake_next()
@@ -173,10 +161,7 @@ class Pool(SlowPath):
 
     def _nobody(self) -> None:
         """Forget who is eligible; the next begin() sorts anew."""
-        self._sorted = eligibility.Eligibility()
-        self._sites = None
-        self._eligible = self._on_probation = []
-        self._unusual = False
+        self._take(eligibility.Eligibility())
         self._due = self._refresh_due = 0.0
 
     # --- the request path ------------------------------------------------------------------------
@@ -203,7 +188,7 @@ class Pool(SlowPath):
         """Why no replica would be asked now, in words; empty: some would."""
         if now >= self._due:
             self._look_up(now)
-        return "" if self._eligible else self._reject(False, now).message
+        return "" if self._eligible else self._slow_path.reject(False, now).message
 
     def observe(self, seconds: float) -> None:
         """A client has its answer: seconds from complete request head to last response byte."""
@@ -241,37 +226,27 @@ class Pool(SlowPath):
             self._look_up(now)
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
-        if self._factors is not None:
-            return self._begin_calibrated(work, now, excluded, turn, since, key, until)
-        if self.admission.has_waiters and turn == NEW and not self.strategy.weighs_waiting:
-            self._busy.preferred = None
-            return self._busy
+        if self._detour or excluded:
+            return self._begin_slowly(work, now, excluded, turn, since, key, until)
+        if self.admission.has_waiters and turn == NEW and not self._weighs:
+            return self._slow_path.busy()
         candidates = self._eligible
-        if excluded:
-            candidates = [replica for replica in candidates if replica not in excluded]
-        elif self._unusual:
-            found = self._begin_monitored(work, now, turn, since, key, until)
-            if found is not None:
-                return found
         size = len(candidates)
-        if self._sites is not None and size:
-            demand, again = Demand(work, since), bool(excluded)
-            return self._begin_by_site(self._sites, candidates, demand, now, turn, key, again, until)
         if key and size and self.affinity is not None:
             near = cast("KeyedStrategy", self.strategy)
-            return self._begin_by_key(near, candidates, Demand(work, since), now, turn, key, bool(excluded))
+            return self._slow_path.begin_by_key(near, candidates, Demand(work, since), now, turn, key, False)
         if size > 1:
             pick = self._pick
             replica = pick(candidates, work, now, self._rng)
         elif size:
             replica = candidates[0]
         else:
-            return self._reject(bool(excluded), now)
+            return self._slow_path.reject(False, now)
         if replica.limited:
             if replica.memory is None and (
                 turn != NEW or not self._weighs or replica.load <= replica.in_flight + replica.peer_in_flight
             ):
-                # As placing does, the usual case: there is a place and nobody waits for it.
+                # As the slow path does, the usual case: there is a slot and nobody waits for it.
                 cells = replica.cells
                 if cells is None or not cells.siblings:
                     limit = replica.limit
@@ -280,7 +255,7 @@ class Pool(SlowPath):
                     has_slot = sibling_load.claim_slot(replica)
                 if has_slot:
                     return Attempt(self._outlier_detector, self.speed, replica, work, now)
-            return self._begin_where_free(replica, candidates, Demand(work, since), now, turn)
+            return self._slow_path.begin_at(replica, candidates, Demand(work, since), now, turn)
         return Attempt(self._outlier_detector, self.speed, replica, work, now)
 
     def begin_pinned(
@@ -291,22 +266,36 @@ class Pool(SlowPath):
         operator or its health says otherwise; ``replica_unavailable``: not at this moment."""
         if now >= self._due:
             self._look_up(now)
-        if work <= 0.0:
-            work = self.speed.estimated(work) if work else self.speed.mean_work
-        told, factors = work, self._factors
-        if factors is not None:
-            work *= factors.get(frexp(work)[1], 1.0)
-        if self.admission.has_waiters and turn == NEW and not self.strategy.weighs_waiting:
-            self._busy.preferred = None
-            return self._busy
-        found = self._begin_at(pinned, Demand(work, since), now, turn)
+        work = self.speed.estimated(work)
+        return self._begin_slowly(work, now, (), turn, since, (), inf, pinned)
+
+    def _begin_slowly(
+        self,
+        told: float,
+        now: float,
+        excluded: tuple[Replica, ...],
+        turn: int,
+        since: float,
+        key: tuple[int, ...],
+        until: float,
+        pinned: PinnedReplica | None = None,
+    ) -> Attempt | Rejection:
+        """With the estimate that what requests took has made of the one that was told."""
+        factors = self._factors
+        work = told if factors is None else told * factors.get(frexp(told)[1], 1.0)
+        if self.admission.has_waiters and turn == NEW and not self._weighs:
+            return self._slow_path.busy()
+        if pinned is not None:
+            found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
+        else:
+            found = self._place(work, now, excluded, turn, since, key, until)
         if factors is not None and isinstance(found, Attempt):
             found.uncalibrated_work = told
         return found
 
-    def _begin_calibrated(
+    def _place(
         self,
-        uncalibrated_work: float,
+        work: float,
         now: float,
         excluded: tuple[Replica, ...],
         turn: int,
@@ -314,57 +303,43 @@ class Pool(SlowPath):
         key: tuple[int, ...],
         until: float,
     ) -> Attempt | Rejection:
-        """With the estimate that what requests took has made of the one that was told."""
-        factors, self._factors = self._factors, None
-        assert factors is not None
-        found = self.begin(
-            uncalibrated_work * factors.get(frexp(uncalibrated_work)[1], 1.0),
-            now,
-            excluded,
-            turn,
-            since,
-            key,
-            until,
-        )
-        self._factors = factors
-        if isinstance(found, Attempt):
-            found.uncalibrated_work = uncalibrated_work
-        return found
-
-    def _begin_monitored(
-        self, work: float, now: float, turn: int, since: float, key: tuple[int, ...], until: float
-    ) -> Attempt | Rejection | None:
-        """As a probe request, or as one that says who sent it; ``None``: begin it as usual."""
-        if self._on_probation:
-            attempt = self._probe(work, now)
+        """As a probe request, at one site's replicas, by its key or as usual, whichever is first."""
+        slow, again = self._slow_path, bool(excluded)
+        if again:
+            candidates = [replica for replica in self._eligible if replica not in excluded]
+        else:
+            candidates = self._eligible
+            attempt = slow.probe(work, now) if slow.eligibility.probation else None
             if attempt is not None:
                 return attempt
-        if not self._outlier_detector.monitoring:
-            return None
-        self._unusual = False
-        found = self.begin(work, now, (), turn, since, key, until)
-        self._unusual = True
-        if isinstance(found, Attempt):
+        if not candidates:
+            return slow.reject(again, now)
+        demand = Demand(work, since)
+        if slow.sites is not None:
+            found = slow.begin_by_site(slow.sites, candidates, demand, now, turn, key, again, until)
+        elif key and self.affinity is not None:
+            near = cast("KeyedStrategy", self.strategy)
+            found = slow.begin_by_key(near, candidates, demand, now, turn, key, again)
+        else:
+            only = len(candidates) == 1
+            replica = candidates[0] if only else self._pick(candidates, work, now, self._rng)
+            found = slow.begin_at(replica, candidates, demand, now, turn)
+        if self._outlier_detector.monitoring and not again and isinstance(found, Attempt):
             found.monitor()
         return found
 
     # --- the slow timer --------------------------------------------------------------------------
 
-    @property
-    def _sees_peers(self) -> bool:
-        """Whether other workers of this host serve the fleet as well."""
-        return self._shared is not None and bool(self._shared.siblings)
-
     def _look_up(self, now: float) -> None:
         if now >= self._refresh_due:
             self.refresh(now)
-        elif self._sees_peers:
+        elif self._search.sees_peers:
             sibling_load.read_counts(self._eligible)
-            self._free_slots.forget()
+            self.admission.free_slots.forget()
             if self._limited:
                 self.admission.look_at_peers()
         self._due = self._refresh_due
-        if self._sees_peers:
+        if self._search.sees_peers:
             self._due = min(self._due, now + sibling_load.counts_every_s(len(self._eligible)))
 
     def refresh(self, now: float) -> None:
@@ -396,8 +371,8 @@ class Pool(SlowPath):
         self._outlier_detector.review(now)
         self.speed.refresh(replicas, now)
         # Memory is reserved for what a client may use, not for what others did.
-        self._reserves_memory = any(replica.memory is not None for replica in replicas)
-        self._factors = None if self._reserves_memory else self.speed.calibration.factors
+        self._search.reserves_memory = reserves = any(replica.memory is not None for replica in replicas)
+        self._factors = None if reserves else self.speed.calibration.factors
         self._sort(now)
 
     def _ramp(self, replica: Replica, now: float) -> None:
@@ -423,24 +398,33 @@ class Pool(SlowPath):
         self._limited |= limited
 
     def _sort(self, now: float) -> None:
-        self._free_slots.forget()
-        self._sorted = found = eligibility.partition(self.replicas, now, self._outlier_detector.site)
-        self._eligible = found.eligible
-        self._on_probation = found.probation
-        self._unusual = bool(found.probation) or self._outlier_detector.monitoring
-        sites = self._all_sites
-        self._sites = sites if sites is not None and sites.divide(found) else None
+        self.admission.free_slots.forget()
+        found = eligibility.partition(self.replicas, now, self._outlier_detector.site)
+        self._take(found)
         if found.next_end:
             self._refresh_due = min(self._refresh_due, found.next_end)
             self._due = min(self._due, self._refresh_due)
+
+    def _take(self, found: eligibility.Eligibility) -> None:
+        """Pick among these from now on."""
+        slow, sites = self._slow_path, self._all_sites
+        slow.eligibility = found
+        slow.sites = sites if sites is not None and sites.divide(found) else None
+        self._eligible = self._search.eligible = found.eligible
+        self._detour = (
+            self._factors is not None
+            or bool(found.probation)
+            or self._outlier_detector.monitoring
+            or slow.sites is not None
+        )
 
     # --- telling ---------------------------------------------------------------------------------
 
     def explain(self, now: float) -> list[ReplicaExplanation]:
         """For each replica: eligible, or why not, and whether it is asked, in plain words."""
         self.refresh(now)
-        work, sites = self.speed.mean_work, self._sites
-        return [explanation(replica, self._sorted, now, work, sites) for replica in self.replicas]
+        work, slow = self.speed.mean_work, self._slow_path
+        return [explanation(replica, slow.eligibility, now, work, slow.sites) for replica in self.replicas]
 
     def _count_sites(self) -> None:
         if self._all_sites is not None:

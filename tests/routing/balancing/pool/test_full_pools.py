@@ -107,7 +107,7 @@ def test_few_places_are_not_looked_for_among_all_each_time(full_pool, monkeypatc
     passing(pool, 100)
     assert looked_at <= 100 * 5 + 2 * free_slots.LOOKS + SIZE
     pool.refresh(1.1)
-    assert not pool._free_slots.few, "nor is anybody told of places by a list that is not used any more"
+    assert not pool.admission.free_slots.few, "nobody is told of slots by a list that is gone"
 
 
 @pytest.mark.parametrize("strategy", ["random", "power_of_two", *KEYED])
