@@ -6,7 +6,7 @@ object, so that no way out can forget a replica or count it twice.
 
 from typing import Protocol
 
-from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.attempt.outcome import FAILURES, Outcome
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.state import Replica
@@ -204,6 +204,7 @@ class Attempt:
             if state.failures or state.until:
                 self._listener.answered(self, now)
         else:
+            _count(replica, outcome)
             self._listener.not_answered(self, outcome, now)
         if replica.leaving and not replica.in_flight:
             self._listener.emptied(replica)
@@ -268,3 +269,15 @@ class Attempt:
 
     def __repr__(self) -> str:
         return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self.mode else 'settled'}>"
+
+
+def _count(replica: Replica, outcome: Outcome) -> None:
+    """Of what is no success. That the proxy had no descriptor left says nothing of a replica."""
+    if outcome in FAILURES:
+        replica.failed += 1
+    elif outcome is Outcome.CANCELLED:
+        replica.cancelled += 1
+    elif outcome is Outcome.REJECTED:
+        replica.rejected += 1
+    elif outcome is Outcome.CLIENT_ERROR:
+        replica.client_errors += 1

@@ -96,7 +96,7 @@ def _renew(replica: Replica, spec: ReplicaSpec, joins: bool) -> None:
     came_up = spec.health == "ready" and old.health != "ready"
     came_back = spec.admin_state == "active" and old.admin_state == "maintenance"
     if joins or came_up or came_back:
-        replica.ramp_pending = True
+        replica.slow_start.pending = True
     if spec.weight != old.weight:
         learned_speed.rescale(replica.speed, old.weight, spec.weight)
     replica.adopt(spec)

@@ -384,14 +384,14 @@ class Pool:
         places = own if self.policy.queue.at == "proxy" else None
         paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=places is not None)
         replica.concurrency = slow_start.slots(own, share)
-        if replica.soft_ejected_until:
+        if replica.ejection.soft_until:
             share *= soft_ejection.share(replica, now)
         elif paced and places is None:
             share *= slow_start_pacing.SHARE
         replica.ramp = share
         replica.share = spec.weight * share
         replica.limit = None if places is None else replica.concurrency
-        if replica.limit and (paced or replica.soft_ejected_until):
+        if replica.limit and (paced or replica.ejection.soft_until):
             replica.limit = 0
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.slot_freed = self.admission.slot_freed if limited else None
