@@ -6,10 +6,11 @@ from routing.balancing.replica.state import Replica
 class Rejection:
     """Why no replica takes the request now."""
 
-    __slots__ = ("code", "declined_slot", "max_wait_s", "message", "preferred", "retry_after_s", "status")
+    __slots__ = ("code", "declined_slot", "max_wait_s", "message", "preferred", "retry_after_s")
+
+    status = 503
 
     def __init__(self, code: str, message: str, retry_after_s: float | None, max_wait_s: float = 0.0) -> None:
-        self.status = 503
         self.code = code
         self.message = message
         self.retry_after_s = retry_after_s
