@@ -65,7 +65,7 @@ class CandidateSearch:
         now: float,
         key: tuple[int, ...],
     ) -> Replica | None:
-        """The best of those that have a place, where these have refused; ``None``: nobody has."""
+        """The best of those that have a slot, where these have refused; ``None``: nobody has."""
         if self.sees_peers:
             # Those of a large pool were read milliseconds ago, but one has just refused.
             small = candidates is self.eligible and len(candidates) <= LARGE_POOL
@@ -90,7 +90,7 @@ class CandidateSearch:
         demand: Demand,
         key: tuple[int, ...],
     ) -> list[Replica]:
-        """Those that have a place, or of a large pool those near to where a key has led."""
+        """Those that have a slot, or of a large pool those near to where a key has led."""
 
         def with_slot(some: Iterable[Replica]) -> list[Replica]:
             return sibling_load.with_slot(some, demand)
@@ -106,13 +106,13 @@ class CandidateSearch:
         return found or self._free_slots.all(candidates, demand)
 
     def with_slot(self, candidates: Sequence[Replica], demand: Demand) -> tuple[list[Replica], bool]:
-        """Those that have a place, or some of them; whether these are all."""
+        """Those that have a slot, or some of them; whether these are all."""
         if len(candidates) <= LARGE_POOL or self.reserves_memory:
             return sibling_load.with_slot(candidates, demand), True
         return self._free_slots.some(candidates, demand, self._rng)
 
     def pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
-        """Of one or more that have a place, all or a sample of them, once more for the same request."""
+        """Of one or more that have a slot, all or a sample of them, once more for the same request."""
         if len(found) == 1:
             return found[0]
         pick = self._pick_of_found if all_found else self._pick_of_sample

@@ -14,7 +14,7 @@ from routing.shared.shm_counters import AlreadyHeld, CapacityExhausted, SharedCo
 
 
 class EndpointSet:
-    """The replicas of one pool, and their places in the shared counts."""
+    """The replicas of one pool, and their cells in the shared counts."""
 
     def __init__(self, shared: SharedCounters | None) -> None:
         self._shared = shared

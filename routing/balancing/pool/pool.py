@@ -219,8 +219,8 @@ class Pool:
 
         ``until``: when its client stops waiting, if that is known.
 
-        ``turn``: :data:`NEW`, :data:`DEQUEUED` from the line, or :data:`ANY_SLOT` place will do. A refusal
-        that lets it wait (:attr:`Rejection.max_wait_s`) is the beginning of that:
+        ``turn``: :data:`NEW`, :data:`DEQUEUED` from the line, or :data:`ANY_SLOT`: any slot will do. A
+        refusal that lets it wait (:attr:`Rejection.max_wait_s`) is the beginning of that:
         :class:`routing.balancing.admission.admission_queue.AdmissionQueue`."""
         if now >= self._due:
             self._look_up(now)
@@ -381,16 +381,16 @@ class Pool:
         share = slow_start.advance(replica, now, over_s)
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
-        places = own if self.policy.queue.at == "proxy" else None
-        paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=places is not None)
+        slots = own if self.policy.queue.at == "proxy" else None
+        paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=slots is not None)
         replica.concurrency = slow_start.slots(own, share)
         if replica.ejection.soft_until:
             share *= soft_ejection.share(replica, now)
-        elif paced and places is None:
+        elif paced and slots is None:
             share *= slow_start_pacing.SHARE
         replica.ramp = share
         replica.share = spec.weight * share
-        replica.limit = None if places is None else replica.concurrency
+        replica.limit = None if slots is None else replica.concurrency
         if replica.limit and (paced or replica.ejection.soft_until):
             replica.limit = 0
         replica.limited = limited = replica.limit is not None or replica.memory is not None

@@ -1,7 +1,7 @@
 """Slow path of a pick: how a request comes to a replica of its pool, or to none, the rare ways.
 
 The usual way, at a replica that takes whatever comes, is in :meth:`routing.balancing.pool.pool.Pool.begin`
-itself. Here are those where a place has to be claimed first (a limit, memory on a device), where sites
+itself. Here are those where a slot has to be claimed first (a limit, memory on a device), where sites
 matter, where one request decides about a replica on probation, where one replica alone can serve, and where
 nobody can."""
 
@@ -32,7 +32,7 @@ from routing.contract.telemetry import FleetCounters
 
 NEW, DEQUEUED, ANY_SLOT = range(3)
 """Whose turn it is in :meth:`routing.balancing.pool.pool.Pool.begin`: a request that has just come and lines
-up behind those that wait; the one that is served from the line; one that takes any place that is free rather
+up behind those that wait; the one that is served from the line; one that takes any slot that is free rather
 than a good one later."""
 RETRY_AFTER_S = 1.0
 
@@ -227,7 +227,7 @@ class SlowPath:
             )
 
     def _begin_in_slot(self, replica: Replica, work: float, now: float) -> Attempt:
-        """Where a place was claimed."""
+        """Where a slot was claimed."""
         attempt = Attempt(self._outlier_detector, self._speed, replica, work, now)
         if replica.memory is not None:
             replica.memory.hold(attempt)
