@@ -1,13 +1,13 @@
 """Admission queue: who waits where no replica has a slot, and who of them goes next, on the whole host.
 
-Theory. A request is bound to a replica only when one has a place for it (late binding), so that none queues
+Theory. A request is bound to a replica only when one has a slot for it (late binding), so that none queues
 behind a slow replica while another is idle. Each worker keeps a line of its own, of the requests whose
 connections it has, and shows in the shared counts how many wait and since when, class by class. Whoever frees
-a place looks whose waiter is first of all: its own goes at once, another worker is woken. A newcomer does not
-overtake those that wait, wherever they do; only where the strategy weighs the wait against a poorer place
+a slot looks whose waiter is first of all: its own goes at once, another worker is woken. A newcomer does not
+overtake those that wait, wherever they do; only where the strategy weighs the wait against a poorer slot
 (``weighs_waiting``) does it take one that nobody waits for.
 
-A worker that was woken may be unable to use the place, or may be stopped; so each worker with a line also
+A worker that was woken may be unable to use the slot, or may be stopped; so each worker with a line also
 looks by itself every :data:`LOOK_EVERY_S` and then takes what is free, whoever is first. That bounds what a
 lost word costs, too.
 
@@ -35,8 +35,8 @@ from routing.shared.shm_counters import CounterCells, SharedCounters
 
 LOOK_EVERY_S = 0.005
 MOST_ASKED = 16
-"""Of those that want no place that is free, so many are asked; those behind them go on waiting, unless the
-replica that they wait for has a place. Of these as many are asked again."""
+"""Of those that want no slot that is free, so many are asked; those behind them go on waiting, unless the
+replica that they wait for has a slot. Of these as many are asked again."""
 LATE_BY = 1.5
 """A request whose predicted wait is so many times what it may wait is refused at once."""
 
@@ -50,7 +50,7 @@ LENGTH = ELDEST + CLASSES
 
 
 class QueueWaker(Protocol):
-    """Who calls a line's waiters when there may be a place: the worker, which has loop and descriptors."""
+    """Who calls a line's waiters when there may be a slot: the worker, which has loop and descriptors."""
 
     def serve_soon(self, admission: "AdmissionQueue") -> None:
         """Have :meth:`AdmissionQueue.serve` called as soon as what happens now is over."""
@@ -80,7 +80,7 @@ class AdmissionQueue:
         """This host's part of the queue's size."""
         self.rate = ServiceRate()
         self.free_slots = FreeSlots()
-        """Who has a place, where hardly any replica has one."""
+        """Who has a slot, where hardly any replica has one."""
         self.waker: QueueWaker = NullWaker()
         self.has_waiters = False
         """Whether somebody waits, here or, as last seen, in another worker: newcomers line up."""
@@ -89,7 +89,7 @@ class AdmissionQueue:
         self._shared = shared
         self._cells: CounterCells | None = None
         self._ended = 0
-        self._places = 0
+        self._slots_freed = 0
         """That have become free since somebody was last let in."""
 
     # --- cells -------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class AdmissionQueue:
     # --- coming and going ----------------------------------------------------------------------------
 
     def join(self, ticket: Ticket, preferred: Replica | None, now: float) -> Rejection | None:
-        """Line up, for a place at the replica that is ``preferred`` best. A refusal: there is no room, or it
+        """Line up, for a slot at the replica that is ``preferred`` best. A refusal: there is no room, or it
         would be late."""
         max_wait_s = ticket.deadline - now
         ahead = self._ahead_of(ticket.rank)
@@ -159,7 +159,7 @@ class AdmissionQueue:
         self._counters.queued += 1
         self.has_waiters = True
         self._show(ticket.rank)
-        # There may be a place by now, or none may ever have been missing but for those that wait elsewhere.
+        # There may be a slot by now, or none may ever have been missing but for those that wait elsewhere.
         self.waker.serve_soon(self)
         return None
 
@@ -175,7 +175,7 @@ class AdmissionQueue:
             self.look_at_peers()
 
     def look(self, ticket: Ticket, begin: Callable[[], Attempt | Rejection]) -> Attempt | Rejection:
-        """Look for a place by ``begin``, which must not see the request as one that waits."""
+        """Look for a slot by ``begin``, which must not see the request as one that waits."""
         self._set_target(ticket, None)
         found = begin()
         if isinstance(found, Rejection):
@@ -240,7 +240,7 @@ class AdmissionQueue:
     def slot_freed(self, replica: Replica) -> None:
         """A request has ended at a replica that serves only so many at once."""
         self._ended += 1
-        self._places += 1
+        self._slots_freed += 1
         if self.free_slots.few:
             self.free_slots.note(replica)
         if self.has_waiters:
@@ -258,7 +258,7 @@ class AdmissionQueue:
             self.wake_next()
 
     def wake_next(self) -> None:
-        """There may be a place: call whoever is first."""
+        """There may be a slot: call whoever is first."""
         first = self.queue.first
         sibling = self._peer_before(first)
         if sibling is not None:
@@ -284,7 +284,7 @@ class AdmissionQueue:
         return found
 
     def serve(self, now: float, yields: bool = True, woken: bool = False) -> None:
-        """Let those in who find a place, in order. ``yields``: not before another worker's that is first.
+        """Let those in who find a slot, in order. ``yields``: not before another worker's that is first.
         ``woken``: by another worker, which is not called back: two could do so for ever."""
         queue = self.queue
         while (ticket := queue.overdue(now)) is not None:
@@ -292,7 +292,7 @@ class AdmissionQueue:
             self._counters.queue_late += 1
             ticket.waiter.timed_out(now)
         found, asked = not len(queue), 0
-        places, self._places = max(1, self._places), 0
+        slots, self._slots_freed = max(1, self._slots_freed), 0
         for ticket in queue:
             if not ticket.here:
                 continue
@@ -306,11 +306,11 @@ class AdmissionQueue:
             patient = ticket.yields_to_others(now)
             if ticket.waiter.admit(now, patient):
                 found = True
-                places -= 1
+                slots -= 1
                 continue
             asked += not ticket.particular
             # One that has come unnoticed is found at the next look.
-            if not patient or asked == 2 * MOST_ASKED or (yields and places <= 0):
+            if not patient or asked == 2 * MOST_ASKED or (yields and slots <= 0):
                 return
         # Places may be left, for others. Two that have found none would call each other for ever.
         if found and (sibling := self._peer_before(None)) is not None:

@@ -1,12 +1,12 @@
 """Free slots: who else has one (below its concurrency limit), where the replica that was picked has none.
 
 Theory. Of a small pool all are looked at. Of a large one so many are drawn at random that a strategy has its
-sample, and no more than :data:`LOOKS`: where one in twenty has a place, three of these have. Where it happens
-a second time that hardly any is found, all are looked at once, and those that have a place are remembered.
-From then on a look is at these alone: a place is taken only by a request that is begun in this worker, which
+sample, and no more than :data:`LOOKS`: where one in twenty has a slot, three of these have. Where it happens
+a second time that hardly any is found, all are looked at once, and those that have a slot are remembered.
+From then on a look is at these alone: a slot is taken only by a request that is begun in this worker, which
 shows at the next look, and becomes free when one ends, of which this is told. That holds until the pool
 renews its list, ten times a second, or until the other workers of the host, whose requests nobody tells of,
-have been looked at again. So where nearly all are full a pick costs as many looks as there are places, and
+have been looked at again. So where nearly all are full a pick costs as many looks as there are slots, and
 one look at all in a tenth of a second.
 """
 
@@ -32,21 +32,21 @@ class FreeSlots:
 
     def __init__(self) -> None:
         self.few: list[FreeSlotCache] = []
-        """One for each list of whose replicas hardly any has a place."""
+        """One for each list of whose replicas hardly any has a slot."""
         self._found_little: Sequence[Replica] = ()
         """A list where that may be so."""
 
     def known(
         self, candidates: Sequence[Replica], demand: Demand, most: int = MOST_KEPT
     ) -> list[Replica] | None:
-        """Of these replicas all that have a place, if that is known of them, and no more than so many."""
+        """Of these replicas all that have a slot, if that is known of them, and no more than so many."""
         for few in self.few:
             if few.of is candidates:
                 return few.look(demand) if len(few.known) <= most else None
         return None
 
     def all(self, candidates: Sequence[Replica], demand: Demand) -> list[Replica]:
-        """All that have a place, known or looked for."""
+        """All that have a slot, known or looked for."""
         known = self.known(candidates, demand) if self.few else None
         if known is not None:
             return known
@@ -59,7 +59,7 @@ class FreeSlots:
         return found
 
     def some(self, candidates: Sequence[Replica], demand: Demand, rng: Random) -> tuple[list[Replica], bool]:
-        """Of a large pool, replicas that have a place, all or a sample; none: nobody has. Whether these are
+        """Of a large pool, replicas that have a slot, all or a sample; none: nobody has. Whether these are
         all that have."""
         known = self.known(candidates, demand) if self.few else None
         if known is None:
@@ -97,7 +97,7 @@ class FreeSlots:
 
 
 class FreeSlotCache:
-    """Of one list's replicas all that have a place, and some that had one."""
+    """Of one list's replicas all that have a slot, and some that had one."""
 
     __slots__ = ("known", "members", "of")
 
@@ -107,7 +107,7 @@ class FreeSlotCache:
         self.known = dict.fromkeys(found)
 
     def look(self, demand: Demand) -> list[Replica]:
-        """Those that have a place."""
+        """Those that have a slot."""
         found = with_slot(self.known, demand)
         if len(found) < len(self.known):
             self.known = dict.fromkeys(found)

@@ -47,7 +47,7 @@ def why_short(fleet: str, replicas: Sequence[Replica], demand: Demand) -> str:
 
 
 def is_short(replica: Replica) -> bool:
-    """Whether it was memory that the replica had too little of when a place there was claimed in vain."""
+    """Whether it was memory that the replica had too little of when a slot there was claimed in vain."""
     return replica.memory is not None and replica.memory.was_short
 
 

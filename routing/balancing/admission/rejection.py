@@ -6,10 +6,11 @@ from routing.balancing.replica.state import Replica
 class Rejection:
     """Why no replica takes the request now."""
 
-    __slots__ = ("code", "max_wait_s", "message", "preferred", "retry_after_s", "status")
+    __slots__ = ("code", "declined_slot", "max_wait_s", "message", "preferred", "retry_after_s")
+
+    status = 503
 
     def __init__(self, code: str, message: str, retry_after_s: float | None, max_wait_s: float = 0.0) -> None:
-        self.status = 503
         self.code = code
         self.message = message
         self.retry_after_s = retry_after_s
@@ -17,6 +18,8 @@ class Rejection:
         """How long the request may wait for that to change; 0: it is answered at once."""
         self.preferred: Replica | None = None
         """The replica that it would best wait for; ``None``: any."""
+        self.declined_slot = False
+        """Whether a slot was free and was left for a replica that is worth the wait."""
 
     def __repr__(self) -> str:
         return f"<Refusal {self.status} {self.code}: {self.message}>"

@@ -30,7 +30,7 @@ class Waiter(Protocol):
     """A request that waits."""
 
     def admit(self, now: float, patient: bool) -> bool:
-        """Look for a place; ``patient``: it may find each that is free too poor. False: it goes on waiting.
+        """Look for a slot; ``patient``: it may find each that is free too poor. False: it goes on waiting.
         True: it does not, because it has found one or because it has been answered otherwise."""
 
     def timed_out(self, now: float) -> None:
@@ -70,7 +70,7 @@ class Ticket:
         self.here = True
 
     def yields_to_others(self, now: float) -> bool:
-        """Whether others go before it, where it finds no place itself."""
+        """Whether others go before it, where it finds no slot itself."""
         return self.particular or bool(self.reserved) or (self.target is not None and now < self.half_time)
 
     @property

@@ -6,7 +6,7 @@ object, so that no way out can forget a replica or count it twice.
 
 from typing import Protocol
 
-from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.attempt.outcome import FAILURES, Outcome
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.state import Replica
@@ -14,6 +14,24 @@ from routing.contract.sketch import bucket_of
 
 LEARN_STREAM_EVERY_S = 0.25
 _SUCCESS = Outcome.SUCCESS
+
+SETTLED, OPEN, SHORT_DEADLINE, UPLOADING, MONITORED = range(5)
+"""Modes of an attempt. It is in one of them at a time, and counts at its replica alike in all but the first.
+
+``OPEN`` is the usual one.
+
+``SHORT_DEADLINE``: its client waits for less time than it takes to call a replica stalled. That such requests
+are given up one after the other, with no byte between them, says how patient clients are, and not that the
+replica would have answered none. So their silence is not judged.
+
+``UPLOADING``: its client is still sending its request. A replica that has taken all that there is waits for
+that client as well: its silence says nothing about it, and is judged from when the rest has come, or when it
+takes no more.
+
+``MONITORED``: of which it is asked, in case it succeeds, whose request it was. Pools begin such attempts only
+while failures are held against a client rather than against a replica
+(:mod:`routing.balancing.outlier.poison_clients`); and what is sent to another replica after one has failed is
+always one."""
 
 
 class OutcomeListener(Protocol):
@@ -39,10 +57,10 @@ class Attempt:
         "_learned_at",
         "_learned_tokens",
         "_listener",
-        "_open",
         "_source",
         "_speed",
         "_tokens",
+        "mode",
         "probe",
         "replica",
         "started",
@@ -61,7 +79,8 @@ class Attempt:
         self.started = started
         self.probe = False
         """Whether it is the one request that decides about a replica on probation."""
-        self._open = True
+        self.mode = OPEN
+        """One of the modes above; changed by the verbs of this class alone."""
         self.uncalibrated_work: float
         """The estimate of its work as it was told; only where that was corrected."""
         self._tokens = 0
@@ -85,7 +104,7 @@ class Attempt:
     @property
     def source(self) -> ClientSource | None:
         """Whose request it is; ``None``: nobody has said. Told where it matters, before it is settled: for a
-        request that has failed, and for a :class:`routing.balancing.attempt.monitored.MonitoredAttempt`."""
+        request that has failed, and for one that is ``MONITORED``."""
         try:
             return self._source
         except AttributeError:
@@ -95,6 +114,37 @@ class Attempt:
     @source.setter
     def source(self, source: ClientSource) -> None:
         self._source = source
+
+    def monitor(self) -> None:
+        """In case it succeeds, it is asked whose request it was. Right after it was begun."""
+        if self.mode == OPEN:
+            self.mode = MONITORED
+
+    def stop_monitoring(self) -> None:
+        """It is one like any other again."""
+        if self.mode == MONITORED:
+            self.mode = OPEN
+
+    def mark_short_deadline(self) -> None:
+        """Its client does not wait long. Right after it was begun; it is not monitored any more."""
+        if self.mode == OPEN or self.mode == MONITORED:
+            self.replica.stall_exempt += 1
+        self.mode = SHORT_DEADLINE
+
+    def wait_for_client(self) -> None:
+        """It is the client's turn."""
+        if self.mode == OPEN:
+            self.mode = UPLOADING
+            self.replica.stall_exempt += 1
+
+    def wait_for_replica(self, now: float) -> None:
+        """It is the replica's turn, from ``now`` on."""
+        if self.mode == UPLOADING:
+            self.mode = OPEN
+            replica = self.replica
+            if replica.in_flight == replica.stall_exempt:
+                replica.last_heard_at = now
+            replica.stall_exempt -= 1
 
     def request_sent(self, now: float) -> None:
         """Only now has the replica the whole request: what it takes for the answer counts from here."""
@@ -123,9 +173,10 @@ class Attempt:
         came with its last. Returns the sketch's bucket for the seconds it took. Raises RuntimeError when it
         was settled before.
         """
-        if not self._open:
+        mode = self.mode
+        if not mode:
             raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
-        self._open = False
+        self.mode = SETTLED
         replica = self.replica
         self._uncount(replica)
         seconds = now - self.started
@@ -153,10 +204,20 @@ class Attempt:
             if state.failures or state.until:
                 self._listener.answered(self, now)
         else:
+            _count(replica, outcome)
             self._listener.not_answered(self, outcome, now)
         if replica.leaving and not replica.in_flight:
             self._listener.emptied(replica)
+        if mode > OPEN:
+            self._leave_mode(mode, outcome, now)
         return bucket
+
+    def _leave_mode(self, mode: int, outcome: Outcome, now: float) -> None:
+        """What is owed besides at the end of one that is not as usual."""
+        if mode != MONITORED:
+            self.replica.stall_exempt -= 1
+        elif outcome is _SUCCESS and self.source is not None:
+            self._listener.succeeded(self.source, self.replica, now)
 
     def _uncount(self, replica: Replica) -> None:
         replica.in_flight = in_flight = replica.in_flight - 1
@@ -207,4 +268,16 @@ class Attempt:
         speed.heard(self.replica, now - self._learned_at, units, now)
 
     def __repr__(self) -> str:
-        return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self._open else 'settled'}>"
+        return f"<Attempt at {self.replica.name} work={self.work:g} {'open' if self.mode else 'settled'}>"
+
+
+def _count(replica: Replica, outcome: Outcome) -> None:
+    """Of what is no success. That the proxy had no descriptor left says nothing of a replica."""
+    if outcome in FAILURES:
+        replica.failed += 1
+    elif outcome is Outcome.CANCELLED:
+        replica.cancelled += 1
+    elif outcome is Outcome.REJECTED:
+        replica.rejected += 1
+    elif outcome is Outcome.CLIENT_ERROR:
+        replica.client_errors += 1

@@ -5,7 +5,7 @@ stays open, and for how long it is silent, says nothing about the replica's spee
 learned.
 """
 
-from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.attempt import SETTLED, Attempt
 from routing.balancing.attempt.outcome import Outcome
 
 
@@ -27,9 +27,9 @@ class TunnelAttempt(Attempt):
 
     def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
         """The tunnel is closed, in whatever way: it only ceases to be counted."""
-        if not self._open:
+        if not self.mode:
             raise RuntimeError(f"a tunnel to {self.replica.name} was settled twice")
-        self._open = False
+        self.mode = SETTLED
         replica = self.replica
         replica.stall_exempt -= 1
         self._uncount(replica)

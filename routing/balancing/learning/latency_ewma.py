@@ -80,17 +80,17 @@ class MeanLatency(ResponseTime):
     __slots__ = ()
 
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
-        replica.answer_s = learned_speed.learn(replica.latency_evidence, seconds, 1.0, now, self.tau_s)
+        replica.answer_s = learned_speed.learn(replica.latency_memory.evidence, seconds, 1.0, now, self.tau_s)
 
     def exchange(self, replicas: Sequence[Replica], now: float) -> None:
         for replica in replicas:
             if replica.cells is not None:
                 exchange_evidence(
-                    replica.cells, cell.ANSWER_SECONDS, replica.latency_evidence, now, self.tau_s
+                    replica.cells, cell.ANSWER_SECONDS, replica.latency_memory.evidence, now, self.tau_s
                 )
 
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
-        known = replica.latency_evidence
+        known = replica.latency_memory.evidence
         known.prior_units = learned_speed.PRIOR_REQUESTS + known.peer_units
         known.prior_seconds = learned_speed.PRIOR_REQUESTS * expected + known.peer_seconds
         return learned_speed.estimate(known, now, self.tau_s)
@@ -102,11 +102,11 @@ class PeakLatency(ResponseTime):
     __slots__ = ()
 
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
-        peak = replica.peak_latency_s
+        peak = replica.latency_memory.peak_s
         if seconds < peak:
-            seconds += (peak - seconds) * exp((replica.peak_latency_at - now) / self.tau_s)
-        replica.peak_latency_s = replica.answer_s = seconds
-        replica.peak_latency_at = now
+            seconds += (peak - seconds) * exp((replica.latency_memory.peak_at - now) / self.tau_s)
+        replica.latency_memory.peak_s = replica.answer_s = seconds
+        replica.latency_memory.peak_at = now
 
     def exchange(self, replicas: Sequence[Replica], now: float) -> None:
         """The highest of the host's peaks is every worker's."""
@@ -116,33 +116,33 @@ class PeakLatency(ResponseTime):
                 continue
             view, own = cells.view, cells.own
             view[own + cell.PEAK_SECONDS], view[own + cell.PEAK_AT] = (
-                replica.peak_latency_s,
-                replica.peak_latency_at,
+                replica.latency_memory.peak_s,
+                replica.latency_memory.peak_at,
             )
-            highest = self._left(replica.peak_latency_s, replica.peak_latency_at, now)
+            highest = self._left(replica.latency_memory.peak_s, replica.latency_memory.peak_at, now)
             for sibling in cells.siblings:
                 peak, at = view[sibling + cell.PEAK_SECONDS], view[sibling + cell.PEAK_AT]
                 if at > replica.ejection.returned_at and (left := self._left(peak, at, now)) > highest:
-                    replica.peak_latency_s, replica.peak_latency_at, highest = peak, at, left
+                    replica.latency_memory.peak_s, replica.latency_memory.peak_at, highest = peak, at, left
 
     def _left(self, peak: float, at: float, now: float) -> float:
         return peak * exp(min(0.0, at - now) / self.tau_s) if at else 0.0
 
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
-        if not replica.peak_latency_at:
+        if not replica.latency_memory.peak_at:
             return expected
-        peak = replica.peak_latency_s
+        peak = replica.latency_memory.peak_s
         if replica.in_flight:
             # Somebody is trying it: what it is like is about to be known, silence is no good news.
             return peak
-        return expected + (peak - expected) * exp((replica.peak_latency_at - now) / self.tau_s)
+        return expected + (peak - expected) * exp((replica.latency_memory.peak_at - now) / self.tau_s)
 
 
 def forget(replica: Replica) -> None:
     """For a replica that returns from ejection: it begins at what is expected of it."""
-    learned_speed.forget(replica.latency_evidence)
-    replica.peak_latency_s = replica.peak_latency_at = 0.0
-    replica.tail, replica.favour = LatencyTail(), 1.0
+    learned_speed.forget(replica.latency_memory.evidence)
+    replica.latency_memory.peak_s = replica.latency_memory.peak_at = 0.0
+    replica.latency_memory.tail, replica.favour = LatencyTail(), 1.0
     replica.speed_by_load = SpeedByLoad()
 
 

@@ -51,6 +51,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from routing.balancing.replica import sibling_load
 from routing.balancing.replica.state import LoadReportHistory, Replica
 from routing.contract.load_report import ReportedLoad
 
@@ -111,19 +112,8 @@ def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> N
     if told:
         usual = max(most_own, median_low([others for _, others in told]))
         for replica, others in told:
-            _count(replica, min(others, SEVERAL * (replica.concurrency or usual)), around.mean_work)
-
-
-def _count(replica: Replica, others: int, mean_work: float) -> None:
-    """So many requests of others are there now: part of the load that strategies see, of no limit."""
-    replica.external_load, replica.external_load_work = others, others * mean_work
-    if replica.cells is None:
-        # As host_view.read_counts does for those that have peers.
-        replica.peer_in_flight = others
-        replica.peer_load = others + replica.failure_load
-        replica.peer_load_work = replica.external_load_work
-        replica.load = replica.in_flight + replica.queued + replica.peer_load
-        replica.load_work = replica.work + replica.queued_work + replica.external_load_work
+            counted = min(others, SEVERAL * (replica.concurrency or usual))
+            sibling_load.count_external(replica, counted, counted * around.mean_work)
 
 
 def told(replica: Replica, now: float) -> ReportedLoad | None:

@@ -53,7 +53,7 @@ class TailWeight(LatencyTracker):
 
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         bucket = floor(log(max(seconds / work, _LEAST)) * _STEPS)
-        counts = replica.tail.newer
+        counts = replica.latency_memory.tail.newer
         counts[bucket] = counts.get(bucket, 0) + 1
 
     def refresh(
@@ -75,7 +75,7 @@ class TailWeight(LatencyTracker):
         """Logarithm of where each one's favour should go."""
         found = []
         for replica in replicas:
-            slowest, count = _slowest(replica.tail, now, self.tau_s)
+            slowest, count = _slowest(replica.latency_memory.tail, now, self.tau_s)
             if replica.cells is not None:
                 slowest, count = _of_all(replica, slowest, count, now, self.tau_s)
             found.append((slowest + log(replica.spec.weight or 1.0), count))

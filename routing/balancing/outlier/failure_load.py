@@ -14,6 +14,7 @@ kept from them; they learn times.
 Source: our own; "a failure counts as a slow answer" is Finagle's.
 """
 
+from routing.balancing.replica.sibling_load import count_failures
 from routing.balancing.replica.state import Replica
 
 _PARTS = 10
@@ -27,24 +28,17 @@ def add(replica: Replica, seconds: float, now: float) -> None:
         ends[-1] = (ends[-1][0], ends[-1][1] + 1)
     else:
         ends.append((until, 1))
-    _change(replica, 1)
+    count_failures(replica, 1)
 
 
 def expire(replica: Replica, now: float) -> None:
     """Take off what is over."""
     ends = replica.failure_ends
     while ends and ends[0][0] <= now:
-        _change(replica, -ends.popleft()[1])
+        count_failures(replica, -ends.popleft()[1])
 
 
 def forget(replica: Replica) -> None:
     """For a replica that returns from ejection, and where the strategy does not want it."""
     replica.failure_ends.clear()
-    _change(replica, -replica.failure_load)
-
-
-def _change(replica: Replica, by: int) -> None:
-    replica.failure_load += by
-    # Beside what peers have there, from which the replica's load is made up anew when it has become empty.
-    replica.peer_load += by
-    replica.load += by
+    count_failures(replica, -replica.failure_load)

@@ -87,17 +87,16 @@ class OutlierDetector:
         """A replica that had failures, or is ejected, has answered."""
         state = attempt.replica.ejection
         state.failures = 0
-        attempt.replica.soft_ejected_until = 0.0
+        attempt.replica.ejection.soft_until = 0.0
         if state.failure_run.is_shown:
             shared_consecutive_failures.end(attempt.replica)
         if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
             self._uneject(attempt.replica, now)
 
     def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
-        """Count what is no success, learn from it, and eject when that is due."""
+        """Learn from what is no success, and eject when that is due."""
         replica = attempt.replica
         if outcome in FAILURES:
-            replica.failed += 1
             self._speed.failed(replica, now - attempt.started, now)
             if self._goes_by_load:
                 failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
@@ -105,7 +104,6 @@ class OutlierDetector:
         elif outcome is Outcome.SWITCHED:
             self.answered(attempt, now)
         elif outcome is Outcome.CANCELLED or outcome is Outcome.PREVENTED:
-            replica.cancelled += outcome is Outcome.CANCELLED
             if attempt.probe:
                 replica.ejection.probing = False
                 shared_ejection.release_probe(replica)
@@ -128,10 +126,7 @@ class OutlierDetector:
         replica = attempt.replica
         replica.last_heard_at = now
         if outcome is Outcome.REJECTED:
-            replica.rejected += 1
             self._speed.rejected(replica, now - attempt.started, now)
-        else:
-            replica.client_errors += 1
         if attempt.probe:
             # It lives and answers; neither load nor a client's own error would have ejected it.
             self._uneject(replica, now)
@@ -231,7 +226,7 @@ class OutlierDetector:
                     self._monitor(now)
                     continue
                 self._eject(replica, now, success_rate.words(replica))
-                if replica.soft_ejected_until:
+                if replica.ejection.soft_until:
                     # What comes after it is judged by itself, as after an ejection.
                     success_rate.forget(replica)
 
@@ -274,7 +269,7 @@ class OutlierDetector:
         """As many are ejected as may be."""
         if not soft_ejection.may_begin(replica, self._replicas(), available):
             return
-        begins = not replica.soft_ejected_until
+        begins = not replica.ejection.soft_until
         seconds = failure_seconds(0.0, self._speed.p99_s)
         soft_ejection.begin(replica, now + seconds)
         if begins:
@@ -298,7 +293,7 @@ class OutlierDetector:
         latency_ewma.forget(replica)
         success_rate.forget(replica)
         failure_load.forget(replica)
-        replica.soft_ejected_until = 0.0
+        replica.ejection.soft_until = 0.0
 
     def _follow(self, replica: Replica, now: float) -> None:
         """Take over what other workers have decided."""

@@ -30,16 +30,17 @@ def ramp(age_s: float, over_s: float) -> float:
 
 def advance(replica: Replica, now: float, over_s: float) -> float:
     """A replica's share at ``now``; begins its ramp if one is due, ends it when it is through."""
-    if replica.ramp_pending:
-        replica.ramp_pending = False
-        replica.over_share = 0.0
-        replica.picked_before = replica.picked
-        replica.ramp_started = now
-    if replica.ramp_started is None:
+    state = replica.slow_start
+    if state.pending:
+        state.pending = False
+        state.over_share = 0.0
+        state.picked_before = replica.picked
+        state.started = now
+    if state.started is None:
         return 1.0
-    share = ramp(now - replica.ramp_started, over_s)
+    share = ramp(now - state.started, over_s)
     if share >= 1.0:
-        replica.ramp_started = None
+        state.started = None
     return share
 
 

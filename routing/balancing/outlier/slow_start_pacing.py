@@ -37,7 +37,7 @@ class SlowStartPacer:
 
     def look(self, asked: Sequence[Replica], waited_s: float, mean_answer_s: float) -> None:
         """On the slow timer, before :meth:`is_due`. ``waited_s``: by who has waited longest."""
-        started = [replica for replica in asked if replica.ramp_started is not None]
+        started = [replica for replica in asked if replica.slow_start.started is not None]
         self._is_spared = 0 < 2 * len(started) <= len(asked) and waited_s <= mean_answer_s
         if not started:
             return
@@ -46,10 +46,10 @@ class SlowStartPacer:
         sums: dict[str, tuple[int, float]] = {}
         for replica in asked:
             spec = replica.spec
-            given = replica.picked - replica.picked_before
-            replica.picked_before = replica.picked
-            if replica.ramp_started is not None:
-                replica.over_share += given
+            given = replica.picked - replica.slow_start.picked_before
+            replica.slow_start.picked_before = replica.picked
+            if replica.slow_start.started is not None:
+                replica.slow_start.over_share += given
             picked, weight = sums.get(spec.site, (0, 0.0))
             sums[spec.site] = picked + given, weight + spec.weight
         self._dues = {site: picked / weight for site, (picked, weight) in sums.items()}
@@ -58,6 +58,6 @@ class SlowStartPacer:
         """Whether this one rests until the next look. ``share``: of its weight, in slow start;
         ``has_slots``: whether they are counted."""
         due = share * replica.spec.weight * self._dues.get(replica.spec.site, 0.0)
-        replica.over_share = max(0.0, replica.over_share - due)
+        replica.slow_start.over_share = max(0.0, replica.slow_start.over_share - due)
         is_spared = self._is_spared and (has_slots or self._is_hardly_missed)
-        return is_spared and replica.over_share >= 1.0
+        return is_spared and replica.slow_start.over_share >= 1.0

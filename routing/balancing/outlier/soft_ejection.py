@@ -29,30 +29,30 @@ def may_begin(replica: Replica, replicas: Iterable[Replica], available: int) -> 
 
 def begin(replica: Replica, until: float) -> None:
     """Set it back until then, at once. Those who pick must look at it anew."""
-    if not replica.soft_ejected_until:
+    if not replica.ejection.soft_until:
         replica.ramp *= SHARE
         replica.share *= SHARE
         replica.cost /= SHARE
         if replica.limit:
             replica.limit = 0
-    replica.soft_ejected_until = until
+    replica.ejection.soft_until = until
 
 
 def share(replica: Replica, now: float) -> float:
     """By what its weight is to be multiplied; ends what is over."""
-    if now >= replica.soft_ejected_until:
-        replica.soft_ejected_until = 0.0
+    if now >= replica.ejection.soft_until:
+        replica.ejection.soft_until = 0.0
         return 1.0
     return SHARE
 
 
 def words(replica: Replica, now: float) -> str:
     """For people; empty: it is as any other."""
-    left = replica.soft_ejected_until - now
+    left = replica.ejection.soft_until - now
     if left <= 0:
         return ""
     return f"asked next to nothing for another {left:.0f} s: it fails, and no more may be ejected"
 
 
 def _is_out(replica: Replica) -> bool:
-    return bool(replica.ejection.until or replica.soft_ejected_until)
+    return bool(replica.ejection.until or replica.ejection.soft_until)

@@ -36,7 +36,7 @@ DEVIATIONS = 5.0
 def renew(replicas: Iterable[Replica], now: float) -> None:
     """Start new windows where the present ones are full. Call at least every few seconds."""
     for replica in replicas:
-        window = replica.success_windows
+        window = replica.ejection.windows
         _read(replica)
         if window.all_succeeded < window.earlier_succeeded or window.all_failed < window.earlier_failed:
             # A worker has ended, and has taken its counts along.
@@ -51,7 +51,7 @@ def renew(replicas: Iterable[Replica], now: float) -> None:
 
 def forget(replica: Replica) -> None:
     """Begin again: for a replica that was let back."""
-    window = replica.success_windows
+    window = replica.ejection.windows
     _read(replica)
     window.succeeded = window.earlier_succeeded = window.all_succeeded
     window.failed = window.earlier_failed = window.all_failed
@@ -60,14 +60,14 @@ def forget(replica: Replica) -> None:
 
 def failed_by(replica: Replica, client: int) -> None:
     """One of its failures was with a request of this client."""
-    counts = replica.success_windows.by_client
+    counts = replica.ejection.windows.by_client
     if client in counts or len(counts) < MOST_CLIENTS:
         counts[client] = counts.get(client, 0) + 1
 
 
 def by_one_client(replica: Replica) -> int:
     """The client without whose failures it does well enough; 0: there is none."""
-    window = replica.success_windows
+    window = replica.ejection.windows
     sums = Counter(window.earlier_by_client)
     sums.update(window.by_client)
     if not sums:
@@ -107,7 +107,7 @@ def words(replica: Replica) -> str:
 
 def _read(replica: Replica) -> None:
     """What all workers of the host have counted."""
-    window, cells = replica.success_windows, replica.cells
+    window, cells = replica.ejection.windows, replica.cells
     window.all_succeeded, window.all_failed = replica.succeeded, replica.failed
     if cells is not None:
         cells.write(SUCCEEDED, replica.succeeded)
@@ -118,11 +118,11 @@ def _read(replica: Replica) -> None:
 
 def _is_filled(replica: Replica) -> bool:
     """Whether the present window alone has the answers that are needed: it is the least that is looked at."""
-    window = replica.success_windows
+    window = replica.ejection.windows
     answers = window.all_succeeded - window.succeeded + window.all_failed - window.failed
     return answers >= LEAST_ANSWERS
 
 
 def _counted(replica: Replica) -> tuple[int, int]:
-    window = replica.success_windows
+    window = replica.ejection.windows
     return window.all_succeeded - window.earlier_succeeded, window.all_failed - window.earlier_failed

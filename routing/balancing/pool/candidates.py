@@ -5,53 +5,58 @@ The strategy picks again among those that have one. Of a small pool these are al
 beside what it keeps of the whole list, which would have to be made anew for the next request.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from routing.balancing.admission.free_slots import FreeSlots
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import KeyedStrategy
+from routing.balancing.strategies.base import KeyedStrategy, Strategy
 from routing.balancing.strategies.sampling import LARGE_POOL, SAMPLE
+from routing.shared.shm_counters import SharedCounters
 
 
-class CandidateSearch(ABC):
-    """The part of a pool that finds who else has a place. The pool sets all that is named here."""
+class CandidateSearch:
+    """Of one pool, which sets :attr:`eligible` and :attr:`reserves_memory` whenever they change."""
 
-    _rng: Random
-    _eligible: list[Replica]
-    _pick_of_found: Callable[[Sequence[Replica], float, float, Random], Replica]
-    """The strategy's, for those that have a place."""
-    _pick_of_sample: Callable[[Sequence[Replica], float, float, Random], Replica]
-    """And where they are not all that have one."""
-    _free_slots: FreeSlots
-    _declined_slot: bool
-    """Whether a place was passed up for one that is worth the wait, the last time."""
-    _reserves_memory: bool
-    """Whether requests reserve memory at any replica: then all are looked at."""
+    def __init__(
+        self, free_slots: FreeSlots, shared: SharedCounters | None, strategy: Strategy, rng: Random
+    ) -> None:
+        self._free_slots = free_slots
+        self._shared = shared
+        self._rng = rng
+        self.eligible: list[Replica] = []
+        """The pool's list: of it, and no other, it is known who has a slot for longer than one pick."""
+        self.reserves_memory = False
+        """Whether requests reserve memory at any replica: then all are looked at."""
+        self.follow(strategy)
+
+    def follow(self, strategy: Strategy) -> None:
+        """Pick by this one, which is given lists that come once."""
+        self._pick_of_found = strategy.pick
+        self._pick_of_sample = getattr(strategy, "pick_of_sample", strategy.pick)
 
     @property
-    @abstractmethod
-    def _sees_peers(self) -> bool:
+    def sees_peers(self) -> bool:
         """Whether other workers of this host serve the fleet as well."""
+        return self._shared is not None and bool(self._shared.siblings)
 
-    def _another_than_wait(
+    def another_than_wait(
         self, preferred: Replica, candidates: Sequence[Replica], demand: Demand, now: float, new: bool
-    ) -> Replica | None:
+    ) -> tuple[Replica | None, bool]:
         """Another one of a large pool, of which the strategy has seen a part, than wait for the best of
-        those; ``None``: it is worth the wait. ``new``: it may not take a place that others wait for."""
+        those; ``None``: it is worth the wait. And whether one had a slot. ``new``: the request may not take
+        a slot that others wait for."""
         found, _ = self._free_slots.some(candidates, demand, self._rng)
         if new:
             found = [one for one in found if not sibling_load.is_waited_for(one)]
         if not found:
-            return None
-        self._declined_slot = True
-        picked = self._pick_again([preferred, *found], False, demand.work, now)
-        return None if picked is preferred else picked
+            return None, False
+        picked = self.pick_again([preferred, *found], False, demand.work, now)
+        return (None if picked is preferred else picked), True
 
-    def _another(
+    def another(
         self,
         near: KeyedStrategy | None,
         candidates: Sequence[Replica],
@@ -60,13 +65,13 @@ class CandidateSearch(ABC):
         now: float,
         key: tuple[int, ...],
     ) -> Replica | None:
-        """The best of those that have a place, where these have refused; ``None``: nobody has."""
-        if self._sees_peers:
+        """The best of those that have a slot, where these have refused; ``None``: nobody has."""
+        if self.sees_peers:
             # Those of a large pool were read milliseconds ago, but one has just refused.
-            small = candidates is self._eligible and len(candidates) <= LARGE_POOL
+            small = candidates is self.eligible and len(candidates) <= LARGE_POOL
             sibling_load.read_counts(candidates if small else refused[-1:])
         if near is None:
-            found, all_found = self._with_slot(candidates, demand)
+            found, all_found = self.with_slot(candidates, demand)
         else:
             found, all_found = self._near_with_slot(near, candidates, demand, key), True
         for one in refused:
@@ -75,7 +80,7 @@ class CandidateSearch(ABC):
         if not found:
             return None
         if near is None or len(found) == 1:
-            return self._pick_again(found, all_found, demand.work, now)
+            return self.pick_again(found, all_found, demand.work, now)
         return near.pick_among(found, demand.work, now, self._rng, key)
 
     def _near_with_slot(
@@ -85,12 +90,12 @@ class CandidateSearch(ABC):
         demand: Demand,
         key: tuple[int, ...],
     ) -> list[Replica]:
-        """Those that have a place, or of a large pool those near to where a key has led."""
+        """Those that have a slot, or of a large pool those near to where a key has led."""
 
         def with_slot(some: Iterable[Replica]) -> list[Replica]:
             return sibling_load.with_slot(some, demand)
 
-        if len(candidates) <= LARGE_POOL or self._reserves_memory:
+        if len(candidates) <= LARGE_POOL or self.reserves_memory:
             return with_slot(candidates)
         known = self._free_slots.known(candidates, demand, SAMPLE)
         if known is not None:
@@ -100,14 +105,14 @@ class CandidateSearch(ABC):
             return with_slot(candidates)
         return found or self._free_slots.all(candidates, demand)
 
-    def _with_slot(self, candidates: Sequence[Replica], demand: Demand) -> tuple[list[Replica], bool]:
-        """Those that have a place, or some of them; whether these are all."""
-        if len(candidates) <= LARGE_POOL or self._reserves_memory:
+    def with_slot(self, candidates: Sequence[Replica], demand: Demand) -> tuple[list[Replica], bool]:
+        """Those that have a slot, or some of them; whether these are all."""
+        if len(candidates) <= LARGE_POOL or self.reserves_memory:
             return sibling_load.with_slot(candidates, demand), True
         return self._free_slots.some(candidates, demand, self._rng)
 
-    def _pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
-        """Of one or more that have a place, all or a sample of them, once more for the same request."""
+    def pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
+        """Of one or more that have a slot, all or a sample of them, once more for the same request."""
         if len(found) == 1:
             return found[0]
         pick = self._pick_of_found if all_found else self._pick_of_sample

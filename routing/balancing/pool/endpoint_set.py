@@ -14,7 +14,7 @@ from routing.shared.shm_counters import AlreadyHeld, CapacityExhausted, SharedCo
 
 
 class EndpointSet:
-    """The replicas of one pool, and their places in the shared counts."""
+    """The replicas of one pool, and their cells in the shared counts."""
 
     def __init__(self, shared: SharedCounters | None) -> None:
         self._shared = shared
@@ -96,7 +96,7 @@ def _renew(replica: Replica, spec: ReplicaSpec, joins: bool) -> None:
     came_up = spec.health == "ready" and old.health != "ready"
     came_back = spec.admin_state == "active" and old.admin_state == "maintenance"
     if joins or came_up or came_back:
-        replica.ramp_pending = True
+        replica.slow_start.pending = True
     if spec.weight != old.weight:
         learned_speed.rescale(replica.speed, old.weight, spec.weight)
     replica.adopt(spec)

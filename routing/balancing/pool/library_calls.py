@@ -5,8 +5,8 @@ that is thrown away may settle its call in the middle of another's pick, in the 
 collector runs where it likes. So the lock may be taken again by its holder, and what comes in then is kept
 until the pick is done.
 
-Who waits is handed its place by whoever gives one back, and the first in line looks by itself every
-:data:`LOOK_EVERY_S`, for places that come with time alone: a slow start that goes on, an ejection that
+Who waits is handed its slot by whoever gives one back, and the first in line looks by itself every
+:data:`LOOK_EVERY_S`, for slots that come with time alone: a slow start that goes on, an ejection that
 ends.
 """
 
@@ -18,8 +18,7 @@ from typing import TypeVar
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.request_queue import Ticket
-from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.attempt.monitored import MonitoredAttempt, monitor_attempt
+from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.balancing.replica.client_source import ClientSource, client_number
@@ -86,7 +85,7 @@ class ThreadSafePool:
 
 
 class LibraryCall:
-    """One call: it has a place, was refused, or waits
+    """One call: it has a slot, was refused, or waits
     (:class:`routing.balancing.admission.request_queue.Waiter`)."""
 
     def __init__(
@@ -114,7 +113,7 @@ class LibraryCall:
         return self.attempt is None and self.rejection is None
 
     def begin(self, timeout_s: float) -> None:
-        """Have a place, or be refused, or, for ``timeout_s`` at most, wait."""
+        """Have a slot, or be refused, or, for ``timeout_s`` at most, wait."""
         self._calls.do(lambda now: self._begin(now, timeout_s))
 
     def _begin(self, now: float, timeout_s: float) -> None:
@@ -132,7 +131,7 @@ class LibraryCall:
             self.rejection = found
 
     def look(self) -> None:
-        """For a place that has come with time, if it is this one's turn."""
+        """For a slot that has come with time, if it is this one's turn."""
 
         def first_looks(now: float) -> None:
             admission = self._calls.pool.admission
@@ -142,7 +141,7 @@ class LibraryCall:
         self._calls.do(first_looks)
 
     def give_up(self) -> None:
-        """Whoever made it does not want it any more: it leaves the line, or gives its place back."""
+        """Whoever made it does not want it any more: it leaves the line, or gives its slot back."""
         self._calls.do(lambda now: self._give_up())
         if self.attempt is not None:
             self._calls.settle(self.attempt, Outcome.CANCELLED)
@@ -158,9 +157,9 @@ class LibraryCall:
         if self._client:
             # Of most that succeed nobody asks. That another replica answers what one has failed at says whose
             # fault it was.
-            if self._tried and type(attempt) is Attempt:
-                monitor_attempt(attempt)
-            if outcome is not Outcome.SUCCESS or type(attempt) is MonitoredAttempt:
+            if self._tried:
+                attempt.monitor()
+            if outcome is not Outcome.SUCCESS or attempt.mode == MONITORED:
                 attempt.source = ClientSource(client_number(self._client), next(self._calls.numbers))
         self._calls.settle(attempt, outcome)
 

@@ -2,7 +2,7 @@
 
 
 class PinnedReplica:
-    """Takes the place of the replicas that were tried: instead of these it says who alone may be asked."""
+    """Who alone may be asked: :meth:`routing.balancing.pool.pool.Pool.begin_pinned`."""
 
     __slots__ = ("finishes", "name", "uid", "what")
 
@@ -15,4 +15,4 @@ class PinnedReplica:
         self.finishes = finishes
 
     def __repr__(self) -> str:
-        return f"<OneReplica {self.name}: {self.what}>"
+        return f"<PinnedReplica {self.name}: {self.what}>"

@@ -12,13 +12,11 @@ from math import frexp, inf
 from random import Random
 from typing import cast
 
-from routing.balancing import strategies
 from routing.balancing.admission import fleet_warmup
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.attempt.monitored import monitor_attempt
 from routing.balancing.learning import reported_load
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.reported_load import ReportContext
@@ -26,16 +24,17 @@ from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility, slow_start, slow_start_pacing, soft_ejection
 from routing.balancing.outlier.outlier_detector import OutlierDetector
+from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.report import ReplicaExplanation, explanation, replica_counters
 from routing.balancing.pool.slow_path import ANY_SLOT, DEQUEUED, NEW, SlowPath
+from routing.balancing.pool.terms import Terms, terms_of
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import KeyedStrategy, Strategy
+from routing.balancing.strategies.base import KeyedStrategy
 from routing.balancing.strategies.fault_isolation import IsolatedStrategy
-from routing.contract.policy import Policy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
@@ -47,7 +46,7 @@ __all__ = ["ANY_SLOT", "DEQUEUED", "NEW", "Attempt", "Pool", "Rejection", "Repli
 REFRESH_S = 0.1
 
 
-class Pool(SlowPath):
+class Pool:
     """One fleet's replicas, strategy and policies. Lives over table swaps; see :meth:`replace`."""
 
     def __init__(
@@ -63,8 +62,8 @@ class Pool(SlowPath):
         self._rng = rng or Random()
         self._host_share = quota_share or QuotaShare()
         self._shared = shared
-        self._closed = False
         self._site = site
+        terms = terms_of(snapshot)
 
         self.counters = FleetCounters(name=snapshot.name)
         """The proxy counts here; :meth:`report` adds the rest."""
@@ -72,41 +71,43 @@ class Pool(SlowPath):
         self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
-        """Who waits where no replica has a place."""
-        self._free_slots = self.admission.free_slots
-        self._declined_slot = self._reserves_memory = False
+        """Who waits where no replica has a slot."""
         self._limited = False
-        """Whether requests may have to wait: for a place, or for the first replica."""
+        """Whether requests may have to wait: for a slot, or for the first replica."""
         self._endpoints = EndpointSet(shared)
         self._outlier_detector = OutlierDetector(
-            self._listed, self._endpoints.emptied, self.speed, self._rng, self._sort, shared
+            lambda: self._endpoints.listed, self._endpoints.emptied, self.speed, self._rng, self._sort, shared
+        )
+        self._search = CandidateSearch(self.admission.free_slots, shared, terms.passing_strategy, self._rng)
+        self._slow_path = SlowPath(
+            terms, self._endpoints, self._search, self._outlier_detector, self.speed, self.counters, self._rng
         )
 
         self._factors: dict[int, float] | None = None
         """What to correct estimates of work by; ``None``: nothing."""
-        self._sorted = eligibility.Eligibility()
         self._eligible: list[Replica] = []
-        self._on_probation: list[Replica] = []
-        self._unusual = False
-        """Whether a request may be begun otherwise than as usual: on probation, or watched."""
+        self._detour = False
+        """Whether a request may be begun otherwise than as usual: estimates are corrected, one decides about
+        a replica on probation, attempts are monitored, or sites matter."""
         self._all_sites: SiteSplit | None = None
         """The replicas by site, where sites may matter."""
-        self._sites = None
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
         self._refresh_due = 0.0
         self._pacer = slow_start_pacing.SlowStartPacer()
         self.replace(snapshot)
 
+    @property
+    def replicas(self) -> list[Replica]:
+        """Those in the table, in its order."""
+        return self._endpoints.listed
+
     def replace(self, snapshot: FleetSnapshot) -> None:
         """Route from a newer snapshot; replicas whose uid and URL match keep their live state.
 
         Raises ValueError in words, and changes nothing, when the snapshot cannot be routed from.
         """
-        strategy = self._strategy(snapshot.policy)
-        same = strategy is getattr(self, "strategy", None)
-        elsewhere = self._remote_strategy if same else self._built(snapshot.policy)
-        again = None if same else self._built_again(strategy, snapshot.policy)
+        terms = terms_of(snapshot, self._slow_path.terms)
         check_limits(snapshot)
         pairs = self._endpoints.prepare(snapshot)
 
@@ -118,52 +119,38 @@ class Pool(SlowPath):
         """Whether a request's body may call the model by a name that the replicas do not know."""
         self.adapters = frozenset(snapshot.adapters)
         """Names of models that the replicas know besides."""
-        self.policy: Policy = snapshot.policy
+        self.policy = snapshot.policy
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
-        self.strategy = strategy
-        self.affinity = strategy.affinity
-        """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
-        self._remote_strategy = elsewhere
-        if again is not None:
-            self._pick_of_found = again.pick
-            self._pick_of_sample = getattr(again, "pick_of_sample", again.pick)
-        self._pick = strategy.pick
-        self._weighs = strategy.weighs_waiting
-        self.speed.track_latency(strategy.memory)
+        self._follow(terms)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
-        self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
         self._endpoints.take(pairs, snapshot.tls)
         for replica in self.replicas:
             replica.ask_load(snapshot.probe.load_header)
         self._count_sites()
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self._outlier_detector.site = "" if self._all_sites is None else self._site
-        self.admission.policy = queue = snapshot.policy.queue
-        self._busy = Rejection("busy", "no replica has a place", None, queue.timeout_s)
+        self.admission.policy = snapshot.policy.queue
         self._nobody()
         self.admission.wake_next()
 
-    def _strategy(self, policy: Policy) -> Strategy:
-        """The one in force stays while no other is wanted, with what it has built for the replicas."""
-        before: Policy | None = getattr(self, "policy", None)
-        if before and (before.strategy, before.parameters) == (policy.strategy, policy.parameters):
-            return self.strategy
-        return self._built(policy)
-
-    def _built_again(self, strategy: Strategy, policy: Policy) -> Strategy:
-        """For lists that come once. What one of another package keeps is its own affair: it gets them all."""
-        return strategy if isinstance(strategy, IsolatedStrategy) else self._built(policy)
-
-    @staticmethod
-    def _built(policy: Policy) -> Strategy:
-        return strategies.build(policy.strategy, policy.parameters)
+    def _follow(self, terms: Terms) -> None:
+        """Pick by these from now on."""
+        self._slow_path.terms = terms
+        self._search.follow(terms.passing_strategy)
+        self.strategy = strategy = terms.strategy
+        self.affinity = strategy.affinity
+        """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
+        self._pick = strategy.pick
+        self._weighs = strategy.weighs_waiting
+        self.speed.track_latency(strategy.memory)
+        self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
 
     def close(self) -> None:
         """The fleet is gone: begin() refuses, shared counts are given back as requests end."""
-        self._closed = True
+        self._slow_path.closed = True
         self._endpoints.dissolve()
         self._nobody()
         self.admission.wake_next()
@@ -174,10 +161,7 @@ class Pool(SlowPath):
 
     def _nobody(self) -> None:
         """Forget who is eligible; the next begin() sorts anew."""
-        self._sorted = eligibility.Eligibility()
-        self._sites = None
-        self._eligible = self._on_probation = []
-        self._unusual = False
+        self._take(eligibility.Eligibility())
         self._due = self._refresh_due = 0.0
 
     # --- the request path ------------------------------------------------------------------------
@@ -191,20 +175,20 @@ class Pool(SlowPath):
         """Take one retry out of the budget; its sender counts it. ``unsent``: nothing was sent."""
         return self.budget.take(unsent)
 
-    def has_other_than(self, tried: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
-        """Whether a request that was at these replicas could go to another now, without waiting (more)."""
+    def has_other_than(self, excluded: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
+        """Whether a request could go to another replica than these now, without waiting (more)."""
         if now >= self._due:
             self._look_up(now)
         if self.admission.has_waiters and turn == NEW:
             return False
         demand = Demand(self.speed.mean_work)
-        return any(other not in tried for other in self._eligible if sibling_load.has_slot(other, demand))
+        return any(other not in excluded for other in self._eligible if sibling_load.has_slot(other, demand))
 
     def why_nobody(self, now: float) -> str:
         """Why no replica would be asked now, in words; empty: some would."""
         if now >= self._due:
             self._look_up(now)
-        return "" if self._eligible else self._reject(False, now).message
+        return "" if self._eligible else self._slow_path.reject(False, now).message
 
     def observe(self, seconds: float) -> None:
         """A client has its answer: seconds from complete request head to last response byte."""
@@ -216,7 +200,7 @@ class Pool(SlowPath):
         self,
         work: float,
         now: float,
-        tried: tuple[Replica, ...] | PinnedReplica = (),
+        excluded: tuple[Replica, ...] = (),
         turn: int = NEW,
         since: float = inf,
         key: tuple[int, ...] = (),
@@ -224,7 +208,7 @@ class Pool(SlowPath):
     ) -> Attempt | Rejection:
         """Pick a replica for a request and count it there.
 
-        ``tried``: those it has been at already, or the one that alone can serve it.
+        ``excluded``: those that are not asked, for it has been at them already.
 
         ``work``: estimated units; 0: there is no estimate (the fleet's mean is used). Below 0: so much, with
         the sign turned, is known, in tokens, and the answer's length is not (the fleet's mean is added).
@@ -235,46 +219,34 @@ class Pool(SlowPath):
 
         ``until``: when its client stops waiting, if that is known.
 
-        ``turn``: :data:`NEW`, :data:`DEQUEUED` from the line, or :data:`ANY_SLOT` place will do. A refusal
-        that lets it wait (:attr:`Rejection.max_wait_s`) is the beginning of that:
+        ``turn``: :data:`NEW`, :data:`DEQUEUED` from the line, or :data:`ANY_SLOT`: any slot will do. A
+        refusal that lets it wait (:attr:`Rejection.max_wait_s`) is the beginning of that:
         :class:`routing.balancing.admission.admission_queue.AdmissionQueue`."""
         if now >= self._due:
             self._look_up(now)
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
-        if self._factors is not None:
-            return self._begin_calibrated(work, now, tried, turn, since, key, until)
-        if self.admission.has_waiters and turn == NEW and not self.strategy.weighs_waiting:
-            self._busy.preferred = None
-            return self._busy
+        if self._detour or excluded:
+            return self._begin_slowly(work, now, excluded, turn, since, key, until)
+        if self.admission.has_waiters and turn == NEW and not self._weighs:
+            return self._slow_path.busy()
         candidates = self._eligible
-        if tried:
-            if isinstance(tried, PinnedReplica):
-                return self._begin_at(tried, Demand(work, since), now, turn)
-            candidates = [replica for replica in candidates if replica not in tried]
-        elif self._unusual:
-            found = self._begin_monitored(work, now, turn, since, key, until)
-            if found is not None:
-                return found
         size = len(candidates)
-        if self._sites is not None and size:
-            demand, again = Demand(work, since), bool(tried)
-            return self._begin_by_site(self._sites, candidates, demand, now, turn, key, again, until)
         if key and size and self.affinity is not None:
             near = cast("KeyedStrategy", self.strategy)
-            return self._begin_by_key(near, candidates, Demand(work, since), now, turn, key, bool(tried))
+            return self._slow_path.begin_by_key(near, candidates, Demand(work, since), now, turn, key, False)
         if size > 1:
             pick = self._pick
             replica = pick(candidates, work, now, self._rng)
         elif size:
             replica = candidates[0]
         else:
-            return self._reject(bool(tried), now)
+            return self._slow_path.reject(False, now)
         if replica.limited:
             if replica.memory is None and (
                 turn != NEW or not self._weighs or replica.load <= replica.in_flight + replica.peer_in_flight
             ):
-                # As placing does, the usual case: there is a place and nobody waits for it.
+                # As the slow path does, the usual case: there is a slot and nobody waits for it.
                 cells = replica.cells
                 if cells is None or not cells.siblings:
                     limit = replica.limit
@@ -283,70 +255,91 @@ class Pool(SlowPath):
                     has_slot = sibling_load.claim_slot(replica)
                 if has_slot:
                     return Attempt(self._outlier_detector, self.speed, replica, work, now)
-            return self._begin_where_free(replica, candidates, Demand(work, since), now, turn)
+            return self._slow_path.begin_at(replica, candidates, Demand(work, since), now, turn)
         return Attempt(self._outlier_detector, self.speed, replica, work, now)
 
-    def _begin_calibrated(
+    def begin_pinned(
+        self, pinned: PinnedReplica, work: float, now: float, turn: int = NEW, since: float = inf
+    ) -> Attempt | Rejection:
+        """The same for a request that one replica alone can serve: at that one or at none. Refused with
+        ``replica_gone``: it is not in the table any more; ``replica_closed``: it takes nothing new until an
+        operator or its health says otherwise; ``replica_unavailable``: not at this moment."""
+        if now >= self._due:
+            self._look_up(now)
+        work = self.speed.estimated(work)
+        return self._begin_slowly(work, now, (), turn, since, (), inf, pinned)
+
+    def _begin_slowly(
         self,
-        uncalibrated_work: float,
+        told: float,
         now: float,
-        tried: tuple[Replica, ...] | PinnedReplica,
+        excluded: tuple[Replica, ...],
+        turn: int,
+        since: float,
+        key: tuple[int, ...],
+        until: float,
+        pinned: PinnedReplica | None = None,
+    ) -> Attempt | Rejection:
+        """With the estimate that what requests took has made of the one that was told."""
+        factors = self._factors
+        work = told if factors is None else told * factors.get(frexp(told)[1], 1.0)
+        if self.admission.has_waiters and turn == NEW and not self._weighs:
+            return self._slow_path.busy()
+        if pinned is not None:
+            found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
+        else:
+            found = self._place(work, now, excluded, turn, since, key, until)
+        if factors is not None and isinstance(found, Attempt):
+            found.uncalibrated_work = told
+        return found
+
+    def _place(
+        self,
+        work: float,
+        now: float,
+        excluded: tuple[Replica, ...],
         turn: int,
         since: float,
         key: tuple[int, ...],
         until: float,
     ) -> Attempt | Rejection:
-        """With the estimate that what requests took has made of the one that was told."""
-        factors, self._factors = self._factors, None
-        assert factors is not None
-        found = self.begin(
-            uncalibrated_work * factors.get(frexp(uncalibrated_work)[1], 1.0),
-            now,
-            tried,
-            turn,
-            since,
-            key,
-            until,
-        )
-        self._factors = factors
-        if isinstance(found, Attempt):
-            found.uncalibrated_work = uncalibrated_work
-        return found
-
-    def _begin_monitored(
-        self, work: float, now: float, turn: int, since: float, key: tuple[int, ...], until: float
-    ) -> Attempt | Rejection | None:
-        """As a probe request, or as one that says who sent it; ``None``: begin it as usual."""
-        if self._on_probation:
-            attempt = self._probe(work, now)
+        """As a probe request, at one site's replicas, by its key or as usual, whichever is first."""
+        slow, again = self._slow_path, bool(excluded)
+        if again:
+            candidates = [replica for replica in self._eligible if replica not in excluded]
+        else:
+            candidates = self._eligible
+            attempt = slow.probe(work, now) if slow.eligibility.probation else None
             if attempt is not None:
                 return attempt
-        if not self._outlier_detector.monitoring:
-            return None
-        self._unusual = False
-        found = self.begin(work, now, (), turn, since, key, until)
-        self._unusual = True
-        if type(found) is Attempt:
-            monitor_attempt(found)
+        if not candidates:
+            return slow.reject(again, now)
+        demand = Demand(work, since)
+        if slow.sites is not None:
+            found = slow.begin_by_site(slow.sites, candidates, demand, now, turn, key, again, until)
+        elif key and self.affinity is not None:
+            near = cast("KeyedStrategy", self.strategy)
+            found = slow.begin_by_key(near, candidates, demand, now, turn, key, again)
+        else:
+            only = len(candidates) == 1
+            replica = candidates[0] if only else self._pick(candidates, work, now, self._rng)
+            found = slow.begin_at(replica, candidates, demand, now, turn)
+        if self._outlier_detector.monitoring and not again and isinstance(found, Attempt):
+            found.monitor()
         return found
 
     # --- the slow timer --------------------------------------------------------------------------
 
-    @property
-    def _sees_peers(self) -> bool:
-        """Whether other workers of this host serve the fleet as well."""
-        return self._shared is not None and bool(self._shared.siblings)
-
     def _look_up(self, now: float) -> None:
         if now >= self._refresh_due:
             self.refresh(now)
-        elif self._sees_peers:
+        elif self._search.sees_peers:
             sibling_load.read_counts(self._eligible)
-            self._free_slots.forget()
+            self.admission.free_slots.forget()
             if self._limited:
                 self.admission.look_at_peers()
         self._due = self._refresh_due
-        if self._sees_peers:
+        if self._search.sees_peers:
             self._due = min(self._due, now + sibling_load.counts_every_s(len(self._eligible)))
 
     def refresh(self, now: float) -> None:
@@ -378,8 +371,8 @@ class Pool(SlowPath):
         self._outlier_detector.review(now)
         self.speed.refresh(replicas, now)
         # Memory is reserved for what a client may use, not for what others did.
-        self._reserves_memory = any(replica.memory is not None for replica in replicas)
-        self._factors = None if self._reserves_memory else self.speed.calibration.factors
+        self._search.reserves_memory = reserves = any(replica.memory is not None for replica in replicas)
+        self._factors = None if reserves else self.speed.calibration.factors
         self._sort(now)
 
     def _ramp(self, replica: Replica, now: float) -> None:
@@ -388,41 +381,50 @@ class Pool(SlowPath):
         share = slow_start.advance(replica, now, over_s)
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
         own = None if limit is None else self._host_share.of(limit)
-        places = own if self.policy.queue.at == "proxy" else None
-        paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=places is not None)
+        slots = own if self.policy.queue.at == "proxy" else None
+        paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=slots is not None)
         replica.concurrency = slow_start.slots(own, share)
-        if replica.soft_ejected_until:
+        if replica.ejection.soft_until:
             share *= soft_ejection.share(replica, now)
-        elif paced and places is None:
+        elif paced and slots is None:
             share *= slow_start_pacing.SHARE
         replica.ramp = share
         replica.share = spec.weight * share
-        replica.limit = None if places is None else replica.concurrency
-        if replica.limit and (paced or replica.soft_ejected_until):
+        replica.limit = None if slots is None else replica.concurrency
+        if replica.limit and (paced or replica.ejection.soft_until):
             replica.limit = 0
         replica.limited = limited = replica.limit is not None or replica.memory is not None
         replica.slot_freed = self.admission.slot_freed if limited else None
         self._limited |= limited
 
     def _sort(self, now: float) -> None:
-        self._free_slots.forget()
-        self._sorted = found = eligibility.partition(self.replicas, now, self._outlier_detector.site)
-        self._eligible = found.eligible
-        self._on_probation = found.probation
-        self._unusual = bool(found.probation) or self._outlier_detector.monitoring
-        sites = self._all_sites
-        self._sites = sites if sites is not None and sites.divide(found) else None
+        self.admission.free_slots.forget()
+        found = eligibility.partition(self.replicas, now, self._outlier_detector.site)
+        self._take(found)
         if found.next_end:
             self._refresh_due = min(self._refresh_due, found.next_end)
             self._due = min(self._due, self._refresh_due)
+
+    def _take(self, found: eligibility.Eligibility) -> None:
+        """Pick among these from now on."""
+        slow, sites = self._slow_path, self._all_sites
+        slow.eligibility = found
+        slow.sites = sites if sites is not None and sites.divide(found) else None
+        self._eligible = self._search.eligible = found.eligible
+        self._detour = (
+            self._factors is not None
+            or bool(found.probation)
+            or self._outlier_detector.monitoring
+            or slow.sites is not None
+        )
 
     # --- telling ---------------------------------------------------------------------------------
 
     def explain(self, now: float) -> list[ReplicaExplanation]:
         """For each replica: eligible, or why not, and whether it is asked, in plain words."""
         self.refresh(now)
-        work, sites = self.speed.mean_work, self._sites
-        return [explanation(replica, self._sorted, now, work, sites) for replica in self.replicas]
+        work, slow = self.speed.mean_work, self._slow_path
+        return [explanation(replica, slow.eligibility, now, work, slow.sites) for replica in self.replicas]
 
     def _count_sites(self) -> None:
         if self._all_sites is not None:

@@ -47,8 +47,6 @@ class Table:
         self.matches: MatchIndex | None = None
         """What the manifest says of hosts and paths; ``None``: nothing. The same object while that lasts."""
         self.memory = MemoryLeases(shared, self.quota_share)
-        self.refusals: dict[str, str] = {}
-        """Fleet name → why its newest snapshot was not taken; gone when a newer one is."""
         self.on_manifest: Callable[[], None] = _nobody
         """Called after each manifest that was taken."""
         self.on_snapshot: Callable[[Pool], None] = _nobody_of
@@ -88,10 +86,6 @@ class Table:
         for pool in self.fleets.values():
             pool.admission.waker = waker
 
-    def wanted(self) -> list[str]:
-        """Fleets that the manifest lists and of which this worker holds no snapshot, or an older one."""
-        return [name for name, number in self.manifest.fleets.items() if self._lacks(name, number)]
-
     def apply_manifest(self, manifest: Manifest) -> bool:
         """Take a newer manifest: remove fleets it does not list, renew names. False: not newer.
 
@@ -107,7 +101,6 @@ class Table:
             pool = self.fleets.pop(name)
             pool.close()
             self.memory.take_fleet(name, (), pool.admission.memory_freed)
-            self.refusals.pop(name, None)
         self.memory.take_devices(manifest.accelerators)
         self._bounds = None
         self._index()
@@ -136,19 +129,13 @@ class Table:
             else:
                 pool.replace(snapshot)
         except ValueError as error:
-            self.refusals[name] = str(error)
             raise TableRefused(
                 f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
             ) from error
         self.memory.take_fleet(name, pool.replicas, pool.admission.memory_freed)
-        self.refusals.pop(name, None)
         self._bounds = None
         self.on_snapshot(self.fleets[name])
         return True
-
-    def _lacks(self, name: str, number: int) -> bool:
-        pool = self.fleets.get(name)
-        return pool is None or pool.version < (self.manifest.epoch, number)
 
     def _index(self) -> None:
         """Names win over aliases and adapters, so that a new one never hides a fleet."""

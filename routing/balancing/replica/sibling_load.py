@@ -60,6 +60,26 @@ def count_queued(replica: Replica, requests: int, work: float) -> None:
         replica.cells.write(cell.EXPECTED_WORK, replica.queued_work)
 
 
+def count_external(replica: Replica, requests: int, work: float) -> None:
+    """So many requests of others than this host's workers are there: load for strategies, of no limit."""
+    replica.external_load, replica.external_load_work = requests, work
+    if replica.cells is None:
+        # As read_counts does for those that have peers.
+        replica.peer_in_flight = requests
+        replica.peer_load = requests + replica.failure_load
+        replica.peer_load_work = work
+        replica.load = replica.in_flight + replica.queued + replica.peer_load
+        replica.load_work = replica.work + replica.queued_work + work
+
+
+def count_failures(replica: Replica, requests: int) -> None:
+    """So many more failures count as requests in flight; negative: fewer."""
+    replica.failure_load += requests
+    # Beside what peers have there, from which the replica's load is made up anew when it has become empty.
+    replica.peer_load += requests
+    replica.load += requests
+
+
 def has_slot(replica: Replica, demand: Demand) -> bool:
     """Whether it serves one more such request, as far as this worker has seen."""
     limit, memory = replica.limit, replica.memory

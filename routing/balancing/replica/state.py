@@ -1,8 +1,9 @@
 """One replica's live state in one worker: in flight, outstanding work, learned speed, ejection.
 
-The objects here only hold state. What changes it: :mod:`routing.balancing.attempt` (counting),
-:mod:`routing.balancing.learning` (speed, latency), :mod:`routing.balancing.outlier` (ejection, slow start)
-and, for :attr:`Replica.wrr_credit`, round robin.
+The objects here only hold state, grouped by who changes it: :mod:`routing.balancing.attempt` (counting),
+:mod:`routing.balancing.replica.sibling_load` (what others have there), :mod:`routing.balancing.learning`
+(speed, latency), :mod:`routing.balancing.outlier` (ejection, slow start) and, for
+:attr:`Replica.wrr_credit`, round robin. What each pick or settlement reads is flat in :class:`Replica`.
 All times are ``time.monotonic()`` seconds.
 """
 
@@ -44,6 +45,32 @@ class LearnedSpeed:
         return f"<LearnedSpeed {self.seconds:.4g} s / {self.units:.4g} units, at {self.at:.3f}>"
 
 
+class SuccessRateWindows:
+    """Readings of a replica's counters in all workers, where the last two windows begin and lately."""
+
+    __slots__ = (
+        "all_failed",
+        "all_succeeded",
+        "began",
+        "by_client",
+        "earlier_by_client",
+        "earlier_failed",
+        "earlier_succeeded",
+        "failed",
+        "succeeded",
+    )
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        self.succeeded = self.earlier_succeeded = 0
+        self.failed = self.earlier_failed = 0
+        self.all_succeeded = self.all_failed = 0
+        """Lately: this worker's and what its peers have shown."""
+        self.by_client: dict[int, int] = {}
+        """Failures of the present window by client, of a few clients."""
+        self.earlier_by_client: dict[int, int] = {}
+
+
 class EjectionState:
     """What live traffic has shown against a replica."""
 
@@ -59,8 +86,10 @@ class EjectionState:
         "reason",
         "returned_after",
         "returned_at",
+        "soft_until",
         "stalled",
         "until",
+        "windows",
     )
 
     def __init__(self) -> None:
@@ -86,36 +115,14 @@ class EjectionState:
         self.reason = ""
         self.count = 0
         """Ejections since the worker started."""
+        self.soft_until = 0.0
+        """Until when it gets next to nothing (:mod:`routing.balancing.outlier.soft_ejection`); 0: it is as
+        any other."""
+        self.windows = SuccessRateWindows()
 
     def __repr__(self) -> str:
         state = f"until {self.until:.3f}: {self.reason}" if self.until else f"{self.failures} failures"
         return f"<EjectionState {state}>"
-
-
-class SuccessRateWindows:
-    """Readings of a replica's counters in all workers, where the last two windows begin and lately."""
-
-    __slots__ = (
-        "all_failed",
-        "all_succeeded",
-        "began",
-        "by_client",
-        "earlier_by_client",
-        "earlier_failed",
-        "earlier_succeeded",
-        "failed",
-        "succeeded",
-    )
-
-    def __init__(self) -> None:
-        self.began = 0.0
-        self.succeeded = self.earlier_succeeded = 0
-        self.failed = self.earlier_failed = 0
-        self.all_succeeded = self.all_failed = 0
-        """Lately: this worker's and what its peers have shown."""
-        self.by_client: dict[int, int] = {}
-        """Failures of the present window by client, of a few clients."""
-        self.earlier_by_client: dict[int, int] = {}
 
 
 class LoadReportHistory:
@@ -169,6 +176,36 @@ class LatencyTail:
 
     def __repr__(self) -> str:
         return f"<AnswerTail {sum(self.newer.values())} and {sum(self.older.values())} answers>"
+
+
+class LatencyMemory:
+    """What is kept of the times of answers."""
+
+    __slots__ = ("evidence", "peak_at", "peak_s", "tail")
+
+    def __init__(self) -> None:
+        self.evidence = LearnedSpeed()
+        """Of answer times, whatever their work; its units are answers."""
+        self.peak_s = 0.0
+        self.peak_at = 0.0
+        """Last answer that the peak was learned from; 0: none."""
+        self.tail = LatencyTail()
+
+
+class SlowStartState:
+    """How far a replica is in its slow start, and what it has had in it."""
+
+    __slots__ = ("over_share", "pending", "picked_before", "started")
+
+    def __init__(self) -> None:
+        self.pending = False
+        """Whether one is to begin."""
+        self.started: float | None = None
+        """When it began; ``None``: the replica is in none."""
+        self.over_share = 0.0
+        """How many requests it has had beyond its part."""
+        self.picked_before = 0
+        """How many it had had when that was looked at last."""
 
 
 LOAD_LEVELS = 12
@@ -233,7 +270,7 @@ class Replica:
         "in_flight",
         "last_heard_at",
         "latency",
-        "latency_evidence",
+        "latency_memory",
         "leaving",
         "limit",
         "limited",
@@ -244,36 +281,28 @@ class Replica:
         "no_credential",
         "not_verified",
         "output_tokens",
-        "over_share",
         "path_prefix",
-        "peak_latency_at",
-        "peak_latency_s",
         "peer_in_flight",
         "peer_load",
         "peer_load_work",
         "picked",
-        "picked_before",
         "port",
         "prefixes",
         "queued",
         "queued_work",
         "ramp",
-        "ramp_pending",
-        "ramp_started",
         "rejected",
         "reported",
         "reports_refused",
         "seconds_per_work",
         "share",
         "slot_freed",
-        "soft_ejected_until",
+        "slow_start",
         "spec",
         "speed",
         "speed_by_load",
         "stall_exempt",
         "succeeded",
-        "success_windows",
-        "tail",
         "tls",
         "uid",
         "work",
@@ -334,14 +363,9 @@ class Replica:
         # What was learned.
         self.speed = LearnedSpeed()
         self.seconds_per_work = 1.0
-        self.latency_evidence = LearnedSpeed()
-        """Of answer times, whatever their work; its units are answers. Kept while a strategy asks for it."""
-        self.peak_latency_s = 0.0
-        self.peak_latency_at = 0.0
-        """Last answer that the peak was learned from; 0: none. Kept while a strategy asks for it."""
-        self.speed_by_load = SpeedByLoad()
+        self.latency_memory = LatencyMemory()
         """Kept while a strategy asks for it."""
-        self.tail = LatencyTail()
+        self.speed_by_load = SpeedByLoad()
         """Kept while a strategy asks for it."""
         self.last_heard_at = 0.0
         """Last byte from the replica, or the moment from which on its silence is judged."""
@@ -349,20 +373,11 @@ class Replica:
         """Of those in flight in this worker: tunnels, which may be silent, requests whose clients wait so
         short a time that silence on them says nothing, and those that their clients are still sending."""
         self.ejection = EjectionState()
-        self.success_windows = SuccessRateWindows()
-        self.soft_ejected_until = 0.0
-        """Until when it gets next to nothing (:mod:`routing.balancing.outlier.soft_ejection`); 0: it is as
-        any other."""
 
         # What strategies read.
         self.ramp = 1.0
         """Slow start: 0.1 to 1.0."""
-        self.ramp_started: float | None = None
-        self.ramp_pending = False
-        self.over_share = 0.0
-        """How many requests it has had beyond its part, in slow start."""
-        self.picked_before = 0
-        """How many it had had when that was looked at last."""
+        self.slow_start = SlowStartState()
         self.cost = 1.0
         """``seconds_per_work / ramp``."""
         self.answer_s = 1.0

@@ -1,4 +1,7 @@
-"""Load-balancing strategies: one file each, each pure, each with its theory in its docstring.
+"""Load-balancing strategies: one file each, with its theory in its docstring.
+
+None has a clock, a source of chance or I/O of its own: with the same state, the same arguments give the same
+pick.
 
 The control plane builds its forms from what is here, so nothing heavy may be imported.
 """

@@ -26,10 +26,12 @@ class AnswerMemory(NamedTuple):
 
 
 class Strategy(Protocol):
-    """One fleet's rule in one worker. Pure: time and randomness come as arguments.
+    """One fleet's rule in one worker. It has no clock, no randomness and no I/O of its own: these come as
+    arguments.
 
     What a strategy remembers about a replica is kept in the :class:`Replica` itself, so that it is
-    forgotten with it.
+    forgotten with it. What it builds from the list of candidates it may keep for as long as it is given that
+    list.
     """
 
     name: ClassVar[str]

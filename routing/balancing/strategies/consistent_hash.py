@@ -16,6 +16,7 @@ Weakness: a bound too tight sends sessions away for the smallest unevenness, and
 session's second request at a time overflows at once; one too loose lets a popular session overload its home.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Annotated, ClassVar
@@ -28,7 +29,9 @@ from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.bounded_load import BoundedLoad
 from routing.balancing.strategies.hash_ring import HashRing
 from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
-from routing.balancing.strategies.session_key import session_affinity
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+"""What RFC 9110 §5.6.2 lets the name of a field be, and RFC 6265 §4.1.1 that of a cookie."""
 
 
 class ConsistentHashParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,3 +125,18 @@ class ConsistentHash:
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
         """The ring knows it all."""
+
+
+def session_affinity(strategy: str, header: str, cookie: str, user: bool) -> Affinity:
+    """Where the session key is read (sticky sessions). Raises ValueError that names the parameter and says
+    what would be right."""
+    for name, value, words in (
+        ("header", header, "the name of a header field"),
+        ("cookie", cookie, "the name of a cookie"),
+    ):
+        if value and not _TOKEN.fullmatch(value):
+            raise ValueError(
+                f"parameter {name!r} of {strategy} must be {words} (letters, digits and - _ . are usual), "
+                f"or empty, not {value!r}"
+            )
+    return Affinity(header=header.lower().encode("ascii"), cookie=cookie.encode("ascii"), user=user)

@@ -7,7 +7,6 @@ What it costs in time is not guarded against: a pick that blocks blocks the work
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
@@ -39,6 +38,8 @@ class IsolatedStrategy:
         self._handed: tuple[Replica, ...] = ()
         """The same, for the strategy: what it does to a list it would do to the pool."""
         self._allowed: frozenset[Replica] = frozenset()
+        self._picked_at = 0.0
+        """When it was last asked for a pick by a key."""
         self._isolated_until = 0.0
         self._failures = 0
         self._last = ""
@@ -62,6 +63,7 @@ class IsolatedStrategy:
     def pick_near(
         self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
     ) -> Replica:
+        self._picked_at = now
         if now >= self._isolated_until:
             try:
                 handed = self._handed if candidates is self._candidates else self._hand(candidates)
@@ -74,7 +76,7 @@ class IsolatedStrategy:
         try:
             self._strategy.remember(replica, key)
         except (Exception, SystemExit) as error:
-            self._failed(error, time.monotonic())
+            self._failed(error, self._picked_at)
 
     def neighbours(
         self, key: tuple[int, ...], with_slot: Callable[[Iterable[Replica]], list[Replica]]

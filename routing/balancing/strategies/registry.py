@@ -86,7 +86,7 @@ def build(name: str, parameters: Mapping[str, StrategyParameter]) -> Strategy:
 
 
 def _others() -> third_party.Discovered:
-    return third_party.found(frozenset(_STRATEGIES))
+    return third_party.discover(frozenset(_STRATEGIES))
 
 
 def _named(name: str) -> type[Strategy]:

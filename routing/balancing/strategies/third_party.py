@@ -35,7 +35,7 @@ class Discovered(NamedTuple):
 
 
 @cache
-def found(own: frozenset[str]) -> Discovered:
+def discover(own: frozenset[str]) -> Discovered:
     """What is installed beside this process. ``own``: names that the project has itself."""
     from importlib.metadata import entry_points
 

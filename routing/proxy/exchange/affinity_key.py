@@ -11,7 +11,6 @@ from math import inf
 
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.affinity import Affinity
-from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import Attempt, Pool
 from routing.balancing.replica.state import Replica
 from routing.http.request_head import RequestHead
@@ -46,12 +45,12 @@ def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int,
 
 
 def begin(
-    exchange: ExchangeState, pool: Pool, now: float, tried: tuple[Replica, ...] | PinnedReplica
+    exchange: ExchangeState, pool: Pool, now: float, excluded: tuple[Replica, ...]
 ) -> Attempt | Rejection:
     """An attempt by the request's key."""
     limit_s = exchange.head.time_limit_s
     until = exchange.started + limit_s if limit_s else inf
-    return pool.begin(exchange.work, now, tried, key=of(exchange, pool), until=until)
+    return pool.begin(exchange.work, now, excluded, key=of(exchange, pool), until=until)
 
 
 def is_in_body(pool: Pool, head: RequestHead) -> bool:

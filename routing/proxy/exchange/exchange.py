@@ -11,12 +11,9 @@ from __future__ import annotations
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.attempt.monitored import MonitoredAttempt, monitor_attempt, stop_monitoring
+from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
-from routing.balancing.attempt.short_deadline import mark_short_deadline
-from routing.balancing.attempt.uploading import wait_for_client, wait_for_replica
-from routing.balancing.pool.pinned_replica import PinnedReplica
-from routing.balancing.pool.pool import Attempt, Pool
+from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.http.errors import RequestRefused
 from routing.http.response_head import ResponseHead
@@ -109,7 +106,7 @@ class Exchange(ResponsePath):
             upload.complete = complete
             self.progressed_at = now = monotonic()
             if complete and self.attempt is not None:
-                wait_for_replica(self.attempt, now)
+                self.attempt.wait_for_replica(now)
                 if self.answer is None:
                     self.attempt.request_sent(now)
             upstream.send_more(upload.framed(piece), complete)
@@ -209,23 +206,25 @@ class Exchange(ResponsePath):
         limit_s = self.head.time_limit_s
         if found is not None:
             attempt: Attempt | Rejection = found
+        elif self.pinned is not None:
+            attempt = pool.begin_pinned(self.pinned, self.work, now)
         elif pool.affinity is not None:
             attempt = affinity_key.begin(self, pool, now, tried)
         elif limit_s:
             attempt = pool.begin(self.work, now, tried, until=self.started + limit_s)
         else:
             attempt = pool.begin(self.work, now, tried)
-        if failure is not None and type(attempt) is Attempt:
+        if isinstance(attempt, Rejection):
+            self._enqueue(pool, attempt, now, failure, fresh, dropped_by)
+            return
+        if failure is not None:
             # That another replica answers what one has failed at says whose fault it was.
-            monitor_attempt(attempt)
-        if type(attempt) is not Attempt:
-            if type(attempt) is not MonitoredAttempt:
-                self._enqueue(pool, attempt, now, failure, fresh, dropped_by)  # type: ignore[arg-type]
-                return
+            attempt.monitor()
+        if attempt.mode == MONITORED:
             if self.upload is None:
                 attempt.source = fingerprint_of(self)
             else:
-                stop_monitoring(attempt)
+                attempt.stop_monitoring()
         if limit_s and not self._is_within_client_timeout(pool, attempt, now):
             return
         self.attempt = attempt
@@ -274,7 +273,7 @@ class Exchange(ResponsePath):
             local_reply.reply_client_timeout(self)
             return False
         if self.head.time_limit_s <= pool.policy.timeouts.stall_s:
-            mark_short_deadline(attempt)
+            attempt.mark_short_deadline()
         return True
 
     def connected(self, upstream: UpstreamConnection) -> None:
@@ -303,7 +302,7 @@ class Exchange(ResponsePath):
         self.repeatable = False
         if not upload.complete:
             assert self.attempt is not None
-            wait_for_client(self.attempt)
+            self.attempt.wait_for_client()
         first = upload.framed(upload.take())
         upstream.send(self, request_bytes(self, endpoint, first), is_head, not upload.complete)
         self.client.resume_body()
@@ -327,7 +326,7 @@ class Exchange(ResponsePath):
         already = self.tried
         if head.status >= 500 or head.status == 404:
             attempt.source = fingerprint_of(self)
-        if not self.repeatable or isinstance(already, PinnedReplica) or len(already) >= MAX_RETRIES:
+        if not self.repeatable or self.pinned is not None or len(already) >= MAX_RETRIES:
             return False
         reason = retry_reason(self.head, head, pool.protocol, pool.policy.retries)
         if not reason or (reason is LACKS_MODEL and already):
@@ -358,11 +357,11 @@ class Exchange(ResponsePath):
         attempt, upload = self.attempt, self.upload
         if paused:
             if attempt is not None:
-                wait_for_replica(attempt, now)
+                attempt.wait_for_replica(now)
             self.client.pause_body()
         else:
             if attempt is not None and upload is not None and not upload.complete:
-                wait_for_client(attempt)
+                attempt.wait_for_client()
             self.client.resume_body()
 
     # --- ends -------------------------------------------------------------------------------------
@@ -395,7 +394,7 @@ class Exchange(ResponsePath):
             pool.counters.retries += 1
             self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
             dropped_by = None
-            if not isinstance(self.tried, PinnedReplica):
+            if self.pinned is None:
                 # That an idle connection was closed says nothing about the replica: on a new one it may be
                 # asked. Yet it may have been killed this moment, so another one is asked before it.
                 if stale:
@@ -408,9 +407,8 @@ class Exchange(ResponsePath):
             local_reply.send_local_reply(self, failure)
 
     def _may_ask_again(self, stale: bool) -> bool:
-        tried = self.tried
         # No other replica has what the one keeps.
-        return stale if isinstance(tried, PinnedReplica) else len(tried) < MAX_RETRIES
+        return len(self.tried) < MAX_RETRIES if self.pinned is None else stale
 
     def _give_up(self) -> None:
         """The client has stopped waiting, though its connection is open."""

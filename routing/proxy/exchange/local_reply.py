@@ -5,7 +5,6 @@ from __future__ import annotations
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.contract.telemetry import FleetCounters
 from routing.http.local_response import response_bytes
 from routing.protocols.errors import error_content
@@ -126,8 +125,8 @@ def refuse(exchange: ExchangeState, error: RoutingError) -> None:
 def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: LocalReply | None) -> None:
     """The pool has no replica (left). ``failure``: of the attempt before, which says more."""
     assert exchange.pool is not None
-    if isinstance(exchange.tried, PinnedReplica):
-        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.tried.finishes))
+    if exchange.pinned is not None:
+        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.finishes))
     elif failure is None:
         _count(exchange.pool.counters, refusal.code)
         failure = LocalReply(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)

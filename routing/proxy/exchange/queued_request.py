@@ -12,7 +12,6 @@ from math import inf
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.request_queue import Ticket
 from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.balancing.replica.state import Replica
 from routing.contract.priority import PRIORITIES
@@ -59,12 +58,16 @@ class QueuedRequest:
         turn = DEQUEUED if patient else ANY_SLOT
         since, limit_s = self.ticket.since, exchange.head.time_limit_s
         until = exchange.started + limit_s if limit_s else inf
-        tried = exchange.tried
+        work, pinned, tried = exchange.work, exchange.pinned, exchange.tried
         if self._dropped_by is not None:
             tried = excluded(exchange, pool, self._dropped_by, now, DEQUEUED)
-        found = pool.admission.look(
-            self.ticket, lambda: pool.begin(exchange.work, now, tried, turn, since, self._key, until)
-        )
+
+        def begin() -> Attempt | Rejection:
+            if pinned is not None:
+                return pool.begin_pinned(pinned, work, now, turn, since)
+            return pool.begin(work, now, tried, turn, since, self._key, until)
+
+        found = pool.admission.look(self.ticket, begin)
         if isinstance(found, Rejection):
             if found.max_wait_s:
                 self._refusal = found
@@ -114,11 +117,10 @@ class QueuedRequest:
 
 def excluded(
     exchange: ExchangeState, pool: Pool, dropped_by: Replica, now: float, turn: int = NEW
-) -> tuple[Replica, ...] | PinnedReplica:
+) -> tuple[Replica, ...]:
     """The replicas to exclude for a request that a replica dropped: that one as well, if another has a
     slot."""
     tried = exchange.tried
-    assert not isinstance(tried, PinnedReplica)
     others = (*tried, dropped_by)
     return others if pool.has_other_than(others, now, turn) else tried
 
@@ -141,7 +143,8 @@ def enqueue(
     waiting = QueuedRequest(exchange, pool, refusal, failure, dropped_by, start)
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
-    waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, bool(exchange.tried))
+    particular = bool(exchange.tried) or exchange.pinned is not None
+    waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, particular)
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
         exchange.waiting = waiting

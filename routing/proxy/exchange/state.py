@@ -54,6 +54,7 @@ class ExchangeState:
         "client",
         "head",
         "key",
+        "pinned",
         "pool",
         "progressed_at",
         "proxy",
@@ -102,7 +103,10 @@ class ExchangeState:
         self.attempt: Attempt | None = None
         self.upstream: UpstreamConnection | None = None
         self.cancel_connecting: Callable[[], bool] | None = None
-        self.tried: tuple[Replica, ...] | PinnedReplica = ()
+        self.pinned: PinnedReplica | None = None
+        """The one that alone can serve it; ``None``: any of the fleet can."""
+        self.tried: tuple[Replica, ...] = ()
+        """Those that it has been at, which are not asked again."""
         self.retry_fields = b""
         """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
         self.waiting: Cancellable | None = None

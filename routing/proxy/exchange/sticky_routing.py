@@ -62,7 +62,7 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
 
     def go_on(place: ReplicaRef | None) -> None:
         if place is not None and place.fleet == pool.name:
-            exchange.tried = PinnedReplica(place.uid, place.replica, _called(asked.name), finishes=False)
+            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(asked.name), finishes=False)
         dispatch(pool, monotonic())
 
     if asked.name and pool.protocol == "openai":
@@ -90,7 +90,7 @@ def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute,
         if len(exchange.body_bytes) > pool.max_body_bytes:
             raise too_large(pool)
         if place is not None:
-            exchange.tried = PinnedReplica(place.uid, place.replica, _called(name), finishes=True)
+            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(name), finishes=True)
         dispatch(pool, monotonic())
 
     _look_up(exchange, name, go_on, ask=True)

@@ -37,6 +37,7 @@ def keyed_pool(make_pool):
     def make(replicas, **policy):
         pool = make_pool(replicas, **policy)
         pool.strategy = ByNumber()
+        pool._slow_path.terms = pool._slow_path.terms._replace(strategy=pool.strategy)
         pool.affinity = pool.strategy.affinity
         pool._pick = pool.strategy.pick
         return pool

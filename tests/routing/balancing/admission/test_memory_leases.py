@@ -235,9 +235,9 @@ def test_a_request_that_only_one_replica_can_serve_leases_there():
     whole = table(fleet(replicas=[ON_GPU0, {}]))
     pool = whole.fleets["llm"]
     only = PinnedReplica("llm/0", "r0", "response x", finishes=False)
-    begun = [pool.begin(1.0, 1.0, only) for _ in range(4)]
+    begun = [pool.begin_pinned(only, 1.0, 1.0) for _ in range(4)]
     assert leased(whole)["n1/gpu0"] == 8 * GIB
-    assert pool.begin(1.0, 1.0, only).code == "memory_short"
+    assert pool.begin_pinned(only, 1.0, 1.0).code == "memory_short"
     for attempt in begun:
         attempt.settle(Outcome.SUCCESS, 1.0)
     assert leased(whole)["n1/gpu0"] == 0
@@ -416,7 +416,9 @@ def test_why_a_replica_is_not_asked_names_the_device_and_the_sum():
     pool = whole.fleets["llm"]
     said = {one.name: one for one in pool.explain(1.0)}
     assert (said["r0"].asked, said["r0"].reasons) == (True, [])
-    filler = [pool.begin(1.0, 1.0, PinnedReplica("llm/0", "r0", "x", finishes=False)) for _ in range(4)]
+    filler = [
+        pool.begin_pinned(PinnedReplica("llm/0", "r0", "x", finishes=False), 1.0, 1.0) for _ in range(4)
+    ]
     said = {one.name: one for one in pool.explain(1.0)}
     assert (said["r0"].eligible, said["r0"].asked) == (True, False)
     assert said["r0"].reasons == [

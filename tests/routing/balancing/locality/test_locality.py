@@ -144,7 +144,7 @@ def test_the_threshold_can_be_changed_while_it_runs(seen_from_east, make_snapsho
 def test_where_sites_say_nothing_all_are_alike(seen_from_east, replicas, site, policy):
     pool = seen_from_east(replicas, site=site, **policy)
     assert begin(pool, 10) == {"r0": 5, "r1": 5}
-    assert pool._sites is None
+    assert pool._slow_path.sites is None
     assert (pool.report(1.0).stayed, pool.report(1.0).spilled) == (0, 0)
     assert all(not said.reasons for said in pool.explain(1.0))
 
@@ -287,7 +287,7 @@ def test_keys_spill_rather_than_requests(seen_from_east):
     pool = seen_from_east([EAST, WEST], max_concurrency=100)
     while pool.replicas[0].in_flight < 90:
         pool.begin(1.0, 1.0)
-    sites, step = pool._sites, 1 << 57
+    sites, step = pool._slow_path.sites, 1 << 57
     candidates = pool._eligible
     sides = [sites.side(candidates, 1.0, 1.0, Random(1), (number * step,)) for number in range(128)]
     gone = [side[0].name == "r1" for side in sides]

@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.attempt.monitored import MonitoredAttempt
+from routing.balancing.attempt.attempt import MONITORED, OPEN, Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.outlier.poison_clients import MOST, PoisonClients, telling_length
 from routing.balancing.pool.pool import Pool
@@ -39,9 +38,9 @@ class Traffic:
         for _ in range(1 + replays):
             attempt = pool.begin(1.0, self.now, tried)
             assert isinstance(attempt, Attempt)
-            self.watched += type(attempt) is MonitoredAttempt
+            self.watched += attempt.mode == MONITORED
             failed = attempt.replica.name in fails_at
-            if failed or type(attempt) is MonitoredAttempt:
+            if failed or attempt.mode == MONITORED:
                 attempt.source = source
             attempt.settle(outcome if failed else Outcome.SUCCESS, self.now + 0.002)
             if not failed:
@@ -330,9 +329,9 @@ def test_nobody_is_asked_who_he_is_unless_a_row_is_held_against_somebody(make_po
         traffic.send(POISON, fails_at=ALL, at="r1")
     traffic.send(APP)
     assert pool._outlier_detector.monitoring
-    assert type(pool.begin(1.0, traffic.now)) is MonitoredAttempt
+    assert pool.begin(1.0, traffic.now).mode == MONITORED
     pool.refresh(traffic.now + 60.0)
-    assert type(pool.begin(1.0, traffic.now + 60.0)) is Attempt
+    assert pool.begin(1.0, traffic.now + 60.0).mode == OPEN
 
 
 def test_what_is_remembered_is_bounded():

@@ -147,8 +147,8 @@ def test_a_row_that_sets_back_is_not_judged_again_and_again(block, make_snapshot
         traffic.is_out()
     traffic.is_out()
     traffic.now += 3.0
-    set_back = [pool.replicas[0].soft_ejected_until > traffic.now for pool in traffic.workers]
+    set_back = [pool.replicas[0].ejection.soft_until > traffic.now for pool in traffic.workers]
     assert any(set_back)
     traffic.now += 3.0
     traffic.is_out()
-    assert not any(pool.replicas[0].soft_ejected_until for pool in traffic.workers)
+    assert not any(pool.replicas[0].ejection.soft_until for pool in traffic.workers)

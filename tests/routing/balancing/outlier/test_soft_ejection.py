@@ -87,7 +87,7 @@ def test_half_of_a_pool_is_left_as_it_is(make_pool, replicas, set_back):
     pool = make_pool(replicas, strategy="round_robin", ejection=NONE_OUT)
     for _ in range(40):
         pool.begin(1.0, 1.0).settle(Outcome.FAILED, 1.01)
-    assert sum(replica.soft_ejected_until > 0 for replica in pool.replicas) == set_back
+    assert sum(replica.ejection.soft_until > 0 for replica in pool.replicas) == set_back
 
 
 def test_those_that_are_ejected_count_with_them(make_pool):
@@ -95,7 +95,7 @@ def test_those_that_are_ejected_count_with_them(make_pool):
     for _ in range(80):
         pool.begin(1.0, 1.0).settle(Outcome.FAILED, 1.01)
     assert sum(replica.ejection.until > 0 for replica in pool.replicas) == 2
-    assert sum(replica.soft_ejected_until > 0 for replica in pool.replicas) == 2
+    assert sum(replica.ejection.soft_until > 0 for replica in pool.replicas) == 2
 
 
 @pytest.mark.parametrize("strategy", ["round_robin", "least_connections", "latency_aware"])
@@ -105,7 +105,7 @@ def test_a_replica_that_fails_now_and_then_is_not_set_back(make_pool, strategy):
         attempt = pool.begin(1.0, 1.0 + i * 0.01)
         bad = attempt.replica.name == "r0" and rng.random() < 0.05
         attempt.settle(Outcome.FAILED if bad else Outcome.SUCCESS, 1.005 + i * 0.01)
-        assert not attempt.replica.soft_ejected_until
+        assert not attempt.replica.ejection.soft_until
     assert pool.replicas[0].failed > 5
 
 
@@ -115,4 +115,4 @@ def test_a_clients_own_failures_set_nobody_back(pool):
         attempt.source = ClientSource(7, 1000 + i)
         attempt.settle(Outcome.FAILED, 1.005 + i * 0.01)
     # Where it failed first there was no telling.
-    assert sum(replica.soft_ejected_until > 2.5 for replica in pool.replicas) == 0
+    assert sum(replica.ejection.soft_until > 2.5 for replica in pool.replicas) == 0

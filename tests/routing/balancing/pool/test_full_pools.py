@@ -107,7 +107,7 @@ def test_few_places_are_not_looked_for_among_all_each_time(full_pool, monkeypatc
     passing(pool, 100)
     assert looked_at <= 100 * 5 + 2 * free_slots.LOOKS + SIZE
     pool.refresh(1.1)
-    assert not pool._free_slots.few, "nor is anybody told of places by a list that is not used any more"
+    assert not pool.admission.free_slots.few, "nobody is told of slots by a list that is gone"
 
 
 @pytest.mark.parametrize("strategy", ["random", "power_of_two", *KEYED])
@@ -167,7 +167,7 @@ def test_a_session_whose_replica_is_full_goes_to_the_next_on_the_ring(full_pool,
         onward = strategy._ring.onward(strategy._ring.nearest(key[0], strategy._among), strategy._among)
         assert found.replica is next(one for one in onward if one.name in names)
         spilled += found.replica is not strategy.home
-        again = pool.begin(1.0, 1.0, key=key, tried=(found.replica,))
+        again = pool.begin(1.0, 1.0, key=key, excluded=(found.replica,))
         again.settle(Outcome.CANCELLED, 1.0)
         assert again.replica.name in names - {found.replica.name}
     assert spilled > 100

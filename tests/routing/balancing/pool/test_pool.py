@@ -10,7 +10,6 @@ from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RESERVE
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import FAILURES, Outcome
-from routing.balancing.attempt.short_deadline import mark_short_deadline
 from routing.balancing.attempt.tunnel import TunnelAttempt
 from routing.balancing.pool.pool import Pool
 from routing.contract.table import FleetSnapshot, ReplicaSpec
@@ -397,7 +396,7 @@ def test_requests_that_are_given_up_early_are_no_stall(make_pool):
     for now in range(1, 10):
         present = [pool.begin(1.0, float(now)) for _ in range(2)]
         for attempt in present:
-            mark_short_deadline(attempt)
+            attempt.mark_short_deadline()
         pool.refresh(now + 0.5)
         for attempt in before:
             attempt.settle(Outcome.CANCELLED, now + 0.6)

@@ -88,7 +88,7 @@ def test_poor_health_moves_the_keys_of_that_replica_alone_and_only_while_it_last
     pool.replace(hashing([{}] * 3 + [{"health": "down", "has_passed": True}] + [{}] * 4, version=2))
     assert {old for old, _ in moved(before, homes(pool))} == {"r3"}
     pool.replace(hashing([{}] * 8, version=3))
-    pool.replicas[3].ramp_pending = False
+    pool.replicas[3].slow_start.pending = False
     assert moved(before, homes(pool, now=900.0)) == []
 
 

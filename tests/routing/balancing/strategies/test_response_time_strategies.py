@@ -183,5 +183,5 @@ def test_streams_count_as_one_answer(make_pool):
     pool = make_pool(1, strategy="least_response_time")
     attempt = pool.begin(10.0, 1.0)
     attempt.settle(Outcome.SUCCESS, 3.0, output_tokens=100)
-    assert pool.replicas[0].latency_evidence.units == pytest.approx(1.0)
-    assert pool.replicas[0].latency_evidence.seconds == pytest.approx(2.0)
+    assert pool.replicas[0].latency_memory.evidence.units == pytest.approx(1.0)
+    assert pool.replicas[0].latency_memory.evidence.seconds == pytest.approx(2.0)

@@ -48,10 +48,10 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         module = f"acme_{len(made)}_first"
         made.append(module)
         install(tmp_path, package, {entry: f"{module}:{what}"}, {module: text})
-        third_party.found.cache_clear()
+        third_party.discover.cache_clear()
 
     yield one
-    third_party.found.cache_clear()
+    third_party.discover.cache_clear()
     for module in made:
         sys.modules.pop(module, None)
 
@@ -65,7 +65,7 @@ def why_not() -> str:
 def test_the_example_is_one_strategy_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     install_example(tmp_path)
-    third_party.found.cache_clear()
+    third_party.discover.cache_clear()
     try:
         assert strategies.names() == [*registry.own_names(), "least_outstanding_work"]
         about = strategies.describe("least_outstanding_work")
@@ -77,15 +77,15 @@ def test_the_example_is_one_strategy_more(tmp_path: Path, monkeypatch: pytest.Mo
                 with balancer.pick(work=1.0) as short:
                     assert short is not long
     finally:
-        third_party.found.cache_clear()
+        third_party.discover.cache_clear()
         sys.modules.pop("least_outstanding_work", None)
 
 
 def test_own_strategies_are_built_without_looking_for_packages() -> None:
-    third_party.found.cache_clear()
+    third_party.discover.cache_clear()
     strategies.build("round_robin", {})
     strategies.describe("least_expected_work")
-    assert third_party.found.cache_info().currsize == 0
+    assert third_party.discover.cache_info().currsize == 0
 
 
 @pytest.mark.parametrize(

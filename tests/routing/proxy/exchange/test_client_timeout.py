@@ -45,7 +45,7 @@ def untouched(replica: Routed, cancelled: int = 1) -> None:
     """As if the replica had never been asked, but for the count of requests that were cancelled."""
     assert (replica.failed, replica.rejected, replica.succeeded, replica.cancelled) == (0, 0, 0, cancelled)
     assert (replica.ejection.failures, replica.ejection.until, replica.ejection.count) == (0, 0.0, 0)
-    assert (replica.success_windows.failed, replica.success_windows.succeeded) == (0, 0)
+    assert (replica.ejection.windows.failed, replica.ejection.windows.succeeded) == (0, 0)
     assert (replica.speed.units, replica.speed.seconds) == (0.0, 0.0)
     assert replica.latency == {}
 
