@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol
+from typing import Literal, Protocol
 
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import Attempt, Pool
@@ -34,6 +34,21 @@ from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.streaming_response import StreamingResponse
 from routing.shared.key_quota import KeyQuota
+
+Ending = Literal["answered", "local", "error", "cut", "client_left"]
+"""How an exchange ends: by a replica's answer, by one of the proxy's own, by an error of the proxy's, because
+the answer broke off, because the client left."""
+
+
+class ExchangeRecord(Protocol):
+    """Who keeps account of an exchange."""
+
+    def attempt_started(self, attempt: Attempt) -> None:
+        """A replica is about to be asked."""
+
+    def completed(self, ending: Ending, code: str = "") -> None:
+        """The exchange has ended; to be called before the client's connection hears of it, for that may begin
+        the next one. ``code``: of the proxy's error."""
 
 
 class Cancellable(Protocol):
@@ -57,6 +72,7 @@ class ExchangeState:
         "pool",
         "progressed_at",
         "proxy",
+        "record",
         "repeatable",
         "request_id",
         "retry_fields",
@@ -83,6 +99,8 @@ class ExchangeState:
         self.proxy = proxy
         self.client = client
         self.head = head
+        self.record: ExchangeRecord | None = None
+        """Set where an access log is kept, until the exchange has ended."""
         self.started = self.progressed_at = monotonic()
         """``progressed_at``: when the present attempt last made progress."""
         new_id, begin_trace = proxy.new_request_id, proxy.new_trace_parent
@@ -112,9 +130,6 @@ class ExchangeState:
 
         # Of the answer.
         self.answer: StreamingResponse | None = None
-
-    def on_local_reply(self, code: str) -> None:
-        """The proxy is about to answer with this error of its own. For whoever keeps a log."""
 
     def default_fleet(self) -> Pool | None:
         """The fleet for a request of this caller's that names none."""

@@ -57,7 +57,7 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
         pool = found
     asked = openai_responses.read(exchange.body_bytes)
     if asked.stores and pool.protocol == "openai":
-        exchange.client.tap_writes(ResponseSniffer(exchange))
+        exchange.client.tap_writes(exchange, ResponseSniffer(exchange))
 
     def go_on(place: ReplicaRef | None) -> None:
         if place is not None and place.fleet == pool.name:
