@@ -72,6 +72,7 @@ class ExchangeState:
         "pool",
         "progressed_at",
         "proxy",
+        "quota",
         "record",
         "repeatable",
         "request_id",
@@ -86,34 +87,45 @@ class ExchangeState:
         "work",
     )
 
-    quota: KeyQuota | None = None
-    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them. Where no keys are
-    asked for it is not even a field."""
+    record: ExchangeRecord | None
+    """Set where an access log is kept, until the exchange has ended."""
+
+    quota: KeyQuota | None
+    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them."""
+
+    progressed_at: float
+    """When the present attempt last made progress."""
+
+    trace: bytes
+    """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
+
+    body_bytes: bytes
+    """The whole body, kept until a response begins; empty while ``upload`` is set."""
+
+    stream: bool
+    """Whether the client asked to have the answer streamed."""
+
+    work: float
+    """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
 
     key: tuple[int, ...]
     """Hashes of what the fleet's strategy goes by. Read by :mod:`routing.proxy.exchange.affinity_key`
     alone: until a replica is picked by it there is none."""
 
     def __init__(self, proxy: ExchangeContext, client: Client, head: RequestHead) -> None:
-        # Of the request.
+        # Of the request. What a field means stands above: text between these lines would be run each time.
         self.proxy = proxy
         self.client = client
         self.head = head
-        self.record: ExchangeRecord | None = None
-        """Set where an access log is kept, until the exchange has ended."""
+        self.record = self.quota = None
         self.started = self.progressed_at = monotonic()
-        """``progressed_at``: when the present attempt last made progress."""
         new_id, begin_trace = proxy.new_request_id, proxy.new_trace_parent
         self.request_id = head.request_id or new_id()
         self.trace = begin_trace() if head.trace is None else b""
-        """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
         self.body_bytes = b""
-        """The whole body, kept until a response begins; empty while ``upload`` is set."""
         self.upload: RequestBodyBuffer | None = None
         self.stream = False
-        """Whether the client asked to have the answer streamed."""
         self.work = 0.0
-        """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
 
         # Of the attempts.
         self.pool: Pool | None = None
