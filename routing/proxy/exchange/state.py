@@ -6,9 +6,10 @@ ends it, and whatever ends it settles the attempt that is open.
 =========== ======= ======== ====== ==============================================================
 state       attempt upstream answer what it waits for
 =========== ======= ======== ====== ==============================================================
-searching   None    None     None   the rest of the body, or to hear who keeps what it names
-waiting     None    None     None   a place at a replica: ``waiting`` is set
-connecting  set     None     None   a connection to the replica
+searching   None    None     None   the rest of the body
+waiting     None    None     None   a place at a replica, or to hear who keeps what the request names:
+                                    ``waiting`` is set
+connecting  set     None     None   a connection to the replica: ``cancel_connecting`` is set
 asked       set     set      None   the response's head (and perhaps more of the request's body)
 answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
@@ -52,7 +53,7 @@ class ExchangeRecord(Protocol):
 
 
 class Cancellable(Protocol):
-    """A place in a line."""
+    """What is waited for before there is an attempt: a place in a line, or an answer about a replica."""
 
     def leave(self) -> None:
         """Give it up."""
@@ -136,7 +137,7 @@ class ExchangeState:
         self.retry_fields = b""
         """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
         self.waiting: Cancellable | None = None
-        """Its place in the fleet's line, while no replica has one for it."""
+        """Set while there is no attempt because something is waited for, other than the body."""
         self.repeatable = True
         """Everything sent so far can be sent once more, and the client has seen nothing."""
 

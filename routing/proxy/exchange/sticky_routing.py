@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from time import monotonic
 
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -123,24 +122,39 @@ def _look_up(
     if task is None:
         go_on(place)
         return
-    # A client that leaves, or whose time is over, ends what is waited for.
-    exchange.cancel_connecting = cancel = task.cancel
-    task.add_done_callback(partial(_heard, exchange, cancel, go_on))
+    exchange.waiting = _LookUp(exchange, task, go_on)
 
 
-def _heard(
-    exchange: ExchangeState,
-    cancel: Callable[[], bool],
-    go_on: Callable[[ReplicaRef | None], None],
-    task: asyncio.Task[ReplicaRef | None],
-) -> None:
-    if exchange.cancel_connecting is not cancel or task.cancelled():
-        return
-    exchange.cancel_connecting = None
-    try:
-        go_on(task.result())
-    except RoutingError as error:
-        local_reply.refuse(exchange, error)
+class _LookUp:
+    """An exchange that waits to hear who keeps what its request names. A client that leaves, or whose time is
+    over, ends that."""
+
+    __slots__ = ("_exchange", "_go_on", "_task")
+
+    def __init__(
+        self,
+        exchange: ExchangeState,
+        task: asyncio.Task[ReplicaRef | None],
+        go_on: Callable[[ReplicaRef | None], None],
+    ) -> None:
+        self._exchange = exchange
+        self._task = task
+        self._go_on = go_on
+        task.add_done_callback(self._heard)
+
+    def leave(self) -> None:
+        self._exchange.waiting = None
+        self._task.cancel()
+
+    def _heard(self, task: asyncio.Task[ReplicaRef | None]) -> None:
+        exchange = self._exchange
+        if exchange.waiting is not self or task.cancelled():
+            return
+        exchange.waiting = None
+        try:
+            self._go_on(task.result())
+        except RoutingError as error:
+            local_reply.refuse(exchange, error)
 
 
 def _called(name: str) -> str:
