@@ -85,7 +85,7 @@ class EjectionSerializer(ReadOnlySerializer):
 
 
 class QueueSerializer(ReadOnlySerializer):
-    """Where requests wait while no replica has a place for them."""
+    """Where requests wait while no replica has a free slot."""
 
     size = serializers.IntegerField()
     timeout_s = serializers.FloatField()
@@ -423,7 +423,7 @@ class ClientKeySerializer(ReadOnlySerializer):
         help_text="Fleets that it opens; null: every fleet; empty: they have been deleted.",
     )
     priority = serializers.ChoiceField(
-        choices=list(PRIORITIES), help_text="Whose requests go first where requests wait for a place."
+        choices=list(PRIORITIES), help_text="Class of its requests in the queue: high goes first."
     )
     requests_per_minute = serializers.IntegerField(allow_null=True, help_text="Null: no limit.")
     max_concurrency = serializers.IntegerField(

@@ -22,7 +22,7 @@ LONGEST_SOCKET_PATH = 100
 
 
 def text(name: str, default: str = "", *, about: SettingDoc | None = None) -> str:
-    """``about`` None: whoever calls has declared it already."""
+    """``about`` None: the caller has declared it already."""
     if about is not None:
         declare(name, "text", default, about)
     return os.environ.get(name, default).strip()

@@ -10,7 +10,7 @@ from controlplane.observability.process import this_process
 
 
 class WatchedScheduler(PersistentScheduler):
-    """The persistent scheduler. Each turn of its loop is a beat of this process's pulse."""
+    """The persistent scheduler. Each turn of its loop is this process's heartbeat."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         wait_s: float = super().tick(*args, **kwargs)

@@ -57,7 +57,7 @@ def _one_time_password() -> str:
 
 
 def own_password_chosen(user: User) -> None:
-    """The user has replaced the password: nobody else has seen this one."""
+    """The user has replaced the one-time password."""
     with unit_of_work(user.get_username()) as write:
         ForcedPasswordChange.objects.filter(user=user).delete()
         write.audit("accounts.change_password", user.get_username())

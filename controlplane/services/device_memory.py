@@ -96,7 +96,7 @@ def problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
 
 
 def name_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
-    """Devices that a replica names and that are not there, or twice; told with all else that is wrong."""
+    """Devices that a replica names and that do not exist, or twice; reported with all other errors."""
     names = settings.get("accelerators")
     if not names or not isinstance(names, list):
         return []

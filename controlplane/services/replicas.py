@@ -226,7 +226,7 @@ _STATE_VERBS = {"active": "activated", "draining": "began draining", "maintenanc
 def _tell(
     write: UnitOfWork, fleet: Fleet, replica: Replica, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:
-    """One event for the admin state, one for the rest. A weight is told with its revision."""
+    """One event for the admin state, one for the rest. A weight's event names its revision."""
     others = {name for name in after if after[name] != before[name]} - {"weight"}
     if "admin_state" in others:
         state = after["admin_state"]
@@ -279,7 +279,7 @@ def problems_beside(settings: Mapping[str, Any], at: str = "") -> list[FieldProb
 
 
 def class_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
-    """A class that a replica names and that is not there; told together with all else that is wrong."""
+    """A class that a replica names and that does not exist; reported together with all other errors."""
     name = settings.get("hardware")
     if not isinstance(name, str) or not is_slug(name) or HardwareClass.objects.filter(name=name).exists():
         return []

@@ -189,7 +189,7 @@ def table_state() -> TableState:
 
 
 def check_version(what: str, current: int, expected: int | None) -> None:
-    """``expected`` comes from If-Match; None: whoever asks does not mind."""
+    """``expected`` comes from If-Match; None: no precondition."""
     if expected is not None and expected != current:
         raise PreconditionFailed(
             f"{what} has been changed since you read it: read it again, then repeat your change."

@@ -31,7 +31,7 @@ class ExampleKey:
         self._told = ""
 
     def keep(self) -> None:
-        """Call it now and then. What goes wrong is told once, and tried again by the next call."""
+        """To be called periodically. An error is logged once; the next call tries again."""
         try:
             self._keep()
             self._told = ""

@@ -33,7 +33,7 @@ class ReplicaDelta:
 @dataclass(frozen=True, slots=True)
 class QueueDelta:
     """One fleet's queue at one worker between two reports: requests, and seconds that those waited which
-    found a place."""
+    found a slot."""
 
     queued: int = 0
     full: int = 0

@@ -54,7 +54,7 @@ class Point(msgspec.Struct, kw_only=True):
     errors_per_s: float
     in_flight: int
     waiting: int = 0
-    """Of those in flight, requests that wait for a place."""
+    """Of those in flight, requests that wait for a slot."""
 
 
 class QueueLive(msgspec.Struct, kw_only=True):
@@ -81,7 +81,7 @@ class QueueLive(msgspec.Struct, kw_only=True):
     cold_per_s: float = 0.0
     """Refused: every replica was still loading."""
     p50_s: float | None = None
-    """Of the waits of those that found a place."""
+    """Of the waits of those that found a slot."""
     p99_s: float | None = None
     short_for_s: float = 0.0
     """For how long requests have waited, or been refused, without a break."""
@@ -169,7 +169,7 @@ class AffinityLive(msgspec.Struct, kw_only=True):
     kept_per_s: float = 0.0
     """To the replica that their key leads to."""
     spilled_per_s: float = 0.0
-    """Elsewhere: that one had too much in flight, or no place."""
+    """Elsewhere: that replica had too much in flight, or no free slot."""
     new_per_s: float = 0.0
     """Their key led nowhere yet."""
 

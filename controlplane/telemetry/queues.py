@@ -21,7 +21,7 @@ class QueueWindow:
         self._refusals: deque[tuple[float, QueueDelta]] = deque()
         self._short_since: float | None = None
         self.waits = Window()
-        """Requests that had to wait, and how long those waited which found a place."""
+        """Requests that had to wait, and how long those waited which found a slot."""
         self.full = 0
         self.late = 0
         self.cold = 0

@@ -12,7 +12,7 @@ MOST_TOKENS: Final = 100_000_000_000
 
 KEY_LIMITS: Final[Mapping[str, Rule]] = {
     "priority": Choice(
-        words="Whose requests go first where requests wait for a place.",
+        words="Priority class of its requests in the queue: the highest goes first.",
         options=PRIORITIES,
     ),
     "requests_per_minute": count(

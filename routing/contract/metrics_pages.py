@@ -53,7 +53,7 @@ class LoadQuery(NamedTuple):
     """The page of one replica."""
 
     url: str
-    """The base URL of whoever answers."""
+    """The base URL of the server that answers."""
     path: str
     """Whole request target."""
     model: str

@@ -139,7 +139,7 @@ EJECTION = Section(
 )
 
 QUEUE = Section(
-    words="Where requests wait while no replica has a place for them.",
+    words="Where requests wait while no replica has a free slot.",
     what="a queue",
     fields={
         "size": Number(

@@ -155,7 +155,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(message: Manifest | FleetSnapshot) -> bytes:
-    """JSON, so that ``redis-cli`` shows an operator what the proxies were told."""
+    """JSON, so that ``redis-cli`` shows an operator what the proxies received."""
     return msgspec.json.encode(message)
 
 

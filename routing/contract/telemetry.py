@@ -75,7 +75,7 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     in_flight: int = 0
     """Begun and not ended yet; those that wait are among them."""
     waiting: int = 0
-    """Requests that wait for a place at a replica, in this worker."""
+    """Requests that wait for a slot at a replica, in this worker."""
     oldest_wait_s: float = 0.0
     """How long the first of them has waited."""
     queued: int = 0
@@ -89,7 +89,7 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     affinity_kept: int = 0
     """Requests that went to the replica that their key leads to."""
     affinity_spilled: int = 0
-    """Requests that went to another one, because that had too much in flight, or no place."""
+    """Requests that went to another replica, because theirs had too much in flight, or no free slot."""
     affinity_new: int = 0
     """Requests whose key led nowhere yet."""
     usual_work: float = 0.0
@@ -97,13 +97,13 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     usual_s: float = 0.0
     """Mean seconds of answers."""
     answer_tokens: float = 0.0
-    """Mean length of answers, which a request without ``max_tokens`` counts for; 0: none has told its own."""
+    """Mean length of responses, which a request without ``max_tokens`` counts for; 0: none is known yet."""
     estimates_explain: float | None = None
     """Share of the variance of what requests take that their estimates tell, 0 to 1; ``None``: not known."""
     estimates_corrected: bool = False
     """Whether estimates are multiplied by what was learned of such as they."""
     waited: SparseSketch = {}
-    """Seconds that requests waited which then found a place."""
+    """Seconds that requests waited which then found a slot."""
     latency: SparseSketch = {}
     """Seconds from complete request head to last response byte, as clients saw it."""
     replicas: list[ReplicaCounters] = []

@@ -1,9 +1,9 @@
-"""Abortive close: closing a connection so that its peer hears of it at once, with a reset if need be.
+"""Abortive close: closing a connection so that its peer learns of it at once, with a reset if need be.
 
-Theory. A FIN takes its place behind the bytes that were written. While the peer reads nothing, those do not
-go out, and neither does the FIN: the peer is never told, and the kernel keeps connection and bytes for
-minutes. A reset overtakes them (RFC 9293 §3.10.5). Where everything has gone out a FIN is as quick, and no
-error to the peer.
+Theory. A FIN is queued behind the bytes that were written. While the peer reads nothing, those bytes do not
+go out, and neither does the FIN. The peer does not learn of the close, and the kernel keeps connection and
+bytes for minutes. A reset overtakes them (RFC 9293 §3.10.5). When everything has gone out, a FIN is as quick
+and is no error to the peer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def abort_transport(transport: asyncio.Transport, reset: bool = False) -> None:
 
 
 def has_unsent(transport: asyncio.Transport) -> bool:
-    """Whether a FIN would have to wait. Of the kernel's own bytes only Linux tells."""
+    """Whether a FIN would have to wait. Only Linux reports the bytes in the kernel's buffer."""
     # The descriptor of a transport that is closing may be another connection's already.
     if transport.is_closing():
         return False

@@ -2,7 +2,8 @@
 
 Rules: a size is 1 to 16 hexadecimal digits; every line ends in CRLF; extensions are tokens and quoted
 strings; no line is longer than ``MAX_LINE``; trailers together are no longer than ``MAX_TRAILERS``, long size
-lines together no longer than ``MAX_EXTENSIONS``, so that no sender has much read for little payload.
+lines together no longer than ``MAX_EXTENSIONS``, so that no sender can make the proxy read much for little
+payload.
 
 States: reading a size line, a chunk's data, the CRLF after it, or the trailer section.
 """
@@ -30,12 +31,12 @@ _SIZE_LINE = re.compile(
 size_lines: dict[int, bytes] = {}
 """Length of a whole chunk, framing and all → the line that one of that length began with, its CRLF included:
 digits alone, with no needless zero, never a last chunk's. Servers that stream write each event as one chunk
-and in one segment: such a one is known at a glance, by its length, this line, and the CRLF at its end."""
+and in one segment: such a chunk is recognised by its length, this line, and the CRLF at its end."""
 _whole: dict[bytes, int] = {}
 """The other way round: a size's line → the length of the whole chunk."""
 _MOST_KNOWN = 4096
 _LONGEST_KNOWN = 8192
-"""Longer ones would gain little, and whoever keeps those that have passed keeps no more than this of each."""
+"""Longer ones would gain little, and code that keeps passed chunks keeps no more than this of each."""
 _LONGEST_SIZE = 16
 _FRAMING = 4
 """Bytes of a chunk beside its size line's text and its data: two line ends."""
@@ -67,7 +68,8 @@ def decode_chunks(chunks: bytes) -> bytes:
 
 
 class ChunkedDecoder:
-    """Feed bytes as they arrive; get the payload. After the end ``rest`` holds what came behind it."""
+    """Feed bytes as they arrive; get the payload. After the end ``rest`` holds the bytes that follow the
+    body."""
 
     __slots__ = ("_extension_bytes", "_line", "_remaining", "_state", "_trailer_bytes", "rest")
 
@@ -124,7 +126,7 @@ class ChunkedDecoder:
         return newline + 1
 
     def _check_partial(self) -> None:
-        """What can already be known of a line that is not complete."""
+        """Checks that are possible on an incomplete line."""
         if len(self._line) >= MAX_LINE:
             raise BadChunk("a line of the chunked body is too long")
         if self._state == _DATA_END and self._line not in (b"", b"\r"):

@@ -1,6 +1,6 @@
 """Downstream connection: one client's connection, its requests one after another (keep-alive, pipelining).
 
-Theory. A connection is in one of these states, told apart by three fields:
+Theory. A connection is in one of these states, which three fields distinguish:
 
 ========== ====== ======= ==========================================================
 exchange   _body  _ending bytes that arrive are
@@ -11,17 +11,16 @@ set        None   False   further requests, held until this one is answered
 None       any    True    dropped: the last answer is written, the client still sends
 ========== ====== ======= ==========================================================
 
-What a request means is no business of this module: the *exchange* that the host makes for each head
-is told of body bytes, of the client's leaving, and of time passing; it writes its answer through
-``write`` and says ``finish`` once. How the connection ends, and its limits of time, are
-:mod:`routing.http.client_lifecycle`.
+This module does not interpret requests. The host makes an *exchange* for each head. The exchange is notified
+of body bytes, of a client disconnect, and of time passing. It writes its response through ``write`` and calls
+``finish`` once. The ends of a connection, and its time limits, are in :mod:`routing.http.client_lifecycle`.
 
-Clients tend to repeat a head byte for byte. The last one is kept (``_known``): where the next begins
-with the same bytes, it was checked already. The usual request, a known head and the whole of its body in one
-segment while the connection is idle (``_ready``), is begun in :meth:`ClientConnection.data_received` itself.
-Where heads differ only in values such as a length or an id, a template recognises them (``_template``).
+Clients tend to repeat a head byte for byte. The last one is kept (``_known``): if the next head has the same
+bytes, it is not checked again. The usual request is begun in :meth:`ClientConnection.data_received` itself
+(``_ready``): a known head and its whole body in one segment, on an idle connection. If heads differ only in
+values such as a length or an id, a template recognises them (``_template``).
 
-uvloop reports a client's close and its half-close alike, so either counts as the client's leaving, unless the
+uvloop reports a client's close and its half-close alike, so either counts as a disconnect, unless the
 request's fleet says otherwise (:mod:`routing.http.half_close`).
 """
 
@@ -89,8 +88,8 @@ class ClientConnection(ClientLifecycle):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        # Whatever the kernel does not take pauses the other side: small pieces are dear to keep, and the
-        # kernel keeps enough.
+        # Bytes that the kernel does not take pause the other side: small pieces are expensive to buffer,
+        # and the kernel buffers enough.
         self.transport.set_write_buffer_limits(high=0)
         self._read_pause = ReadPause(self.transport, self._host.disconnects, self._hung_up, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)

@@ -1,8 +1,8 @@
-"""The life of a client's connection apart from the requests on it: its time limits, and all the ways it ends.
+"""Client connection lifecycle, apart from the requests on it: its time limits, and all the ways it ends.
 
-It ends when the client leaves, when nothing came for too long, when a request is refused so that the next
-cannot be found, after the last answer, and, between two requests, when the server drains. Where the client
-may still be sending it lingers, see :mod:`routing.http.lingering_close`.
+A connection ends in one of these cases: the client disconnects; it was idle for too long; a request is
+refused so that the start of the next cannot be found; after the last response; between two requests, when the
+server drains. If the client may still be sending, the close lingers: see :mod:`routing.http.lingering_close`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TO_HEAD = re.compile(rb"(?:\r\n)*+HEAD ")
 
 
 class ClientLifecycle(asyncio.Protocol):
-    """What :class:`routing.http.client_connection.ClientConnection` is besides a reader of requests."""
+    """The part of :class:`routing.http.client_connection.ClientConnection` that does not read requests."""
 
     __slots__ = (
         "_body",

@@ -1,4 +1,4 @@
-"""Closing handle: connections that it owns are closed after the answer they are busy with."""
+"""Closing handle: connections that it owns are closed after their present response."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from routing.http.upstream_connection import PoolHandle, UpstreamConnection
 
 
 class ClosingHandle:
-    """Takes the place of a connection's pool; takes nothing back."""
+    """Replaces a connection's pool; a released connection is not pooled again."""
 
     __slots__ = ("_pool", "authority", "on_load_report", "writes")
 

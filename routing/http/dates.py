@@ -1,6 +1,6 @@
-"""The header field Date (RFC 9110 §6.6.1): of local responses, and of replicas' answers that have none.
+"""The header field Date (RFC 9110 §6.6.1): for local responses, and for replicas' responses without one.
 
-Of its own errors from 500 on it says none, as the RFC allows.
+The proxy's own errors from 500 on have no Date, as the RFC allows.
 """
 
 from email.utils import formatdate

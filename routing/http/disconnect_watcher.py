@@ -1,9 +1,9 @@
 """Disconnect watcher: notices that a peer has gone while reading from it is paused.
 
-A paused socket tells an event loop nothing: a close waits behind the unread bytes. Linux reports the
-peer's close apart from data (``EPOLLRDHUP``), so paused sockets are registered in an epoll instance of
-their own, and that one descriptor is what the loop watches. Elsewhere this does nothing, and a close
-is seen when reading goes on.
+While reading is paused, an event loop learns nothing from the socket: a close waits behind the unread bytes.
+Linux reports the peer's close separately from data (``EPOLLRDHUP``). So paused sockets are registered in an
+epoll instance of their own, and the loop watches that one descriptor. On other systems this does nothing, and
+a close is seen when reading resumes.
 """
 
 from __future__ import annotations

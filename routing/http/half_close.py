@@ -1,18 +1,18 @@
-"""Half-close: a client that has ended its own direction and still waits for its answer.
+"""Half-close: a client that has ended its sending side and still waits for its response.
 
 Theory. TCP ends each direction apart (RFC 9293 §3.6), and a client may end its own once its request is sent.
-What the proxy sees then is what it sees of a client that has closed altogether: the end of the stream. Only
-later does the socket tell them apart. A client that is gone answers what is sent to it with a reset, which
-the kernel reports without any reading; one that reads on takes its answer. Where a fleet allows half-close,
-the end of the stream ends nothing, a reset does, and the connection serves what has come and is closed.
+To the proxy this looks like a full close: the end of the stream. Only later does the socket show the
+difference. A client that is gone answers what is sent to it with a reset, which the kernel reports without
+any reading; a half-closed client reads on. Where a fleet allows half-close, the end of the stream ends
+nothing, but a reset does. The connection serves the requests that have come and is then closed.
 
-Over TLS a client ends its direction by a ``close_notify`` (RFC 8446 §6.1), with a FIN or without.
+Over TLS a ``close_notify`` (RFC 8446 §6.1) is a half-close, with a FIN or without.
 """
 
 
 class EmptyBody:
-    """Stands where a :class:`routing.http.request_body.RequestBody` stood: nothing comes behind the request
-    that is being served, and the connection ends with its answer."""
+    """Replaces a :class:`routing.http.request_body.RequestBody`: no further request follows, and the
+    connection ends after the present response."""
 
     __slots__ = ()
 

@@ -1,13 +1,14 @@
 """Head cache: recognises a request head that was checked before, but for values that differ each time.
 
-Theory. A client repeats its head but for a few values: the body's length, an id, a trace. The checked head
-is cut at these values into fixed bytes and *holes*. A later head that has the same fixed bytes, and in each
-hole a value in that field's grammar, would be read alike: no hole can hold a line end, so every
-field has the same name at the same place, and no rule looks at two of these values together. So nothing
-needs to be checked but the bytes of the holes. Anything else is left to the whole check. Of the fields that
-this hop acts upon, only Content-Length, X-Request-Id and Traceparent can be holes, and the one that holds the
-client's credential: where the checked head had a client key, which is cut out, the later one must have one
-too, and where it had none, none.
+Theory. A client repeats its head except for a few values: the body's length, an id, a trace. The checked head
+is cut at these values into fixed bytes and *holes*. A later head would be parsed alike if it has the same
+fixed bytes, and in each hole a value in that field's grammar: no hole can hold a line end, so every field has
+the same name at the same position, and no rule looks at two of these values together. So only the bytes of
+the holes need a check. Any other head is checked as a whole.
+
+Of the fields that this hop acts upon, only these can be holes: Content-Length, X-Request-Id, Traceparent, and
+the field with the client's credential. If the checked head had a client key, which is removed, the later one
+must have one too; if it had none, the later one must have none.
 
 Source: partial templates as in differential deserialization (Suzumura, Takase and Tatsubori, "Optimizing
 Web Services Performance by Differential Deserialization", ICWS 2005), for one line-based grammar.
@@ -33,7 +34,8 @@ _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
 
 
 class HeadTemplate:
-    """One checked head and the many like it. :meth:`recognise` leaves in ``end`` where the head ended."""
+    """One checked head, as a template for similar ones. :meth:`recognise` leaves in ``end`` where the head
+    ended."""
 
     __slots__ = ("_before", "_fields", "_head", "_holes", "_longest", "_size", "end", "names")
 

@@ -1,10 +1,10 @@
 """Hop-by-hop headers of a request: read, checked and removed from what is forwarded.
 
-RFC 9110 §7.6.1 lists what an intermediary removes; RFC 9112 §6 says what frames the body. Fields
-that the proxy writes itself (Via, X-Forwarded-*, X-Request-Id) are read here and removed too, so
-that a client's copy never stands beside ours. A client key is meant for this hop as well: the field that
-holds one is removed, whether keys are asked for or not, so that none ever reaches a replica. Any other
-credential is the replica's business and is forwarded.
+RFC 9110 §7.6.1 lists what an intermediary removes; RFC 9112 §6 says what frames the body. The fields that the
+proxy writes itself (Via, X-Forwarded-*, X-Request-Id) are read here and removed too, so that a client's copy
+never stands beside ours. A client key is meant for this hop as well: the field that holds one is removed,
+whether keys are required or not, so that no key reaches a replica. Any other credential is for the replica
+and is forwarded.
 """
 
 import re
@@ -106,7 +106,7 @@ def _check_host(value: bytes) -> None:
 
 
 class _RareFields:
-    """Those of one head that few requests have, or have with an unusual value."""
+    """The rare fields of one head: those that few requests have, or have with an unusual value."""
 
     __slots__ = ("_forwarded_for", "_head", "_nominated", "_transfer_encodings", "_upgrades", "_via")
 

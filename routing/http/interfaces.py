@@ -1,4 +1,4 @@
-"""Interfaces between a client connection, the handler of its requests, and whoever accepts connections."""
+"""Interfaces between a client connection, the handler of its requests, and the acceptor of connections."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Client(Protocol):
 
 
 class Connection(Protocol):
-    """One client's connection, or a TLS handshake with one, as whoever has accepted it sees it."""
+    """One client's connection, or a TLS handshake with one, as the acceptor sees it."""
 
     @property
     def idle_since(self) -> float | None:
@@ -103,7 +103,7 @@ class Connection(Protocol):
         ...
 
     def reject(self, answer: bytes) -> bool:
-        """End with this answer before any request has come; whether it can be told now."""
+        """End with this response before any request has come; whether it can be sent now."""
         ...
 
     def close_if_idle(self) -> None:
@@ -114,11 +114,11 @@ class Connection(Protocol):
 
 
 class OpenClient(Client, Connection, Protocol):
-    """As both see it."""
+    """The interface of a client's connection for both: exchanges and the acceptor."""
 
 
 class RequestHandler(Protocol):
-    """One request and its answer, as a client connection sees it."""
+    """One request and its response, as a client connection sees it."""
 
     def begin(self, body: bytes, complete: bool) -> None:
         """The head is read; ``body`` is what came with it."""
@@ -147,7 +147,7 @@ class RequestHandler(Protocol):
 
 
 class ClientHost(Protocol):
-    """What a connection needs of whoever accepts connections."""
+    """What a connection needs of its acceptor."""
 
     limits: ConnectionLimits
     sweeper: TimeoutSweeper

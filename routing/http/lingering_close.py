@@ -1,9 +1,9 @@
 """Lingering close (as nginx's lingering_close): the end of a connection whose client may still be sending.
 
-Theory. Closing a socket with unread bytes in it, or one that bytes still come to, resets the connection. The
-reset may destroy an answer that the client has not read yet, or show it an error where the connection just
-ended (RFC 9112 §9.6). So the proxy ends its own direction first, and reads and drops what still comes, until
-the client has closed its side too, or for a bounded time.
+Theory. If a socket is closed with unread bytes in it, or bytes still come to it, the connection is reset. The
+reset may destroy a response that the client has not read yet, or show it an error instead of a plain end (RFC
+9112 §9.6). So the proxy ends its own direction first. Then it reads and drops what still comes, until the
+client has closed its side too, or for a bounded time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from routing.http.limits import ConnectionLimits
 
 
 class LingeringClose:
-    """From the end of what the proxy writes to the close. Times are ``time.monotonic()`` seconds."""
+    """From the proxy's last write to the close. Times are ``time.monotonic()`` seconds."""
 
     __slots__ = ("_limits", "_moved_at", "_received", "_transport", "_untaken", "busy")
 
@@ -28,8 +28,8 @@ class LingeringClose:
         self._received = 0
         self._untaken = transport.get_write_buffer_size()
         self.busy = answered or self._untaken > 0
-        """Whether closing now could destroy an answer. If not, it is a request that nobody has promised to
-        serve that would meet a reset."""
+        """Whether closing now could destroy a response. If not, a reset would only meet a request that has
+        not been accepted."""
 
     def drop(self, data: bytes) -> bool:
         """More has come; whether it is too much."""

@@ -1,4 +1,4 @@
-"""Local responses: what the proxy answers itself (Envoy's local reply), as one joined piece of bytes."""
+"""Local responses: those of the proxy itself (Envoy's local reply), as one joined piece of bytes."""
 
 from http import HTTPStatus
 

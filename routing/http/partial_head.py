@@ -1,4 +1,5 @@
-"""Partial head: a request head that arrives in pieces, and what can already be refused of it."""
+"""Partial head: a request head that arrives in pieces, and the checks that can refuse it before it is
+complete."""
 
 import re
 

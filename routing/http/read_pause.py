@@ -12,7 +12,7 @@ PIPELINE_FULL, BACKPRESSURE, END_OF_STREAM = 1, 2, 4
 
 
 class ReadPause:
-    """The read side of one transport. While it is stopped, the peer's going is watched for."""
+    """The read side of one transport. While it is paused, a disconnect of the peer is watched for."""
 
     __slots__ = ("_disconnects", "_ended", "_gone", "_paused_for", "_transport")
 

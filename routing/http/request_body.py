@@ -7,13 +7,13 @@ from routing.http.request_head import RequestHead
 
 
 class RequestBody:
-    """Counts down a Content-Length or decodes chunks. After the end ``rest`` holds what came behind."""
+    """Counts down a Content-Length or decodes chunks. After the end ``rest`` holds the bytes that follow."""
 
     __slots__ = ("_decoder", "_paused_at", "_remaining", "_since", "complete", "limits", "received", "rest")
 
     def __init__(self, head: RequestHead, limits: BodyLimits, now: float) -> None:
         self.limits = limits
-        """Others may take their place while the body comes."""
+        """May be replaced while the body comes."""
         self._decoder = ChunkedDecoder() if head.chunked else None
         self._remaining = head.content_length
         self._since = now

@@ -1,9 +1,9 @@
-"""Request head: what method, target and header fields say, as later parts of the proxy read it."""
+"""Request head: method, target and the contents of header fields, for later parts of the proxy."""
 
 
 class RequestHead:
-    """One request's head. Not changed once it is read: a connection whose client repeats the very same
-    head gives the same object again."""
+    """One request's head. Immutable: if a client repeats a head byte for byte, its connection gives the same
+    object again."""
 
     __slots__ = (
         "chunked",
@@ -62,7 +62,7 @@ class RequestHead:
         """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards. It
         came in HTTP/1.1, the version that our Via names."""
         self.route: object | None = None
-        """What whoever routes has concluded from this head."""
+        """The routing's cached result for this head."""
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.method.decode()} {self.target.decode()}>"

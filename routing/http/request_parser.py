@@ -1,9 +1,9 @@
-"""Request parser: a head is checked strictly before anything is dialled or forwarded.
+"""Request parser: a head is checked strictly before any connection is opened or any byte forwarded.
 
-Two ways lead to the same :class:`RequestHead`. What well-behaved clients send (origin-form, HTTP/1.1,
-no ``_`` in names) is recognised by one pattern over the whole head. All else goes line by line, where
-each rule has its own error. Either way the fields that concern only this hop are cut out
-(:mod:`routing.http.hop_by_hop_headers`); the rest is forwarded byte for byte.
+There are two paths to the same :class:`RequestHead`. The fast path: one pattern over the whole head
+recognises what well-behaved clients send (origin-form, HTTP/1.1, no ``_`` in names). The slow path:
+everything else is read line by line, where each rule has its own error. On both paths hop-by-hop fields are
+removed (:mod:`routing.http.hop_by_hop_headers`); the rest is forwarded byte for byte.
 """
 
 import re

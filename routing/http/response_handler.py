@@ -1,4 +1,4 @@
-"""Response handler: what an upstream connection tells whoever sent a request over it."""
+"""Response handler: the callbacks of an upstream connection to the sender of a request."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -12,7 +12,7 @@ of letter."""
 
 
 class ResponseHandler(Protocol):
-    """Whoever sent the request. After ``complete`` or ``lost`` it hears nothing more of it."""
+    """The sender of the request. After ``complete`` or ``lost`` it gets no further call for it."""
 
     @property
     def asks_for_web_socket(self) -> bool:
@@ -26,15 +26,15 @@ class ResponseHandler(Protocol):
         """The final head and what came with it, chunked coding removed."""
 
     def switched(self, head: ResponseHead, first: bytes, now: float) -> None:
-        """101: from here on bytes pass as they come, beginning with ``first``; :meth:`data` tells of the next
-        ones, and when the replica has closed."""
+        """101: from here on bytes are forwarded as they come, beginning with ``first``; :meth:`data` gets the
+        next ones, and the end when the replica has closed."""
 
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         """More of the body; ``piece`` may be empty only when complete."""
 
     def passthrough(self) -> Passthrough | None:
-        """Asked while the final head has come and the body has not ended: where chunks go that come
-        whole, in place of :meth:`data`, until that is called again. ``None``: nowhere else."""
+        """Called after the final head and before the end of the body: the receiver of whole chunks, instead
+        of :meth:`data`, until that is called again. ``None``: no other."""
         ...
 
     def lost(self, reason: str, no_response_yet: bool) -> None:

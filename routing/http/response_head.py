@@ -1,6 +1,6 @@
 """Response parser: a replica's head checked strictly, hop-by-hop headers removed, framing understood.
 
-RFC 9112 §6.3 decides where the body ends; what contradicts it is a :class:`BadResponse`, which the
+RFC 9112 §6.3 decides where the body ends; a response that contradicts it is a :class:`BadResponse`, which the
 client sees as a 502.
 """
 

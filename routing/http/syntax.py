@@ -1,7 +1,7 @@
 """The grammar of RFC 9110 §5 and RFC 9112 §2-5, as compiled patterns.
 
-Quantifiers of single characters are possessive, and whatever may follow a group tells at its first character
-whether the group goes on: each pattern reads its input once, so no input makes matching slow. Those of groups
+Each pattern reads its input once, so no input makes matching slow. For that, quantifiers of single characters
+are possessive, and the first character after a group decides whether the group goes on. Quantifiers of groups
 are not possessive, because Python before 3.11.5 misreads them (gh-106052).
 """
 

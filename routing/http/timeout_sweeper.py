@@ -1,9 +1,9 @@
 """Timeout sweeper: time limits, kept by one coarse timer per worker instead of one timer per request.
 
-Every ``PERIOD_S`` the sweeper looks at each open client connection. A connection names the earliest
-time at which it wants to be looked at (``deadline``); a busy one simply says 0.0, so that starting and
-ending a request costs no timer at all. Limits are therefore kept to within ``PERIOD_S``, or what an answer
-that has begun says it may wait.
+Every ``PERIOD_S`` the sweeper checks each open client connection. A connection names the earliest time at
+which it wants to be checked (``deadline``). A busy one simply says 0.0, so that starting and ending a request
+costs no timer at all. Limits are therefore kept to within ``PERIOD_S``, or within what a response that has
+begun allows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PERIOD_S = 0.1
 
 
 class Timed(Protocol):
-    """Something that wants to be looked at from time to time."""
+    """Something with a deadline, to be checked from time to time."""
 
     deadline: float
     """``time.monotonic()`` seconds."""

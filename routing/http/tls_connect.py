@@ -1,7 +1,7 @@
 """TLS to a replica: connect, check the address, verify the certificate, and only then use the connection.
 
-Nothing of a request is sent before the replica's certificate has been verified, so whatever goes wrong here
-is as harmless as a refused connection. The time limit for connecting holds for all of it.
+Nothing of a request is sent before the replica's certificate has been verified, so any failure here is as
+harmless as a refused connection. The connect timeout covers all of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Verification:
 
 
 class _Opening(asyncio.Protocol):
-    """A connection on which nobody speaks yet."""
+    """A connection before its first byte."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None

@@ -1,7 +1,7 @@
 """TLS termination: the layer between a client's socket and its connection, with TLS on the socket's side.
 
-Theory. The layer owes the connection above all that the loop's own transport would give it, in the same
-terms, so that nothing above knows of TLS:
+Theory. To the connection above, the layer behaves like the event loop's own transport, so that nothing above
+knows of TLS:
 
 ============== ============================ ============================================================
 state          told apart by                bytes that arrive are
@@ -13,15 +13,14 @@ half-closed    _encrypt, no _decrypt        dropped: the client has said that no
 ended          _connected, no _encrypt      given on as they are, for the connection above to drop
 ============== ============================ ============================================================
 
-What is written is encrypted and given to the socket's transport at once, and what is read is decrypted at
-once: nothing is kept here. So flow control, the size of what waits to be written, and a paused socket's watch
-for the client's going are those of the socket's transport. ``close_notify`` goes before a FIN, as RFC 8446
-§6.1 asks; one that comes is taken for what a FIN is taken for (unlike a FIN it cannot be seen behind bytes
-that are not read).
+Writes are encrypted and given to the socket's transport at once, and reads are decrypted at once: the layer
+buffers nothing. So flow control, the write buffer's size, and a paused socket's disconnect watcher are those
+of the socket's transport. ``close_notify`` goes before a FIN, as RFC 8446 §6.1 asks. A received one is
+treated like a FIN (unlike a FIN it cannot be seen behind unread bytes).
 
-uvloop has such a layer too. It keeps half a megabyte of its own, does not tell how much its socket has still
-to send, cannot end one direction alone, keeps a client's going to itself while something waits to be written,
-and says nothing to a client whose handshake fails.
+uvloop has such a layer too. But it buffers half a megabyte of its own, does not say how much its socket has
+still to send, and cannot half-close. It does not report a client's disconnect while something waits to be
+written, and sends nothing to a client whose handshake fails.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _PLAIN_HTTP = re.compile(rb"[A-Z]{3,16} [/*h]")
 
 
 class TlsHost(Protocol):
-    """What the layer needs of whoever accepts connections."""
+    """What the layer needs of the acceptor."""
 
     limits: ConnectionLimits
     sweeper: TimeoutSweeper
@@ -78,7 +77,7 @@ class TlsHost(Protocol):
 
 
 class TlsLayer(asyncio.Transport, asyncio.Protocol):
-    """One connection's. See the module's text for its states."""
+    """The TLS layer of one connection. See the module's text for its states."""
 
     __slots__ = (
         "_above",

@@ -1,7 +1,7 @@
-"""Trace context (W3C ``traceparent``): passed on where a client sends one, else begun here.
+"""Trace context (W3C ``traceparent``): forwarded if a client sends one, else begun here.
 
-A trace that is passed on is not changed: this proxy records no span of its own, so the caller's stays the
-parent of the replica's. One that cannot be read is dropped, ``tracestate`` with it, and another begun, as
+A forwarded trace is not changed: this proxy records no span of its own, so the caller's span stays the parent
+of the replica's. An invalid ``traceparent`` is dropped, ``tracestate`` with it, and a new trace is begun, as
 §3.2.2 and §4.3 ask. Source: https://www.w3.org/TR/trace-context/.
 """
 

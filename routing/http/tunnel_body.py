@@ -2,7 +2,7 @@
 
 
 class TunnelBody:
-    """Stands where a :class:`routing.http.request_body.RequestBody` stood, and lets everything through."""
+    """Replaces a :class:`routing.http.request_body.RequestBody` and lets everything through."""
 
     __slots__ = ("received",)
 

@@ -1,13 +1,14 @@
 """Upstream connection: one connection to a replica, one request at a time, and the response's framing.
 
-Theory. Between two requests a connection has no handler and lies in its replica's pool; any byte or
-end of file that arrives then makes it useless. With a handler it reads a head, then a body whose end
-RFC 9112 §6.3 defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``, ``_UNTIL_CLOSE``).
-The handler hears of every piece at once; nothing is collected here but an incomplete head.
+Theory. Between two requests a connection has no handler and is idle in its replica's pool; any byte or end of
+file that arrives then makes it useless. With a handler it reads a head, then a body whose end RFC 9112 §6.3
+defines in one of four ways (``_NONE``, ``_LENGTH``, ``_CHUNKED``, ``_UNTIL_CLOSE``). The handler gets every
+piece at once; only an incomplete head is buffered here.
 
-As on the client's side the last head is kept: one that is repeated byte for byte is not read again.
-The usual answer, a known head and the whole of its body in one segment, passes in ``data_received``; so does
-the usual piece of a stream, whole chunks, mostly one, in one segment, with their framing on.
+As on the client's side the last head is kept: one that is repeated byte for byte is not parsed again. Two
+usual cases are handled in ``data_received`` itself: a response with a known head and its whole body in one
+segment, and a piece of a stream that is whole chunks (mostly one) in one segment, which is forwarded with its
+framing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
 
 
 class PoolHandle(Protocol):
-    """Where a connection belongs: the pool of its replica."""
+    """The owner of a connection: the pool of its replica."""
 
     authority: bytes
     writes: WriteBatch
@@ -189,7 +190,7 @@ class UpstreamConnection(asyncio.Protocol):
                 try:
                     write(data)
                 except RuntimeError:
-                    # That transport was closed meanwhile, as the handler is about to be told.
+                    # That transport was closed meanwhile; the handler is about to be notified.
                     return
                 return
         try:

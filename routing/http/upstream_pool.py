@@ -1,7 +1,7 @@
-"""Upstream connection pool of one replica: keep-alive connections that lie idle, and opening new ones.
+"""Upstream connection pool of one replica: idle keep-alive connections, and opening new ones.
 
-The connection used last is used first, so that under light load the others grow old and are closed.
-They are closed before a replica would do it (servers commonly keep idle connections for 5 s or more),
+The most recently used connection is used first, so that under light load the others grow old and are closed.
+They are closed before a replica would close them (servers commonly keep idle connections for 5 s or more),
 because a request that meets a closing connection is lost.
 """
 
@@ -29,7 +29,7 @@ CLOSED_AFTER_S = 0.002
 
 
 class ConnectListener(Protocol):
-    """Whoever asked for a new connection."""
+    """The requester of a new connection."""
 
     def connected(self, upstream: UpstreamConnection) -> None: ...
     def connect_failed(self, reason: str, code: str) -> None:

@@ -1,15 +1,16 @@
 """Write batching: writes of one turn of the event loop, made together at its end.
 
-Theory. A turn of a busy loop reads from dozens of sockets. Written at once, each answer wakes a peer
-that sleeps again before the next one is ready, and waking is the dearest part of a small write: measured with
-64 connections, deferred writes cost about a quarter less CPU a request. They are made after the turn's
-reads, in order, so that nothing waits longer than the turn takes.
+Theory. A turn of a busy loop reads from dozens of sockets. If responses are written at once, each write wakes
+a peer that sleeps again before the next response is ready, and the wake-up is the most expensive part of a
+small write. Measured with 64 connections, deferred writes cost about a quarter less CPU a request. The writes
+are made after the turn's reads, in order, so that nothing waits longer than the turn takes.
 
-A quiet loop's turn holds one write, and waiting for its end gains nothing: the answer would go out behind the
-books of its own request. So where the write before came alone, one that comes ``APART_S`` after it is made at
-once. In a busy turn the second write comes sooner than that, or finds the one before in company.
+In a turn of a quiet loop there is one write, and deferring it gains nothing: the response would go out after
+the accounting of its own request. So if the previous write came alone, a write that comes ``APART_S`` after
+it is made at once. In a busy turn the second write comes sooner than that, or the previous write was one of
+several.
 
-Events of a stream are not among them: few come in one turn, and to be added here costs more than it saves.
+Events of a stream are not batched: few come in one turn, and a batch costs more than it saves.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ that must meet a full buffer, and pause the reading, before it piles up here."""
 class WriteBatch:
     """All writes of one worker.
 
-    Whoever ends a client's connection in good order flushes first, for the end of an answer may be waiting
-    here. Connections to replicas are closed without: what waits for them is of a request that is given up.
+    Code that closes a client's connection gracefully must flush first, because the end of a response may be
+    waiting here. Connections to replicas are closed without a flush: what waits for them belongs to an
+    aborted request.
     """
 
     __slots__ = ("_began_at", "_loop", "_pending", "_quiet")
@@ -78,5 +80,5 @@ class WriteBatch:
             try:
                 write(data)
             except RuntimeError:
-                # The transport was closed meanwhile, as its protocol has been told. The rest must go on.
+                # The transport was closed meanwhile, and its protocol was notified. The rest must go on.
                 continue

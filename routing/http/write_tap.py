@@ -1,7 +1,7 @@
-"""Write tap: what is written to a client during one exchange, shown to listeners as well.
+"""Write tap: listeners also get what is written to a client during one exchange.
 
-Stands in the connection's ``write`` and takes itself out again: when no listener wants to hear more, or with
-the first write after the exchange has ended. So who does not listen pays nothing.
+It replaces the connection's ``write`` and removes itself: when no listener wants more, or with the first
+write after the exchange has ended. So connections without a listener pay nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Connection(Protocol):
 
 
 class WriteTap:
-    """Of one exchange. Whichever stood there before belonged to one that has ended."""
+    """Of one exchange. An existing tap of another exchange belongs to one that has ended."""
 
     __slots__ = ("_connection", "_listeners", "_write", "exchange")
 

@@ -1,5 +1,5 @@
-"""Inter-process communication: what the processes of one host say to each other.
+"""Inter-process communication between the processes of one host.
 
-The control channel and the requests that wait on it for a reply; and what each process needs to live beside
-the others: file descriptors, log lines and the access log, and waiting for several things at once.
+The control channel and the requests that wait on it for a reply. Also helpers of every process: file
+descriptor limits, log lines, the access log, and waiting for several things at once.
 """

@@ -1,9 +1,9 @@
 """Access log: one line for each request, written by a thread: no request waits for a disk.
 
-Lines are collected and written by a thread four times a second, whole lines at a time, so that several
-workers may append to one file. A file that was moved away (by logrotate, say) is opened anew. When the disk
-cannot keep up, lines are dropped, and a line of the ordinary log says how many. Never in a line: bodies,
-header fields, query strings.
+A thread writes the collected lines four times a second, whole lines at a time, so that several workers may
+append to one file. A file that was moved away (by logrotate, say) is opened anew. When the disk cannot keep
+up, lines are dropped, and the ordinary log says how many. Never in a line: bodies, header fields, query
+strings.
 """
 
 import logging
@@ -55,7 +55,7 @@ class AccessLine(msgspec.Struct, kw_only=True):
 
 
 class AccessLog:
-    """Of one worker. ``place``: a path, or ``-`` for standard output."""
+    """The access log of one worker. ``place``: a path, or ``-`` for standard output."""
 
     def __init__(self, place: str, form: Format, process: str) -> None:
         """Raises OSError when the file cannot be opened."""

@@ -1,4 +1,4 @@
-"""Async waits: for the first of several things, for all, or for a condition that tells nobody."""
+"""Async waits: for the first of several things, for all, or (by polling) for a condition."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

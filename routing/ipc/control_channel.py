@@ -1,8 +1,8 @@
 """Control channel: the messages between the master and one of its workers.
 
 A Unix socket pair joins them (:mod:`routing.ipc.framed_channel`). Each message is one of the structs
-below. The end of the stream means that the other side is gone; a worker whose master is gone leaves at once,
-a master whose worker is gone starts a successor.
+below. The end of the stream means that the other side is gone: the worker then ends at once, the master
+starts a successor.
 """
 
 import msgspec
@@ -34,22 +34,22 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     max_connections: int | None = None
     """Client connections at one time; ``None``: what its descriptors allow."""
     keys_required: bool = False
-    """Serve nobody without a client key, even while none exists."""
+    """Require a client key, even while none exists."""
     certificate: Certificate | None = None
     """Speak TLS to clients; ``None``: plain HTTP."""
     trace_sample_percent: float | None = 100.0
     """Of the traces that the proxy begins; ``None``: it begins none."""
     site: str = ""
-    """Where the proxy is; empty: nobody said."""
+    """The proxy's site; empty: not configured."""
     state_dir: str | None = None
     """Where the master keeps copies of tables, into which no replica's credential may lead."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
-    """Both ways: what to route from.
+    """Both ways: the routing table.
 
-    Master → worker: the whole table; a successor begins with what the proxy knows. Worker → master:
-    what the worker has just taken from Redis, for the master to keep.
+    Master → worker: the whole table, so that a successor begins with the proxy's present one. Worker →
+    master: the part that the worker has just taken from Redis, for the master to keep.
     """
 
     manifest: Manifest | None
@@ -70,7 +70,7 @@ class Overrides(msgspec.Struct, frozen=True, tag="overrides", kw_only=True):
 
 
 class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=True):
-    """Both ways: a worker has learned which part of the limits this proxy takes; its successors begin with it
+    """Both ways: this proxy's share of the limits, learned by a worker; its successors begin with it
     (:class:`routing.shared.quota_share.QuotaShare`)."""
 
     position: int
@@ -78,16 +78,16 @@ class LimitsShared(msgspec.Struct, frozen=True, tag="limits_shared", kw_only=Tru
 
 
 class Siblings(msgspec.Struct, frozen=True, tag="peers", kw_only=True):
-    """Master → worker: the numbers of all workers that there are; theirs are the cells to look at."""
+    """Master → worker: the numbers of all running workers, whose shared counters are to be read."""
 
     numbers: list[int]
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain", kw_only=True):
-    """Master → worker: finish; answers ask clients to close, but new connections are still taken."""
+    """Master → worker: drain; responses ask clients to close, but new connections are still taken."""
 
     alone: bool = False
-    """Whether the proxy goes on, with another worker in this one's place."""
+    """Whether the proxy goes on, with a successor of this worker."""
 
 
 class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=True):
@@ -100,7 +100,7 @@ class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=T
 
 
 class QueryReplicaStates(msgspec.Struct, frozen=True, tag="explain", kw_only=True):
-    """Master → worker: say of every replica whether it is eligible; answered by :class:`ReplicaStates`."""
+    """Master → worker: is each replica eligible? The reply is :class:`ReplicaStates`."""
 
     question: int
 
@@ -136,14 +136,14 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaStates(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):
-    """Worker → master: the answer to :class:`QueryReplicaStates`; fleet name → its replicas."""
+    """Worker → master: the reply to :class:`QueryReplicaStates`; fleet name → its replicas."""
 
     question: int
     fleets: dict[str, list[ReplicaState]]
 
 
 class StickyLearned(msgspec.Struct, frozen=True, tag="learned", kw_only=True):
-    """Worker → master: which replica keeps a response (or a conversation) of this id."""
+    """Worker → master: the replica that stores the response (or the conversation) with this id."""
 
     name: str
     place: ReplicaRef
@@ -157,7 +157,7 @@ class QuerySticky(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):
 
 
 class StickyReply(msgspec.Struct, frozen=True, tag="kept_by", kw_only=True):
-    """Master → worker: the answer to :class:`QuerySticky`."""
+    """Master → worker: the reply to :class:`QuerySticky`."""
 
     question: int
     place: ReplicaRef | None

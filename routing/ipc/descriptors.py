@@ -1,7 +1,7 @@
-"""File descriptor limits (ulimit -n): how many a process may have, how many it has, what is reserved.
+"""File descriptor limits (ulimit -n): how many a process may have, how many it has, how many are reserved.
 
-A request in flight holds two, the client's connection and the replica's. So by default half of what the
-process may have is for clients, and no traffic can use up all of them.
+A request in flight holds two descriptors: the client's connection and the replica's. So by default half of
+the limit is for clients, and no traffic can use up all descriptors.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def hard_limit() -> int:
 
 
 def in_use() -> int:
-    """How many are open; 0 where the system does not tell (no Linux)."""
+    """How many are open; 0 where the system does not report it (no Linux)."""
     try:
         # Linux 6.2 and later give the number as the folder's size, which costs the same for any number.
         return os.stat(_OPEN).st_size or len(os.listdir(_OPEN)) - 1

@@ -1,6 +1,6 @@
 """Framed channel: length-prefixed msgpack messages between two processes over a Unix socket pair.
 
-Each is a 4-byte big-endian length and that many bytes of msgpack.
+Each message is a 4-byte big-endian length and that many bytes of msgpack.
 """
 
 import asyncio

@@ -8,7 +8,8 @@ _Answer = TypeVar("_Answer")
 
 
 class PendingRequests(Generic[_Answer]):
-    """Of one asker. A number is never used again, so that a late answer meets no later question."""
+    """Those of one requester. A request id is never used again, so that a late reply matches no later
+    request."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s

@@ -1,12 +1,11 @@
 """Certificate watcher: hot reload of the listener's certificate and key when their files are replaced.
 
-Files are looked at twice a second, and at once when the master is told to. Those that change are read; a pair
-that is good goes to the workers, for handshakes from then on. One that is not changes nothing: the last good
-one stays.
+Files are checked twice a second, and at once when the master gets a SIGHUP. Changed files are read. A valid
+pair goes to the workers, for handshakes from then on. An invalid one changes nothing: the last good pair
+stays.
 
-Renewing replaces two files one after the other, or a link, or writes a file in pieces. So what is no pair is
-read again before anything is said about it, and whatever comes of it: the next change is looked at like any
-other.
+A renewal replaces two files one after the other, or a link, or writes a file in pieces. So an invalid pair is
+read again before an error is logged. The next change is checked like any other.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ Stamp = tuple[int, int, int] | None
 
 
 class CertificateWatcher:
-    """The pair in force, and what is wrong with the one that the files hold."""
+    """The pair in force, and what is wrong with the pair in the files."""
 
     def __init__(self, certificate_file: Path, key_file: Path | None) -> None:
         """Reads the files. Raises CertificateError. ``key_file``: where it is a file of its own."""

@@ -1,7 +1,8 @@
 """Disk cache of the last good routing table, so that a proxy can start while Redis is away.
 
-One file holds the manifest, one each fleet's snapshot, in the JSON that Redis carries. Each file is
-replaced as a whole, so a reader sees an old one or a new one. A damaged file costs that file only.
+One file holds the manifest, and one file for each fleet holds its snapshot, in the JSON that Redis carries.
+Each file is replaced as a whole, so a reader sees an old one or a new one. A damaged file affects that file
+only.
 """
 
 import contextlib

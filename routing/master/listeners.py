@@ -64,7 +64,7 @@ def open_listeners(address: Address, count: int) -> list[socket.socket]:
 
 
 def open_listener(address: Address) -> socket.socket:
-    """One listening socket that shares its port with nobody. Raises :class:`ListenFailed`."""
+    """One listening socket that does not share its port. Raises :class:`ListenFailed`."""
     return _bind(address, share=False)
 
 

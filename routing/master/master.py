@@ -69,8 +69,8 @@ log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY_S = 1.0
 QUIET_S = 1.0
-"""While the proxy leaves, an idle connection is closed once nothing has come for so long: whoever has just
-connected, or just had an answer, may be sending a request."""
+"""While the proxy drains, a connection is closed once it has been idle for this long: a client that has just
+connected, or just had a response, may be sending a request."""
 
 
 class Master:
@@ -104,7 +104,7 @@ class Master:
         self.upgrade = Upgrade(self, drain_s)
         self._handover = Handover(inherited.channel, self)
         self._stop: StopAccepting | None = None
-        """What the workers have been told last."""
+        """What was sent to the workers last."""
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()
 
@@ -115,7 +115,7 @@ class Master:
 
     @property
     def site(self) -> str:
-        """Where it is; empty: nobody said."""
+        """Its site; empty: not configured."""
         return self.options.site
 
     # --- for the workers (worker_process.WorkerOwner) ----------------------------------------------------
@@ -320,7 +320,7 @@ class Master:
         await self._forced.wait()
 
     async def _take_over(self) -> None:
-        """Take the predecessor's place, and stay as long as it stands for this process."""
+        """Take over from the predecessor, and stay as long as that process represents this one."""
         handover = self._handover
         try:
             await handover.take_over(lambda: self.why_not_ready() is None)

@@ -1,4 +1,4 @@
-"""The command line of the proxy: flags, their defaults, and what is wrong with them in words."""
+"""The command line of the proxy: flags, their defaults, and error messages."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path | None
     name: str
     site: str
-    """Where the proxy is; empty: nobody said."""
+    """The proxy's site; empty: not configured."""
     probe: bool
     drain_s: float
     """From the first signal to the exit, at most."""
@@ -55,12 +55,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keys_required(self) -> bool:
-        """Whether nobody is served without a client key, even while none exists."""
+        """Whether a client key is required, even while none exists."""
         return not (self.open or self.listen.is_loopback)
 
 
 class BadOptions(Exception):
-    """The command line cannot be followed; the message is one sentence."""
+    """The command line is invalid; the message is one sentence."""
 
 
 def parse(arguments: Sequence[str]) -> Options:

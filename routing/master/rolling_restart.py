@@ -1,8 +1,8 @@
 """Rolling restart (graceful reload): replaces the workers one after the other, while the proxy serves.
 
-Each slot's successor accepts connections before the old process stops to; that one then finishes what it has,
-and the next slot's turn comes when it has ended. What goes wrong with a successor ends the restart, and the
-workers that there are go on.
+Each slot's successor accepts connections before the old process stops accepting. The old process then
+finishes its requests, and when it has ended the next slot is restarted. If a successor fails, the restart
+ends, and the existing workers go on.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ from routing.master.worker_numbers import WorkerNumberAllocator
 log = logging.getLogger(__name__)
 
 QUIET_S = 5.0
-"""An idle connection to a worker that has been replaced is closed once nothing has come for so long: nobody
-waits for it, and most clients get an answer in that time that tells them to close."""
+"""A connection to a replaced worker is closed once it has been idle for this long. Nothing waits for it, and
+in that time most clients get a response with ``Connection: close``."""
 
 
 class RollingRestart:
-    """Of one proxy. ``renumbered`` is called when the numbers that are taken have changed."""
+    """The rolling restarts of one proxy. ``renumbered`` is called when the worker numbers in use have
+    changed."""
 
     def __init__(
         self,

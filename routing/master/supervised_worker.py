@@ -1,8 +1,8 @@
 """Supervised worker: one worker with a listener of its own, restarted with backoff when it dies.
 
-A process that dies is followed by another, which counts under the same number. For a rolling restart the
-successor begins under a number of its own, and accepts from the same listener before the old one is told to
-leave, so that for a while there are two; see :meth:`SupervisedWorker.replace`.
+A process that dies is replaced by another with the same worker number. For a rolling restart the successor
+has a number of its own, and accepts from the same listener before the old process is stopped. So for a while
+there are two; see :meth:`SupervisedWorker.replace`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ REPLACEMENT_TIMEOUT_S = 20.0
 
 
 class SupervisedWorker:
-    """One slot; ``make`` gives a process for it that counts under a number, not started yet."""
+    """One slot; ``make`` gives a process for it with a worker number, not started yet."""
 
     def __init__(self, index: int, number: int, make: Callable[[int, int], WorkerProcess]) -> None:
         self.index = index
@@ -48,7 +48,7 @@ class SupervisedWorker:
             process.send(message)
 
     async def run(self) -> None:
-        """Keep a worker running until told to let it leave, and wait for its end then."""
+        """Keep a worker running until it is to be stopped, and wait for its end then."""
         try:
             await self._keep_one()
             await asyncio.gather(*self._running.values())
@@ -97,10 +97,10 @@ class SupervisedWorker:
         return life
 
     async def replace(self, number: int, quiet_s: float, drain_s: float) -> int:
-        """Put a successor that counts under ``number`` into the place of the current process, and let that
-        one finish for at most ``drain_s``; the number that is free then. See ``StopAccepting`` for
-        ``quiet_s``. Raises :class:`ReplacementFailed`, and the current process stays, when the successor does
-        not come.
+        """Replace the current process by a successor with the worker number ``number``, and let the old
+        process finish for at most ``drain_s``. Returns the number that is free then. See ``StopAccepting``
+        for ``quiet_s``. Raises :class:`ReplacementFailed` if the successor does not start; the current
+        process then stays.
         """
         successor = self._make(self.index, number)
         await self._wait_until_serving(successor, self._begin(successor))
@@ -150,4 +150,4 @@ class SupervisedWorker:
 
 
 class ReplacementFailed(Exception):
-    """The successor of a worker did not come; the message says why."""
+    """The successor of a worker did not start; the message says why."""

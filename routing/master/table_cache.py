@@ -1,7 +1,7 @@
 """The master's cache of the routing table: what restarted workers begin with, and what is put on disk.
 
-Workers read Redis; the master only keeps the newest of what they tell it. So a worker that dies
-while Redis is away is followed by one that can route at once, and one process writes the files.
+Workers read Redis; the master only keeps the newest table that they report. So a worker that dies while Redis
+is away is replaced by one that can route at once, and one process alone writes the files.
 """
 
 import asyncio

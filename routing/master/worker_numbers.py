@@ -1,8 +1,8 @@
 """Worker numbers: which shared-memory counters and which wakeup each worker process has.
 
-There is one more than slots, so that in a rolling restart a successor counts apart from the process whose
-place it takes: limits that hold over all workers hold throughout. A number belongs to a slot's process and is
-free when that one has been replaced and has ended.
+There is one number more than slots, so that in a rolling restart a successor counts apart from the process
+that it replaces: limits that apply to all workers hold throughout. A number belongs to a slot's process, and
+is free when that process has been replaced and has ended.
 """
 
 from routing.shared.shm_counters import SharedCounters
@@ -12,7 +12,7 @@ SPARE = 1
 
 
 class WorkerNumberAllocator:
-    """Of one proxy. Those of the slots themselves are taken from the beginning."""
+    """The worker numbers of one proxy. Those of the slots themselves are taken from the beginning."""
 
     def __init__(self, slots: int) -> None:
         self.counts = SharedCounters.create(slots + SPARE)

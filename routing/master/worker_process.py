@@ -66,7 +66,7 @@ class WorkerOwner(Protocol):
 
 
 class WorkerProcess:
-    """One worker. ``index``: its slot's; ``number``: of its cells in the shared counts, and in its name."""
+    """One worker. ``index``: of its slot; ``number``: of its shared-memory counters, also in its name."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class WorkerProcess:
         self._owner.on_exit(report)
 
     def _on_channel_closed(self) -> None:
-        """The process is gone or about to go: nobody waits for its answers any more."""
+        """The process is gone or about to end: its pending requests are abandoned."""
         self.serving = False
         self._closed.set()
         self._pending.resolve_all_empty()

@@ -1,4 +1,4 @@
-"""What a request says about itself, and how its caller wants to be told of errors.
+"""Protocols: what a request says about itself, and the format of errors for its caller.
 
 One file per protocol. Pure functions over bytes: no sockets, no fleets. A request's *work* is a rough
 cost in units that only need to be comparable within one fleet; 0 means that nothing can be said, and a number

@@ -2,9 +2,9 @@
 
 
 class RoutingError(Exception):
-    """No replica is asked for this request; what to answer instead.
+    """No replica is asked for this request; this is the response instead.
 
-    ``lists_fleets``: the names that the caller may use are to follow the message. ``closes``: the connection
+    ``lists_fleets``: the message is followed by the names that the caller may use. ``closes``: the connection
     serves no further request.
     """
 
@@ -28,9 +28,9 @@ class RoutingError(Exception):
 
 
 class LocalReply:
-    """What to tell the client when no attempt is left. With ``is_error`` it counts as an error of the fleet,
-    with ``is_answer`` as an answer. ``closes``: the connection serves no further request. ``fields``: further
-    ones of the head, each preceded by CRLF. ``kind``: OpenAI's word for it, where it has one."""
+    """The response to the client when no attempt is left. With ``is_error`` it counts as an error of the
+    fleet, with ``is_answer`` as a response. ``closes``: the connection serves no further request. ``fields``:
+    further header fields, each preceded by CRLF. ``kind``: OpenAI's name for the error, if it has one."""
 
     __slots__ = (
         "closes",

@@ -1,4 +1,4 @@
-"""ORCA load report: what a replica tells of its load in an answer, read and kept at the replica."""
+"""ORCA load report: a replica's load from a response header, read and kept at the replica."""
 
 from collections.abc import Callable
 from functools import partial

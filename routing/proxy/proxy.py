@@ -96,7 +96,7 @@ class Proxy:
 
     @property
     def refusal_unread(self) -> bytes:
-        """What a connection is told for which there is no place, before anything of it is read."""
+        """The response to a connection over the limit, before anything of it is read."""
         return REFUSAL if self._tls is None else b""
 
     @property
@@ -121,8 +121,8 @@ class Proxy:
         self.scheme = b"https"
 
     def require_keys(self, where_they_are_made: str) -> None:
-        """From now on no request is served without a client key, even while none exists; the words tell
-        whoever asks how to come by one."""
+        """From now on no request is served without a client key, even while none exists. The 401 says where
+        keys are made."""
         self._keys_required = True
         self.where_keys_are_made = where_they_are_made
         self._follow_keys()
@@ -146,7 +146,7 @@ class Proxy:
             self.exchange = partial(logged, kind, self._access_log, self)
 
     def log_to(self, access_log: AccessLog) -> None:
-        """From now on every request leaves a line there."""
+        """From now on every request is logged there."""
         self._access_log = access_log
         self._follow_keys()
 

@@ -1,4 +1,4 @@
-"""Queue scheduler: calls those that wait, when a slot may be free, another worker says so, or by a timer."""
+"""Queue scheduler: wakes queued requests for a free slot, a sibling worker's signal, or a timer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from routing.shared.worker_wakeup import WorkerWakeups
 
 
 class QueueScheduler:
-    """Of one worker, for the lines of all its fleets.
+    """The scheduler of one worker, for the queues of all its fleets.
 
     Implements :class:`routing.balancing.admission.admission_queue.QueueWaker`.
     """
@@ -40,7 +40,7 @@ class QueueScheduler:
 
     def _look(self) -> None:
         soon, self._soon = self._soon, {}
-        # First, so that whoever waits is looked at again whatever happens here.
+        # First, so that waiting requests are checked again whatever happens here.
         self._lines.update(admission for admission in soon if len(admission.queue))
         if self._lines and not self._ticking:
             self._ticking = True

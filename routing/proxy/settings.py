@@ -1,4 +1,4 @@
-"""What one proxy worker can be told besides its table."""
+"""Settings of one proxy worker besides its table."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Upstream endpoint: what a worker keeps of a replica for HTTP, its connections and ready-made bytes."""
+"""Upstream endpoint: a worker's HTTP state of a replica, its connections and ready-made bytes."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from routing.http.upstream_pool import ConnectListener, UpstreamPool
 
 NO_CREDENTIAL = "credential_missing"
 ASK_LOAD = b"\r\nendpoint-load-metrics-format: TEXT"
-"""Triton and vLLM tell their load in answers to those who ask so (ORCA); others take no notice."""
+"""Triton and vLLM report their load in the response to a request with this (ORCA); others ignore it."""
 
 
 class UpstreamEndpoint:
@@ -67,7 +67,7 @@ class UpstreamEndpoint:
 
 
 class DisabledPool:
-    """Stands where connections are taken from, while nothing may be sent: each new one fails at once."""
+    """Replaces the connection pool while nothing may be sent: each new connection fails at once."""
 
     __slots__ = ("_problem",)
 

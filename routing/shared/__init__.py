@@ -1,7 +1,7 @@
-"""What the workers of one host share, so that a limit or a load holds for all of them.
+"""Shared state of the workers of one host, so that a limit or a load applies to all of them.
 
-A block of memory in which each writes its own cells and reads the others' (``shm_counters``), limits and
-windows that are kept by such sums, what each client key uses of them, how one worker wakes another, and which
-replica keeps a stored response (``sticky_ids``).
-``quota_share`` is the part of a limit that is this proxy's where several serve the same replicas.
+It has a block of shared memory in which each worker writes its own counters and reads the others'
+(``shm_counters``); limits and sliding windows that are kept by such sums; each client key's use of its
+limits; the wake-up of one worker by another; and which replica stores a response (``sticky_ids``).
+``quota_share`` is this proxy's share of a limit, where several proxies serve the same replicas.
 """

@@ -2,13 +2,13 @@
 
 Theory. Three limits, each of which may be missing. *Concurrency* is a count that each worker shows the others
 (:mod:`routing.shared.limits`). *Requests per minute* are a window (:mod:`routing.shared.sliding_window`).
-Both are exact. *Tokens per minute* are a window too, but what a request takes is known when it has been
-answered. So a request is let in while something is left of the minute, and until it ends an estimate of its
-prompt is reserved, so that a burst does not slip through while nobody has been answered yet. What is used may
-therefore pass the limit, by what the requests that were let in last turn out to take.
+Both are exact. *Tokens per minute* are a window too, but the tokens of a request are known only after its
+response. So a request is admitted while something is left of the minute. Until it ends, an estimate of its
+prompt is reserved, so that a burst does not slip through before the first response. The limit may therefore
+be exceeded, by the tokens of the requests that were admitted last.
 
-What a worker has counted for itself is kept here; cells only show it to the others. So limits may come,
-change and go while requests are in flight. Where several proxies share limits out, each holds to its part.
+A worker's own counts are kept here; the shared counters only show them to the others. So limits may come,
+change and go while requests are in flight. Where several proxies share limits, each enforces its share.
 """
 
 from collections.abc import Callable
@@ -63,8 +63,8 @@ class QuotaExceeded(NamedTuple):
 
 
 class KeyCounts:
-    """What :class:`routing.contract.telemetry.KeyCounters` says, while it is counted: several times a
-    request, so in plain fields."""
+    """The counts behind :class:`routing.contract.telemetry.KeyCounters`. They change several times a request,
+    so they are plain fields."""
 
     __slots__ = ("id", "in_flight", "limited", "limited_by", "requests", "tokens")
 
@@ -89,7 +89,7 @@ class KeyCounts:
 
 
 class KeyQuota:
-    """One key at one worker. Whoever was let in by :meth:`begin` owes exactly one :meth:`end`."""
+    """One key at one worker. Each successful :meth:`begin` must be followed by exactly one :meth:`end`."""
 
     __slots__ = (
         "_claim",
@@ -160,7 +160,7 @@ class KeyQuota:
         self.set_limits(self._limits)
 
     def estimate(self, body_bytes: int) -> int:
-        """Tokens to reserve for a request with such a body, as its head tells; 0: there is no limit."""
+        """Tokens to reserve for a request with such a body, from its head; 0: there is no limit."""
         if self.token_cells is None:
             return 0
         if body_bytes > MOST_ESTIMATED_BYTES:

@@ -1,4 +1,4 @@
-"""Client key quotas of this worker: those of all keys that have been used, and their shared counters."""
+"""Client key quotas of this worker: one for each key that has been used, and their shared counters."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class KeyQuotas:
-    """Over all manifests: what a key has used stays used while the key stays."""
+    """The quotas outlive manifests: what a key has used stays used while the key exists."""
 
     def __init__(self, shared: SharedCounters | None, share: QuotaShare) -> None:
         self._shared = shared

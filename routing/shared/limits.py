@@ -1,10 +1,10 @@
-"""Shared limits: held by all workers of a host together, kept by counts that each writes for itself.
+"""Shared limits: enforced by all workers of a host together, by counters that each writes for itself.
 
-Rule. A worker that wants a place first writes its claim where the others see it, and only then reads what
-they have: too much together, and it takes its claim back. Of any set of claims that were granted, the one
-written last has seen all the others, so that the limit is never passed. Two that claim the last place at once
-may both take it back, though there was a place for one; both then look again, and the worker with the higher
-number gives way sooner.
+Rule. A worker that wants a slot first writes its claim where the others see it, and only then reads theirs.
+If the sum is too much, it withdraws its claim. Of any set of granted claims, the one written last has seen
+all the others, so the limit is never exceeded. Two workers that claim the last slot at once may both
+withdraw, though there was a slot for one. Both then look again, and the worker with the higher number gives
+way sooner.
 
 The write must be seen before the reads begin. Processors let a read overtake an earlier write, so a
 :func:`fence` stands between the two.

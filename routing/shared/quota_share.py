@@ -1,38 +1,38 @@
-"""Quota share: which part of a limit one proxy takes, where several serve the same replicas.
+"""Quota share: one proxy's share of a limit, where several proxies serve the same replicas.
 
-Each proxy counts its own load only, so a limit that is to hold for all of them is shared out: of 10 places
-three proxies take 4, 3 and 3, by the order of their names. The limits hold softly. Each takes one place at
-least, so that a limit below the number of proxies is passed by some; and while a proxy comes or goes, two may
-think differently of how many they are for a few seconds.
+Each proxy counts its own load only, so a limit that applies to all of them is divided: of 10 slots three
+proxies get 4, 3 and 3, by the order of their names. The division is not exact. Each proxy gets one slot at
+least, so a limit below the number of proxies is exceeded. While a proxy comes or goes, two may disagree for a
+few seconds on how many they are.
 
-More proxies count at once, fewer only after a while: of those that have just come back to a Redis that was
-emptied, the first would think that it is alone.
+An increase in proxies counts at once, a decrease only after a while. Otherwise, after Redis was emptied, the
+first proxy to come back would assume that it is alone.
 
-The parts are equal also where proxies are at several sites and ask those of their own first
-(:mod:`routing.balancing.locality.spillover`), though places at home are so left to others that seldom use
-them. What else was tried, in simulation, two sites with a proxy each:
+The shares are equal also where proxies are at several sites and prefer their own
+(:mod:`routing.balancing.locality.spillover`), although slots at a proxy's own site are then reserved for
+proxies that seldom use them. These alternatives were tried in simulation, with two sites and a proxy at each:
 
-- A part for who says that its requests go elsewhere, and one place for who does not. From a load of a half
-  on both say so, which makes the parts at home small again and keeps them so; and what a proxy is given some
-  seconds late its requests have waited for meanwhile.
-- Parts by how many requests each has. At a load of a half 2 % of the requests leave and not 22; but what
-  shrinks for one is taken for as long as its requests stay: with answers of 20 s, 10 were in flight of 8 that
-  may be.
+- A share for each proxy that reports spill-over, and one slot for each that does not. From a load of a half
+  on both report it. That makes the shares at the own site small again and keeps them so; and a share that
+  arrives some seconds late has made requests wait meanwhile.
+- Shares by each proxy's requests. At a load of a half 2 % of the requests leave and not 22. But a share that
+  shrinks stays in use as long as its requests last: with responses of 20 s, 10 were in flight where 8 are
+  allowed.
 
-To be right it takes leases of places, replica by replica.
+A correct solution needs leases of slots, replica by replica.
 """
 
 SHRINK_AFTER_S = 3.0
 
 
 class QuotaShare:
-    """One proxy's share, read where a limit is looked at: it changes as proxies come and go."""
+    """One proxy's share, read at each check of a limit: it changes as proxies come and go."""
 
     __slots__ = ("_fewer_since", "count", "position")
 
     def __init__(self, position: int = 0, count: int = 1) -> None:
         self.position = position
-        """This proxy's place among all, from 0."""
+        """This proxy's rank among all, from 0."""
         self.count = count
         """Live proxies that are not draining, this one among them; 1 until others are known."""
         self._fewer_since: float | None = None

@@ -1,25 +1,25 @@
 """Shared-memory counters: the block in which the workers of one host see each other's load.
 
-Theory. Python has no atomic add across processes, so nobody adds to a shared number: every worker
-has a cell of its own for everything that is counted (replicas, and whatever else has a key: a fleet's
-queue, a device's memory, a client key), writes only there, and sums the others' cells when it needs the
-host's total. How a limit is kept by such sums is in :mod:`routing.shared.limits`. A cell's fields are 8
-bytes each, aligned, so that a reader sees an old or a new value but never half of one; whoever owns a key
-may take a field as two words of 4 bytes, which are no less whole. Cells of one worker fill whole cache
-lines, so that workers do not slow each other down.
+Theory. Python has no atomic add across processes, so there is no shared number to add to. Every worker has a
+cell of its own for everything that is counted (a replica, or another key: a fleet's queue, a device's memory,
+a client key). It writes only there, and sums the others' cells when it needs the host's total. How such sums
+enforce a limit is in :mod:`routing.shared.limits`. A cell's fields are 8 bytes each, aligned, so that a
+reader sees an old or a new value but never half of one. The owner of a key may use a field as two words of 4
+bytes, which are read whole as well. Cells of one worker fill whole cache lines, so that workers do not slow
+each other down (false sharing).
 
-Which replica has which cells is in a directory (key → slot). It changes only when tables swap and
-is guarded by a POSIX record lock, which the kernel releases when its holder dies. A slot belongs to
-the workers in its holder mask; the last to leave frees it. The generation counts how often a slot was
-given out, so that a worker whose hold was cleared by mistake can notice.
+A directory (key → slot) says which cells a replica has. It changes only when tables swap and is guarded by a
+POSIX record lock, which the kernel releases when its holder dies. A slot belongs to the workers in its holder
+mask; the last to release it frees it. The generation counts how often a slot was given out, so that a worker
+whose hold was cleared by mistake can notice.
 
-The directory is a hash table with chains, so that finding a key takes as long among ten thousand as among
-ten. A chain is changed by one write of 8 bytes, so that it is whole at any moment at which its writer dies;
-a slot that is then in no chain is free as soon as its holder's bits are cleared. Where the next free slot is
-looked for is a hint.
+The directory is a hash table with chains, so that a lookup takes as long among ten thousand keys as among
+ten. A chain is changed by one write of 8 bytes, so that it is valid even if its writer dies at any moment. A
+slot that is then in no chain is free as soon as its holder's bits are cleared. The start of the search for a
+free slot is a hint.
 
-A block may be made for more workers than run, so that a worker's successor can begin before it has left.
-Whoever sums cells looks at those of workers that are there: the master says which, see
+A block may be made for more workers than run, so that a worker's successor can begin before the worker has
+ended. Sums read the cells of running workers only: the master says which, see
 :meth:`SharedCounters.set_siblings`.
 
 ::
@@ -252,7 +252,7 @@ class SharedCounters:
         return -1
 
     def _free(self) -> int:
-        """A slot that nobody holds."""
+        """A free slot."""
         hint = self._header[HINT]
         for slot in chain(range(hint, self.slots), range(hint)):
             if not self._directory[slot * ENTRY_FIELDS + HOLDERS]:
@@ -303,7 +303,7 @@ class SharedCounters:
 
 
 class CounterCells:
-    """The cells of what one key stands for: this worker's own to write, its peers' to read."""
+    """The cells of one key: this worker's own to write, its siblings' to read."""
 
     __slots__ = ("generation", "others", "own", "siblings", "slot", "view", "words", "worker")
 

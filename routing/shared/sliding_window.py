@@ -1,24 +1,23 @@
 """Sliding window: a rate limit per minute that holds for all workers of a host together.
 
-Theory. The minute is a ring of seconds: the present one and the 59 before it. Each worker writes what it has
-had into a ring of its own, in its cell, and sums the others'; a limit is kept as in
-:mod:`routing.shared.limits`: write the claim, fence, read what the others have, and take the claim back where
-that is too much. So of any set of claims that were granted the one written last has seen all the others, and
-the limit is never passed. What is had at one moment counts for more than 59 and no more than 60 seconds, and
-who spreads what it wants evenly over a minute gets all of the limit.
+Theory. The minute is a ring of seconds: the present one and the 59 before it. Each worker writes its own use
+into a ring in its cell, and sums the others'. A limit is enforced as in :mod:`routing.shared.limits`: write
+the claim, fence, read the others' use, and withdraw the claim if the sum is too much. So of any set of
+granted claims the one written last has seen all the others, and the limit is never exceeded. A use counts for
+more than 59 and no more than 60 seconds; a client that spreads its requests evenly over a minute gets all of
+the limit.
 
-A ring carries a stamp, the last second for which its owner has cleared the place; places of seconds after
-that hold what was a minute before and are passed over. The owner clears before it stamps and stamps before it
-counts, so a reader that sees an old stamp has read before the count was written, and is itself seen by the
-one who wrote it.
+A ring has a stamp: the last second for which its owner has cleared the entry. Entries of seconds after that
+are a minute old and are skipped. The owner clears before it stamps and stamps before it counts. So a reader
+that sees an old stamp has read before the count was written, and the writer sees that reader's claim.
 
-Sums of whole rings are dear, so a worker keeps the peers' sum of the seconds that are over and adds only
-their present second. That is right because nothing is granted into a second that is over: whoever has written
-a claim looks at the clock once more, and begins anew where the second has ended meanwhile. A claim that is
-taken back may stand in such a sum a little while; before anything is refused all is read again.
+Sums of whole rings are expensive, so a worker caches the siblings' sum of past seconds and adds only their
+present second. That is correct because nothing is granted into a past second: after writing a claim a worker
+reads the clock once more, and begins anew if the second has ended meanwhile. A withdrawn claim may stay in
+such a sum for a little while; before a refusal all is read again.
 
-A worker that dies takes its ring with it: what it has had in that minute is forgotten, so that its host may
-grant that part once more.
+When a worker dies its ring is lost: its use of that minute is forgotten, so the host may grant that part once
+more.
 """
 
 from collections.abc import Callable
@@ -36,7 +35,7 @@ _LOOKS_AGAIN = 4
 
 
 class SharedSlidingWindow:
-    """One ring and its peers. Amounts are whole numbers; times are seconds of ``clock``."""
+    """A worker's ring and those of its siblings. Amounts are whole numbers; times seconds of ``clock``."""
 
     __slots__ = ("_cells", "_clock", "_over", "_own", "_siblings", "_siblings_had", "_total", "_words")
 
@@ -171,7 +170,7 @@ class SharedSlidingWindow:
             return 0
         # Read once: its owner may be writing.
         had = self._words[ring : ring + SECONDS].tolist()
-        # Its owner has not come to these, so what stands in their places is of a minute before.
+        # Its owner has not cleared these entries yet, so they are a minute old.
         for passed in range(stamp + 1, second):
             had[passed % SECONDS] = 0
         had[second % SECONDS] = 0

@@ -1,8 +1,8 @@
-"""Sticky ids (session persistence): id → the replica that keeps it, within bounds.
+"""Sticky ids (session persistence): id → the replica that stores it, within bounds.
 
-Model servers keep stored responses in their own memory, so a later request that names one has to come back.
-At most ``MAX_IDS`` ids of ``MAX_ID_CHARS`` characters are remembered, those that were named or made last,
-each for ``STICKY_TTL_S`` after that; what is forgotten here is unknown, not wrong.
+Model servers keep stored responses in their own memory, so a later request that names one must reach the same
+replica. At most ``MAX_IDS`` ids of ``MAX_ID_CHARS`` characters are remembered, the most recently used, each
+for ``STICKY_TTL_S``. A forgotten id is unknown, not wrong.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ class StickyIds:
         self._by_id: OrderedDict[str, tuple[ReplicaRef, float]] = OrderedDict()
         """In the order of last use, with the time of that."""
         self._places: dict[ReplicaRef, ReplicaRef] = {}
-        """Each place once, however many ids it keeps."""
+        """Each replica once, however many ids it stores."""
 
     def __len__(self) -> int:
         return len(self._by_id)

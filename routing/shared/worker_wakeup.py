@@ -1,7 +1,7 @@
 """Worker wakeup: how one worker of a host wakes another, by an eventfd for each.
 
-A worker that waits for a place that another one frees is told so. To be told too often costs little, and a
-word that is lost costs a few milliseconds, for who waits looks up by itself as well.
+A worker with queued requests is woken when another one frees a slot. A superfluous wake-up costs little, and
+a lost one costs a few milliseconds, because the waiting worker also polls.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ class WorkerWakeups:
     def wake(self, worker: int) -> None:
         """Have that worker look whether it can go on."""
         if self.fds:
-            # Full means that it has been told 2^64 times and has not looked yet.
+            # Full means that it was woken 2^64 times and has not read yet.
             with contextlib.suppress(OSError):
                 os.eventfd_write(self.fds[worker], 1)
 
     def hear(self, worker: int) -> None:
-        """Take note of all that this worker has been told."""
+        """Consume all wake-ups of this worker."""
         with contextlib.suppress(OSError):
             os.eventfd_read(self.fds[worker])

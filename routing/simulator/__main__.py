@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _run(options: SimulationOptions, strategy: str) -> Result:
-    """One strategy, with progress for whoever watches."""
+    """One strategy, with a progress display."""
     watched = sys.stderr.isatty()
     parameters = options.parameters.get(strategy, {})
     try:

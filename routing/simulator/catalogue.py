@@ -17,7 +17,7 @@ from routing.simulator.workloads import BIMODAL, EQUAL, EXPONENTIAL, LOGNORMAL, 
 
 
 class ProxyKnowledge(NamedTuple):
-    """What the proxies are told of a fleet."""
+    """What the proxies know of a fleet."""
 
     weights: bool = True
     limits: bool = True

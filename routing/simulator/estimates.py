@@ -1,15 +1,15 @@
-"""What the proxy is told of a request's work, of what it really is."""
+"""Work estimates: the proxy's estimate of a request's work, from the true work."""
 
 from collections.abc import Callable
 from random import Random
 from typing import Literal
 
 UNITS_PER_S = 1000.0
-"""Work is told in units of a millisecond at speed 1."""
+"""Work estimates are in units of a millisecond at speed 1."""
 
 Kind = Literal["exact", "noisy", "none"]
 Estimate = Callable[[float, Random], float]
-"""Of true work and a source of randomness: told work, 0 for none."""
+"""True work and a source of randomness → the estimate, 0 for none."""
 
 
 def estimate(kind: Kind, sigma: float = 1.0) -> Estimate:

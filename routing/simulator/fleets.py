@@ -1,4 +1,4 @@
-"""Which replicas a simulation has, and what its proxies are told of them."""
+"""The replicas of a simulation, and what its proxies know of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ class Machine:
     slots: int = 1
     """How many it serves at once at full speed."""
     weight: float = 1.0
-    """What the proxies are told of its speed."""
+    """Its speed as the proxies know it."""
     max_concurrency: int | None = None
-    """What they are told of its slots; ``None``: nothing."""
+    """Its slots as the proxies know them; ``None``: unknown."""
     site: str = ""
 
     @property

@@ -11,7 +11,7 @@ from routing.simulator.requests import Request
 from routing.simulator.servers import ResponseListener, ServerModel
 
 REFUSED_AFTER_S = 0.0002
-"""How long it takes to learn that nobody listens."""
+"""How long it takes to learn that the connection is refused."""
 
 
 class Node:
@@ -26,7 +26,7 @@ class Node:
         self.fails_after_s: float | None = None
 
     def begin(self, request: Request, heard: ResponseListener, away_s: float) -> None:
-        """``away_s``: from whoever sends it, in one direction."""
+        """``away_s``: network delay from the sender, in one direction."""
         if away_s:
             now = self._engine.now
             self._engine.at(now + away_s, partial(self._arrive, request, _Far(self._engine, heard, away_s)))
@@ -53,7 +53,7 @@ class Node:
         self._engine.at(now, partial(heard.ended, now, outcome))
 
     def crash(self) -> None:
-        """What it worked on is lost; who asks it from now on finds nobody."""
+        """Its requests are lost; from now on it refuses connections."""
         self.up = False
         for heard in self.server.drop():
             heard.ended(self._engine.now, Outcome.LOST)

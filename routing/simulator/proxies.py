@@ -119,7 +119,7 @@ class SimulatedExchange:
     # --- attempts ------------------------------------------------------------------------------------
 
     def _try(self, now: float, again: bool = False) -> None:
-        """``again``: after an attempt that came to nothing, which is what its client is told in the end."""
+        """``again``: after a failed attempt, which is what its client gets in the end."""
         pool, until = self._proxy.pool, self._until
         found = pool.begin(self._request.estimate, now, self._tried, key=self._key, until=until)
         if isinstance(found, Attempt):

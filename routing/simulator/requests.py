@@ -48,7 +48,7 @@ class Request:
         self.seconds = seconds
         """What it takes in a slot of speed 1. Batching servers go by the tokens."""
         self.estimate = estimate
-        """Units of work that the proxy is told; 0: it is told nothing."""
+        """The proxy's estimate of the work, in units; 0: none."""
         self.prompt_tokens = prompt_tokens
         self.output_tokens = output_tokens
         self.key = key

@@ -1,4 +1,4 @@
-"""What arrives: when, how large, and what the proxy is told of it."""
+"""Workloads: the requests, when they arrive, their size, and the proxy's estimate of it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

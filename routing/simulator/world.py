@@ -1,4 +1,4 @@
-"""All that a simulation consists of besides requests and whoever sends them on."""
+"""The world of a simulation: everything besides requests and proxies."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Bearer tokens that replicas want: read where a reference says, and shown to nobody but the replica.
+"""Bearer tokens for replicas: read from where a reference says, and shown only to the replica.
 
 A token is read once and used for every request. Where it came from is looked at again now and then, at most
 once a second: a file that was replaced holds from then on, without a restart. What cannot be read is an error

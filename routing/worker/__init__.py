@@ -1,5 +1,5 @@
-"""The worker process: ``python -m routing.worker``, started by the parent, joins table, config and proxy.
+"""The worker process: ``python -m routing.worker``, started by the master, joins table, config and proxy.
 
-Beside it the acceptor, and the overload monitor for when descriptors or client connections run short.
-``config`` is what it hears (table) and reports (telemetry).
+The package also has the acceptor, and the overload monitor for when descriptors or client connections run
+short. ``config`` has the worker's inputs (table) and reports (telemetry).
 """

@@ -1,8 +1,8 @@
 """Worker process: an event loop that proxies requests, its table, its telemetry. Started by the master.
 
 ``python -m routing.worker CONTROL LISTENER COUNTS NUMBER PARENT [WAKE …]``: three inherited descriptors, the
-number under which the worker counts, the parent's pid, and the descriptors by which workers wake each other.
-Everything else comes in the first message over CONTROL.
+worker's number, the master's pid, and the descriptors by which workers wake each other. Everything else comes
+in the first message over CONTROL.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_TABLE_LIMIT_S = 2.0
-"""Connections are not accepted before there is a table, but no longer than this: a caller that is
-told in words that there is none is better off than one that waits."""
+"""Connections are not accepted before there is a table, but no longer than this: a caller is better served by
+an error that says so than by a wait."""
 ON_THE_PAGE = "make one on the page “Client keys”"
 IN_THE_FILE = "name one under client_keys in the fleet file"
 """Where a client key comes from, with and without a control plane."""

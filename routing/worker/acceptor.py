@@ -1,11 +1,11 @@
 """Acceptor: takes clients' connections off a listener, also when no file descriptor is left (EMFILE).
 
-Theory. uvloop serves the listener as long as connections can be accepted. When they cannot, for want of a
-descriptor, libuv says nothing to anybody: it closes each waiting connection without an answer, with a spare
-descriptor of its own, and once that is lost too its loop spins. So as soon as :meth:`Acceptor.on_exhaustion`
-hears that descriptors are used up, uvloop lets go of the listener, and until there are some again each
-connection is answered here: the spare one is closed, which leaves room for just one connection, and opened
-anew after it. Where not even that helps, connections wait, and the loop sleeps, until the next call.
+Theory. uvloop serves the listener as long as connections can be accepted. Without a free descriptor libuv
+reports nothing: it closes each waiting connection without a response, by a spare descriptor of its own, and
+once that is lost too its loop spins. So when :meth:`Acceptor.on_exhaustion` is called because descriptors are
+used up, the listener is removed from uvloop. Until there are descriptors again each connection gets its
+response here: the spare one is closed, which makes room for just one connection, and opened anew after it. If
+even that does not help, connections wait, and the loop sleeps, until the next call.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ _READ_BYTES = 65_536
 
 
 class Acceptor:
-    """Of one worker. ``answer`` gives what a connection that cannot be served is told; ``refused`` is called
-    for each of those."""
+    """The acceptor of one worker. ``answer`` gives the response for a connection that cannot be served;
+    ``refused`` is called for each of those."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Overload monitor: notices when descriptors or client connections run short, acts, and says so once.
 
-Theory. Each of these ends by itself, and the end is said too:
+Theory. Each of these states ends by itself, and the end is logged too:
 
 =============== ==================================================================================
 exhausted       no descriptor can be opened: see :mod:`routing.worker.acceptor`. Idle connections to replicas

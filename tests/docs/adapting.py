@@ -51,7 +51,7 @@ def registering(text: str, page: str) -> str:
     return re.sub(r"http://10\.0\.0\.1:\d+", "http://127.0.0.1:9", text)
 
 
-SAMPLES = PROJECT / "tests" / "importing" / "samples"
+SAMPLES = PROJECT / "tests" / "controlplane" / "importing" / "samples"
 
 
 def configurations(place: Path) -> None:

@@ -22,10 +22,10 @@ class EjectionNotice:
 
 @dataclass(slots=True)
 class NotifiedEjections:
-    """What has been told so far."""
+    """The notices published so far."""
 
     notified: set[str] = field(default_factory=set)
-    """Uids of replicas last told to be ejected."""
+    """Uids of replicas that were last published as ejected."""
     counts: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     """Uid → (worker, incarnation) → ejections counted so far."""
     notified_at: dict[str, float] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class NotifiedEjections:
 def notices(state: NotifiedEjections, merged: Merged, now: float) -> list[EjectionNotice]:
     """What changed since the last call. ``now``: monotonic seconds.
 
-    While no worker reports a replica, nothing is known of it and nothing changes: what was told stands.
-    Only news that are :func:`confirm`-ed are not told again.
+    While no worker reports a replica, nothing is known of it and the published state stays. Only notices that
+    are :func:`confirm`-ed are not published again.
     """
     found = []
     for fleet in merged.fleets.values():

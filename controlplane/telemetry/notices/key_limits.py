@@ -29,7 +29,7 @@ WORDS = {
 @dataclass(slots=True)
 class NotifiedKeyLimits:
     refused_at: dict[Limit, float] = field(default_factory=dict)
-    """Episodes that have been told: when their limits last refused a request, monotonic seconds."""
+    """Published episodes: when their limits last refused a request, monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class KeyLimitNotice:
 def notices(
     state: NotifiedKeyLimits, keys: Iterable[KeyRow], numbers: dict[str, KeyNumbers], now: float
 ) -> list[KeyLimitNotice]:
-    """Episodes that have begun since the last call; only those that are :func:`confirm`-ed stay told."""
+    """Episodes that have begun since the last call; only those that are :func:`confirm`-ed count as
+    published."""
     state.refused_at = {limit: at for limit, at in state.refused_at.items() if now - at < OVER_AFTER_S}
     found = []
     for key in keys:
@@ -84,7 +85,7 @@ def store(client: "redis.Redis", state: NotifiedKeyLimits, now: float, now_ms: i
 
 
 def load(client: "redis.Redis", now: float, now_ms: int) -> NotifiedKeyLimits:
-    """What the leader before this one has told. Raises redis.RedisError."""
+    """The notices published by the previous leader. Raises redis.RedisError."""
     state = NotifiedKeyLimits()
     stored: Any = client.hgetall(EPISODES_KEY)
     for limit, at_ms in stored.items():

@@ -36,7 +36,7 @@ class NotifiedDrain:
 
 @dataclass(slots=True)
 class NotifiedDrains:
-    """What has been told so far."""
+    """The notices published so far."""
 
     notified: dict[Override, NotifiedDrain] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ def at_worker(report: WorkerReport) -> str:
 def notices(state: NotifiedDrains, merged: Merged, now: float) -> list[ManualDrainNotice]:
     """What changed since the last call. ``now``: monotonic seconds.
 
-    Only news that are :func:`confirm`-ed are not told again.
+    Only notices that are :func:`confirm`-ed are not published again.
     """
     reports = [worker.report for worker in merged.workers.values()]
     current = _current(reports)
@@ -129,7 +129,7 @@ def _left(seconds: float) -> str:
 
 
 def load(client: "redis.Redis", now: float, now_ms: int) -> NotifiedDrains:
-    """What the leader before this one has told. Raises redis.RedisError."""
+    """The notices published by the previous leader. Raises redis.RedisError."""
     stored: Any = client.hgetall(NOTIFIED_KEY)
     notified = {
         msgspec.json.decode(key, type=Override): NotifiedDrain(now + (int(ends_ms) - now_ms) / 1000, now)

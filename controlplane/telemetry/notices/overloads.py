@@ -17,14 +17,14 @@ class OverloadEpisode:
     """A time during which a fleet refuses requests, again and again."""
 
     began_at: float | None
-    """Monotonic seconds; ``None``: another conductor has told it."""
+    """Monotonic seconds; ``None``: another conductor has published it."""
     seen_at: float
     """When it last refused any."""
 
 
 @dataclass(slots=True)
 class NotifiedOverloads:
-    """What has been told so far."""
+    """The notices published so far."""
 
     notified: dict[str, OverloadEpisode] = field(default_factory=dict)
     """By fleet."""
@@ -39,7 +39,7 @@ class OverloadNotice:
 
 
 def resumed(fleets: set[str], now: float) -> NotifiedOverloads:
-    """The state of a new leader, where these fleets were last told to refuse requests."""
+    """The state of a new leader: these fleets were last published as refusing requests."""
     return NotifiedOverloads({name: OverloadEpisode(None, now) for name in fleets})
 
 

@@ -25,7 +25,7 @@ class NotifiedShortage:
 
 @dataclass(slots=True)
 class NotifiedShortages:
-    """What has been told so far."""
+    """The notices published so far."""
 
     notified: dict[str, NotifiedShortage] = field(default_factory=dict)
     """By worker."""
@@ -42,7 +42,8 @@ class ShortageNotice:
 def notices(state: NotifiedShortages, merged: Merged, now: float) -> list[ShortageNotice]:
     """What changed since the last call. ``now``: monotonic seconds.
 
-    Only news that are :func:`confirm`-ed are not told again. Of a worker that is gone nothing more is told.
+    Only notices that are :func:`confirm`-ed are not published again. No more are published for a worker that
+    is gone.
     """
     found = []
     for name in state.notified.keys() - merged.workers.keys():

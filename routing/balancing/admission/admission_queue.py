@@ -200,7 +200,7 @@ class AdmissionQueue:
             ticket.target = replica
 
     def found(self, ticket: Ticket, now: float) -> None:
-        """It has found a place."""
+        """It has found a slot."""
         self.leave(ticket)
         counts = self._counters.waited
         bucket = bucket_of(now - ticket.since)

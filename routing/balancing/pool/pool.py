@@ -188,7 +188,7 @@ class Pool(SlowPath):
         self.budget.requests += 1
 
     def retry_allowed(self, unsent: bool = False) -> bool:
-        """Take one retry out of the budget; whoever sends it counts it. ``unsent``: nothing was sent."""
+        """Take one retry out of the budget; its sender counts it. ``unsent``: nothing was sent."""
         return self.budget.take(unsent)
 
     def has_other_than(self, tried: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:

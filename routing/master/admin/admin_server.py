@@ -1,6 +1,6 @@
 """Admin server: liveness and readiness probes, metrics, status, emergency drain, restart, upgrade.
 
-It works with the control plane gone, and says nothing that a request of a client could change.
+It works without the control plane, and shows nothing that a client's request could inject.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from routing.worker.acceptor import BACKLOG
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
-"""One more takes the place of the oldest, so that the master never runs out of descriptors."""
+"""One more replaces the oldest, so that the master never runs out of descriptors."""
 ACCEPTS_PER_TURN = 16
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
 class UpgradeControl(Protocol):
-    """Another master in the place of this one."""
+    """The upgrade to another master process."""
 
     failed: int
 

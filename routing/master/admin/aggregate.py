@@ -1,6 +1,6 @@
 """Aggregation: the telemetry reports of all workers as one sum.
 
-What a dead worker had counted stays in the sums (:class:`RetiredCounters`), so that no counter ever falls.
+A dead worker's counts stay in the sums (:class:`RetiredCounters`), so that no counter ever falls.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ _Added = TypeVar("_Added", contravariant=True)
 
 
 class _Add(Protocol[_Added]):
-    """Adds counters to a sum; ``live``: with what only workers that are there have."""
+    """Adds counters to a sum; ``live``: with the values that only running workers have."""
 
     def __call__(self, into: _Added, more: _Added, /, *, live: bool) -> None: ...
 

@@ -7,7 +7,7 @@ from routing.master.admin.exposition import Exposition
 
 
 class CertificateStatus(NamedTuple):
-    """The one in force."""
+    """The certificate in force."""
 
     expires_at: float
     """Unix seconds."""
@@ -16,7 +16,7 @@ class CertificateStatus(NamedTuple):
     alarm: str
     """``expired``, ``reload_failed`` or ``expires_soon``; empty: all is well."""
     refused: str
-    """Why the files as they are now cannot take its place, in words; empty while they are those in force."""
+    """Why the present files cannot be used; empty while they are those in force."""
 
 
 def certificate_row(view: CertificateStatus, now: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Emergency drain: replicas an operator took out at this proxy, because the control plane could not be asked.
 
-Kept by the master, sent to every worker, and forgotten after a while: an emergency drain must not
-outlive the emergency and contradict the control plane for ever.
+Kept by the master, sent to every worker, and with an expiry: an emergency drain must not outlive the
+emergency and contradict the control plane for ever.
 """
 
 import re

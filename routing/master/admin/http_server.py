@@ -1,8 +1,8 @@
 """Minimal HTTP/1.1 server of the admin listener: one request a connection, no bodies taken.
 
-It serves probes, Prometheus and an operator's ``curl``; nothing of client traffic comes here, so it
-is written for smallness. Whatever a browser on the same machine could be tricked into sending is
-refused: a request with an ``Origin``, and on loopback a Host that is a name (DNS rebinding).
+It serves probes, Prometheus and an operator's ``curl``, and no client traffic, so it is kept small. Requests
+that a browser on the same machine could be tricked into sending are refused: those with an ``Origin``, and on
+loopback those whose Host is a name (DNS rebinding).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Client key metrics and status: what came with each key, by its id. Neither key nor hash is ever here."""
+"""Client key metrics and status: the requests of each key, by its id. Neither key nor hash is ever here."""
 
 from collections.abc import Sequence
 from typing import Any

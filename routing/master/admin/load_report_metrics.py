@@ -1,4 +1,4 @@
-"""Load report metrics: the load that replicas report themselves (ORCA), each as old as its age says."""
+"""Load report metrics: the load that replicas report themselves (ORCA), each with its age."""
 
 from collections.abc import Iterable
 

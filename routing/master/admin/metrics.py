@@ -38,12 +38,12 @@ _HELP = {
     "no_replica": "Requests refused because no replica was eligible.",
     "spilled": "Attempts at replicas of another site than the proxy's own.",
     "stayed": "Attempts at those of the proxy's own site, or of none, where others are elsewhere.",
-    "queued": "Requests that had to wait for a place.",
+    "queued": "Requests that had to wait for a slot.",
     "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
     "queue_late": "Requests refused because their wait was, or would have been, too long.",
     "cold": "Requests refused because every replica was still loading.",
     "affinity_kept": "Requests that went to the replica that their key leads to.",
-    "affinity_spilled": "Requests that went elsewhere: the replica had too much in flight, or no place.",
+    "affinity_spilled": "Requests that went elsewhere: the replica had too much in flight, or no free slot.",
     "affinity_new": "Requests whose key led nowhere yet.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Attempts that ended well.",
@@ -109,11 +109,11 @@ def _process_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
     """Of the master under the names that every exporter uses, of the workers under names of our own."""
     if parent := process_stats.read(os.getpid()):
         for name, kind, help_text, value in (
-            ("cpu_seconds_total", "counter", "CPU used by the parent.", parent.cpu_s),
-            ("resident_memory_bytes", "gauge", "Resident memory of the parent.", parent.resident_bytes),
-            ("max_fds", "gauge", "Open files that the parent may have.", descriptors.limit()),
-            ("open_fds", "gauge", "Open files of the parent.", parent.open_files),
-            ("start_time_seconds", "gauge", "Start of the parent, Unix time.", parent.started_s),
+            ("cpu_seconds_total", "counter", "CPU used by the master.", parent.cpu_s),
+            ("resident_memory_bytes", "gauge", "Resident memory of the master.", parent.resident_bytes),
+            ("max_fds", "gauge", "Open files that the master may have.", descriptors.limit()),
+            ("open_fds", "gauge", "Open files of the master.", parent.open_files),
+            ("start_time_seconds", "gauge", "Start of the master, Unix time.", parent.started_s),
         ):
             out.family(f"process_{name}", kind, help_text, [((), value)])
     seen = [(w, process_stats.read(w.pid)) for w in workers if w.pid is not None]

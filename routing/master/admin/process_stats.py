@@ -1,4 +1,4 @@
-"""Process statistics from Linux's /proc: CPU, memory, open files. Elsewhere nothing is known."""
+"""Process statistics from Linux's /proc: CPU, memory, open files. On other systems nothing is known."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Queue metrics: each fleet's queue on ``/metrics``. Who was queued or refused is counted by fleet."""
+"""Queue metrics: each fleet's queue on ``/metrics``. Queued and refused requests are counted by fleet."""
 
 from collections.abc import Iterable
 
@@ -16,13 +16,13 @@ def queue_metrics(
         ((("fleet", snapshot.name),), snapshot.policy.queue.size) for snapshot in snapshots
     ]
     waiting = [(labels, fleet.waiting) for labels, fleet in named]
-    out.family("switchyard_queue_waiting", "gauge", "Requests that wait for a place now.", waiting)
+    out.family("switchyard_queue_waiting", "gauge", "Requests that wait for a slot now.", waiting)
     out.family("switchyard_queue_size", "gauge", "Requests that may wait at one time at this proxy.", sizes)
     oldest = [(labels, fleet.oldest_wait_s) for labels, fleet in named]
     help_text = "How long the first of the waiting requests has waited."
     out.family("switchyard_queue_oldest_wait_seconds", "gauge", help_text, oldest)
     out.histogram(
         "switchyard_queue_wait_duration_seconds",
-        "How long requests waited which then found a place.",
+        "How long requests waited which then found a slot.",
         [(labels, fleet.waited) for labels, fleet in named],
     )

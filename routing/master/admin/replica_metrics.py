@@ -1,7 +1,7 @@
 """Replica state metrics (state sets): admin state, health and eligibility, from the table and the reports.
 
-State sets: for each replica one series a state, 1 for the one that it is in. So their number is bounded by
-the replicas, and a query names a state instead of knowing a number for it.
+State sets: each replica has one series for each state, 1 for its present state. So the number of series is
+bounded by the replicas, and a query names a state instead of a number.
 """
 
 from collections.abc import Collection, Iterable

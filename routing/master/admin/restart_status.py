@@ -7,7 +7,7 @@ from routing.master.admin.exposition import Exposition
 
 
 class LeavingWorker(NamedTuple):
-    """One that has been replaced and is not gone yet."""
+    """A worker that has been replaced and has not ended yet."""
 
     slot: int
     pid: int | None
@@ -15,7 +15,7 @@ class LeavingWorker(NamedTuple):
 
 
 class RestartStatus(NamedTuple):
-    """Of a proxy's rolling restarts and upgrades."""
+    """The status of a proxy's rolling restarts and upgrades."""
 
     under_way: bool
     replaced: int
@@ -36,7 +36,7 @@ def restart_metrics(out: Exposition, view: RestartStatus) -> None:
     out.family("switchyard_rolling_restart_failures_total", "counter", help_text, [((), view.failed)])
     help_text = "Workers whose place a successor has taken in a rolling restart."
     out.family("switchyard_replaced_workers_total", "counter", help_text, [((), view.replaced)])
-    help_text = "Upgrades that came to nothing; this parent has gone on."
+    help_text = "Upgrades that failed; this master has gone on."
     out.family("switchyard_upgrade_failures_total", "counter", help_text, [((), view.upgrades_failed)])
     help_text = "Replaced workers that still finish what they have."
     out.family("switchyard_leaving_workers", "gauge", help_text, [((), len(view.leaving))])

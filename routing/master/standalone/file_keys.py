@@ -1,4 +1,4 @@
-"""Client keys of a standalone proxy, from its fleet file: found where the file says, hashed, forgotten."""
+"""Client keys of a standalone proxy: read from where its fleet file says, hashed, and not kept in plain."""
 
 import os
 from collections.abc import Sequence

@@ -62,7 +62,7 @@ def read(path: Path) -> tuple[FleetFile, FileKeys]:
 
 
 class FleetFileWatcher:
-    """The table that a fleet file describes, followed over its changes."""
+    """The table that a fleet file describes, kept up to date."""
 
     def __init__(self, path: Path, probing: bool) -> None:
         """Reads the file. Raises FleetFileError or OSError."""

@@ -20,7 +20,7 @@ _READ_BYTES = 16 * 1024
 
 
 class ProbeTarget(NamedTuple):
-    """What is probed, and how it is verified where it is spoken to over TLS."""
+    """What is probed, and how it is verified over TLS."""
 
     target: BaseUrl
     tls: Tls
@@ -42,7 +42,7 @@ class ProbeTarget(NamedTuple):
 
 
 class _TlsVerificationFailed(Exception):
-    """The text says why."""
+    """Certificate verification failed; the text says why."""
 
 
 async def probe(checks: Checks, place: ProbeTarget, has_passed: bool) -> ProbeResult:

@@ -1,7 +1,7 @@
 """Prober (health checks) of a standalone proxy (``--probe``): one task a replica, in the master.
 
-What to ask and what an answer means is :mod:`routing.contract.probe_presets`; where it leads is
-:mod:`routing.contract.health`: the same rules that the control plane follows.
+The requests and the meaning of responses are in :mod:`routing.contract.probe_presets`, the health transitions
+in :mod:`routing.contract.health`: the same rules as in the control plane.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class ProbedReplica(NamedTuple):
 
 
 class ProbeStatus(NamedTuple):
-    """What probing has shown of one replica."""
+    """The results of probing one replica."""
 
     health: Health
     has_passed: bool
@@ -50,7 +50,7 @@ class ProbeStatus(NamedTuple):
 
 
 class _StartupTimer:
-    """One replica's start, watched probe by probe."""
+    """Measures one replica's start, probe by probe."""
 
     def __init__(self, budget_s: float, now: float) -> None:
         self._budget_s = budget_s
@@ -72,7 +72,7 @@ class _StartupTimer:
 
 
 class Prober:
-    """Probes every replica of the given fleets. ``changed`` is called when a finding changes."""
+    """Probes every replica of the given fleets. ``changed`` is called when a result changes."""
 
     def __init__(
         self,

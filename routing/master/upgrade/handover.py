@@ -1,8 +1,9 @@
-"""Handover from an old master to a new one, and what a master owes to either.
+"""Handover from an old master to a new one, and a master's duties towards both.
 
-Whoever started the first master (a shell, a supervisor, a container's engine) watches that process. Unless a
-service manager can be told of another one, it stays therefore: it passes signals on, ends when its successor
-ends, and takes it along when it is killed. A successor that has successors itself does the same in between.
+A shell, a supervisor or a container engine watches the process of the first master, which it started. Unless
+a service manager can be notified of another main process, that process therefore stays. It passes signals on,
+ends when its successor ends, and when it is killed the successor ends too. A successor that has successors
+itself does the same in between.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Handover:
-    """Of one master. ``channel``: to the one that started it to take its place, if one did."""
+    """The handover state of one master. ``channel``: to its predecessor, if a master started it."""
 
     def __init__(self, channel: socket.socket | None, new_master: NewMaster) -> None:
         self.successor: Successor | None = None
@@ -45,7 +46,7 @@ class Handover:
             await self._predecessor.receive_state()
 
     async def take_over(self, is_ready: Callable[[], bool]) -> None:
-        """Take the predecessor's place as soon as this master is ready. Raises HandoverFailed."""
+        """Take over from the predecessor as soon as this master is ready. Raises HandoverFailed."""
         assert self._predecessor is not None
         await first_of(until(is_ready), self._predecessor.gone.wait())
         self._predecessor_stays = (await self._predecessor.take_over()).stays

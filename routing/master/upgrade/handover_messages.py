@@ -1,4 +1,4 @@
-"""Handover messages: what the old master and the new one tell each other, and in which order.
+"""Handover messages between the old master and the new one, and their order.
 
 ====================  ========================================================================
 old → new             :class:`HandoverState`, ids that replicas keep, then :class:`StateComplete`
@@ -8,7 +8,7 @@ old → new             :class:`HandoverState` again, then :class:`TakeOver`: th
 old                   drains, and passes on ids that its workers still learn
 ====================  ========================================================================
 
-The end of the stream before :class:`TakeOver` means that nothing comes of it.
+The end of the stream before :class:`TakeOver` means that the handover has failed.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ from routing.shared.sticky_ids import ReplicaRef
 
 
 class HandoverState(msgspec.Struct, frozen=True, tag="estate", kw_only=True):
-    """Old → new: what it knows."""
+    """Old → new: the old master's state."""
 
     drained: list[tuple[str, str, float]] = []
     """Emergency drains: fleet, replica, and the seconds for which they still hold."""
@@ -28,13 +28,13 @@ class HandoverState(msgspec.Struct, frozen=True, tag="estate", kw_only=True):
 
 
 class StickyIdBatch(msgspec.Struct, frozen=True, tag="ids", kw_only=True):
-    """Old → new: which replicas keep these."""
+    """Old → new: ids of stored responses, with their replicas."""
 
     places: list[tuple[str, ReplicaRef]]
 
 
 class StateComplete(msgspec.Struct, frozen=True, tag="complete"):
-    """Old → new: begin."""
+    """Old → new: the state is complete; start the workers."""
 
 
 class SuccessorReady(msgspec.Struct, frozen=True, tag="ready"):
@@ -42,11 +42,11 @@ class SuccessorReady(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class TakeOver(msgspec.Struct, frozen=True, tag="take_over", kw_only=True):
-    """Old → new: the proxy is yours."""
+    """Old → new: the new master is responsible from now on."""
 
     stays: bool
-    """Whether the old master stays, and stands for the proxy towards whoever started it: its end is to be the
-    proxy's end."""
+    """Whether the old master stays and represents the proxy towards its starter: its end is to be the proxy's
+    end."""
 
 
 HandoverMessage = HandoverState | StickyIdBatch | StateComplete | SuccessorReady | TakeOver

@@ -1,8 +1,8 @@
 """Inherited sockets: from the master that is replaced, or from a service manager (socket activation).
 
 A master names them in ``SWITCHYARD_INHERITED``, as ``channel=5 admin=6 listener=7 listener=8``. A service
-manager says how many there are from descriptor 3 on, as sd_listen_fds(3) describes it; one that it calls
-``admin`` is the admin listener. Either is for this process alone, and taken out of the environment.
+manager says how many there are from descriptor 3 on, as in sd_listen_fds(3); a socket named ``admin`` is the
+admin listener. Either variable is for this process alone, and is removed from the environment.
 """
 
 import os
@@ -20,12 +20,12 @@ FIRST_FD = 3
 
 
 class InheritedSockets(NamedTuple):
-    """Nothing of it, for a proxy that opens its own."""
+    """The inherited sockets; empty for a proxy that opens its own."""
 
     listeners: list[socket.socket] = []
     admin: socket.socket | None = None
     channel: socket.socket | None = None
-    """To the master that started this one to take its place."""
+    """To the predecessor, which started this master."""
 
     @property
     def address(self) -> Address | None:

@@ -19,18 +19,18 @@ STATE_TIMEOUT_S = 10.0
 
 
 class NewMaster(Protocol):
-    """Who inherits."""
+    """The inheriting side of a handover."""
 
     def inherit(self, handover_state: HandoverState) -> None: ...
     def on_sticky_learned(self, name: str, place: ReplicaRef) -> None: ...
 
 
 class HandoverFailed(Exception):
-    """The old master is gone, or has told too little; the message says which."""
+    """The old master is gone, or has sent too little; the message says which."""
 
 
 class Predecessor:
-    """As seen by its successor. ``channel``: to it."""
+    """The old master as its successor sees it. ``channel``: to the old master."""
 
     def __init__(self, channel: socket.socket, new_master: NewMaster) -> None:
         self._socket = channel

@@ -1,4 +1,4 @@
-"""Readiness and main process for a service manager (sd_notify(3), systemd); nothing where none asked."""
+"""Readiness and main process for a service manager (sd_notify(3), systemd); does nothing without one."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ VARIABLE = "NOTIFY_SOCKET"
 
 def is_present() -> bool:
     """Whether there is one that follows which process is the main one."""
-    # As process 1 of a container the master cannot leave, whoever is told.
+    # As process 1 of a container the master cannot exit, whatever is notified.
     return bool(os.environ.get(VARIABLE)) and os.getpid() != 1
 
 

@@ -27,11 +27,11 @@ POLL_EXIT_EVERY_S = 0.1
 
 
 class NotReady(Exception):
-    """It does not come; the message says why."""
+    """The successor does not start; the message says why."""
 
 
 class Successor:
-    """As seen by the master that it follows."""
+    """The new master as the old one sees it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -119,7 +119,7 @@ class Successor:
             await self.gone()
 
     async def gone(self) -> int:
-        """Wait for its end; its exit status, as a shell tells it."""
+        """Wait for its end; its exit status, as a shell reports it."""
         while (status := self.status()) is None:  # noqa: ASYNC110 (a process)
             await asyncio.sleep(POLL_EXIT_EVERY_S)
         return status if status >= 0 else 128 - status

@@ -1,4 +1,4 @@
-"""Binary upgrade (hot restart): a new master takes over; where it does not come, this one goes on."""
+"""Binary upgrade (hot restart): a new master takes over; if it does not start, this one goes on."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ EXIT_TIMEOUT_S = 1.0
 
 
 class OldMaster(Protocol):
-    """Who is followed."""
+    """The replaced side of a handover."""
 
     def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
         """Listeners, and the admin listener."""
@@ -30,7 +30,7 @@ class OldMaster(Protocol):
 
 
 class Upgrade:
-    """Of one master. ``drain_s``: how long one that was started in vain may finish what it has taken."""
+    """The upgrades of one master. ``drain_s``: how long a failed successor may finish its requests."""
 
     def __init__(self, old_master: OldMaster, drain_s: float) -> None:
         self.failed = 0
@@ -59,7 +59,7 @@ class Upgrade:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def cancel(self) -> None:
-        """The proxy leaves: so is to whoever was to follow it."""
+        """The proxy stops, and its successor with it."""
         if self._task is not None and self.under_way:
             self._task.cancel()
             self._cancelled, self._successor = self._successor, None

@@ -1,1 +1,1 @@
-"""Authentication: the keys of clients, and the credentials by which replicas are asked."""
+"""Authentication: the keys of clients, and the proxy's credentials at replicas."""

@@ -1,9 +1,9 @@
 """Authentication by client keys (API keys): which are in force here, and what each opens.
 
-A key is looked up by its keyed hash. That takes equally long wherever a guess goes wrong: changing one
-character of a guess changes all of the hash, so how far two hashes agree tells nothing about the key. Keys
-that were found are kept as they were presented, so that each is hashed once and not with every request; that
-lookup compares bytes only of keys whose randomised hash (SipHash, keyed anew in each process) agrees whole.
+A key is looked up by its keyed hash. The time that takes does not depend on the guess: one changed character
+changes all of the hash, so how far two hashes agree says nothing about the key. Keys that were found are also
+kept in plain, so that each is hashed once and not with every request. That lookup compares bytes only of keys
+with the same randomised hash (SipHash, keyed anew in each process).
 """
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, salt_bytes
@@ -17,7 +17,7 @@ _LONGEST = 128
 
 
 class Grant:
-    """What a key in force opens, and how its requests are treated."""
+    """What a valid key opens, and how its requests are treated."""
 
     __slots__ = ("fleets", "priority", "quota")
 
@@ -37,7 +37,7 @@ class Grant:
 
 
 class ClientKeys:
-    """The keys of one manifest. Replaced, never changed, when another one is taken."""
+    """The keys of one manifest. Immutable: a new manifest replaces them."""
 
     __slots__ = ("_fleets", "_limits", "_salt", "_seen", "_uses")
 

@@ -1,8 +1,8 @@
-"""Credential injection: what replicas' credentials lead to, ready-made in each replica's endpoint.
+"""Credential injection: the header fields of replicas' credentials, ready-made in each replica's endpoint.
 
-No request looks at a file. Each new table does, and while any replica has a credential a timer does, each
-second. A replica whose credential cannot be read is not eligible; should it be asked all the same, its link
-fails before anything is sent.
+Requests never read a credential's file. Each new table does, and while any replica has a credential a timer
+does, each second. A replica whose credential cannot be read is not eligible. If it is asked all the same, its
+endpoint fails before anything is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class CredentialWatch:
-    """That of one worker."""
+    """The credential watch of one worker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, table: Table) -> None:
         self._loop = loop

@@ -1,1 +1,1 @@
-"""One request and its answer: route, queue, retry, response, local reply, upgrade."""
+"""One request and its response: route, queue, retry, response path, local reply, upgrade."""

@@ -1,6 +1,6 @@
-"""Access record: what an exchange's line in the access log needs. Made only where there is a log.
+"""Access record: collects what the access log says of one exchange. Used only if there is an access log.
 
-What was sent is heard by a write tap, whatever path of the exchange has written it.
+A write tap tells it what was sent to the client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def logged(
     client: Client,
     head: RequestHead,
 ) -> _Exchange:
-    """An exchange that leaves a line."""
+    """An exchange that writes a line to the access log."""
     exchange = make(proxy, client, head)
     exchange.record = AccessRecord(exchange, log)
     return exchange
@@ -54,9 +54,9 @@ class AccessRecord:
         self._replica = attempt.replica.name
 
     def completed(self, ending: Ending, code: str = "") -> None:
-        """Leave the line."""
+        """Write the line."""
         exchange, first, ended = self._exchange, self._first_byte_at, monotonic()
-        # Else the connection would keep the exchange until the next one.
+        # Else an idle connection would keep the whole exchange in memory.
         self._end_tap()
         exchange.record = None
         head, began = exchange.head, exchange.started

@@ -1,8 +1,8 @@
-"""Session affinity: the key of a request, read when a strategy that goes by one first picks a replica.
+"""Session affinity: the key of a request, read when a strategy that uses keys first picks a replica.
 
-A field or a cookie needs no body. What a body says is read where the body is here as a whole, and for that
-it is collected, up to the proxy's own bound (``peek_bytes``), as one is that names its fleet. A request whose
-body is larger, encoded, or no JSON has no such key; it goes where one without any goes.
+A header field or a cookie needs no body. A key in the body needs the whole body, which is buffered for that,
+up to the proxy's own bound (``peek_bytes``), as the body of a request that names its fleet there. A request
+whose body is larger, encoded, or no JSON has no such key, and is routed as one without a key.
 """
 
 from __future__ import annotations

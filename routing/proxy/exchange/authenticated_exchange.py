@@ -1,8 +1,8 @@
-"""Authentication: an exchange where client keys are asked for. Elsewhere the plain one knows no keys.
+"""Authentication: an exchange where client keys are required. Without keys the plain exchange is used.
 
-The key is looked at when the request's head is there, before a byte of its body is searched, and its limits
-with it; whether it opens the fleet, as soon as that is known, before anything is counted or dialled. What the
-proxy answers by itself (the list of models) is no use of the key.
+The key and its limits are checked when the request's head is complete, before a byte of its body is searched.
+Whether the key opens the fleet is checked as soon as the fleet is known, before anything is counted or a
+connection opened. Local replies (the list of models) do not count as use of the key.
 """
 
 from __future__ import annotations

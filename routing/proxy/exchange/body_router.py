@@ -1,7 +1,7 @@
-"""Routing by the body: it is collected, within bounds, until it is complete, to find the fleet in it, to put
-its model's name right, or to know what it costs.
+"""Routing by the body. The body is buffered, within bounds, until it is complete: to find the fleet in it, to
+rewrite its model's name, or to estimate its cost.
 
-What was collected is what is sent, and sent again where a request may be repeated.
+The buffered body is what is sent, and what is sent again if the request is retried.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ WORTH_COLLECTING_BYTES = 65_536
 
 
 def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
-    """Whether to wait for the body of a request whose fleet its head names: an inference call, which tells
-    its cost in the body and can be sent again while the body is at hand."""
+    """Whether to buffer the body of a request whose fleet its head names: an inference call, whose body has
+    its cost and which can be retried from the buffer."""
     return (
         head.method == b"POST"
         and 0 < head.content_length <= WORTH_COLLECTING_BYTES
@@ -34,8 +34,8 @@ def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
 
 
 def route_by_head(exchange: ExchangeState, route: RequestRoute, body: bytes, complete: bool) -> Pool | None:
-    """The fleet that the head names, or the default one, and what the request costs. ``None``: the body tells
-    that, or names the model, and is waited for. Raises :class:`RoutingError`."""
+    """The fleet that the head names, or the default one; also estimates the request's cost. ``None``: the
+    body is needed for that or for the model, and is buffered. Raises :class:`RoutingError`."""
     pool = resolve(exchange.proxy.table, route, exchange.default_fleet)
     if complete:
         if len(body) > pool.max_body_bytes:

@@ -1,9 +1,9 @@
-"""One exchange: a client's request, the attempts (retries) made for it, and its answer.
+"""One exchange: a client's request, the attempts (retries) made for it, and its response.
 
-Here are the request and the attempts; :mod:`routing.proxy.exchange.state` has the fields and the theory,
-:mod:`routing.proxy.exchange.response_path` what happens once a replica answers. The usual request
-passes :meth:`Exchange.begin`, then :meth:`ResponsePath.response`, and nothing between them; each write is
-one joined piece of bytes.
+This module has the request and the attempts; :mod:`routing.proxy.exchange.state` has the fields and the
+theory; :mod:`routing.proxy.exchange.response_path` has what follows once a replica responds. The usual
+request passes :meth:`Exchange.begin`, then :meth:`ResponsePath.response`, and nothing between them; each
+write is one joined piece of bytes.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class Exchange(ResponsePath):
         ):
             return False
         if not complete:
-            # Reading the rest would make the client wait for an answer that nobody gets.
+            # Reading the rest would make the client wait for a response that is not forwarded.
             attempt.first_byte(now)
             self._drop_upstream()
         self.upstream = self.attempt = None

@@ -1,4 +1,4 @@
-"""Exchange context: what exchanges need of the worker's proxy, which makes them."""
+"""Exchange context: what exchanges need of the proxy of their worker, which makes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExchangeContext(Protocol):
     new_trace_parent: Callable[[], bytes]
     """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
     where_keys_are_made: str
-    """For whom is told that there is none yet, in words."""
+    """The message for requests while there is none yet."""
     sticky_registry: StickyRegistry
     """Which replica keeps what it made."""
     rejected: int

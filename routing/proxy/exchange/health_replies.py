@@ -1,8 +1,8 @@
 """Health replies: the Open Inference Protocol's questions about health, answered for a whole fleet.
 
-A replica would answer for itself alone; whoever stands before the proxy (a load balancer, a KServe client)
-wants to know of the fleet. So these are answered from what the pool knows: ready is a fleet of which some
-replica would be asked now. What a model is like (its metadata, its versions) only a replica can say.
+A replica would answer for itself alone, but a client in front of the proxy (a load balancer, a KServe client)
+needs the state of the fleet. So these requests are answered from the pool: a fleet is ready if some replica
+of it would be asked now. A model's metadata and versions come from a replica.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Local replies: how exchanges end that no replica has answered, and what every completion records."""
+"""Local replies: the end of an exchange without a replica's response, and what every completion records."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
 
 
 def client_protocol(exchange: ExchangeState) -> str:
-    """The protocol that the caller is answered in: the fleet's, where it is known. Of the two that servers of
-    the OpenAI API speak, the path tells."""
+    """The protocol of a response to the caller: the fleet's, if it is known. The path decides between the two
+    that servers of the OpenAI API speak."""
     head, pool = exchange.head, exchange.pool
     if head.route is None:
         head.route = exchange.proxy.routes.route_of(head)
@@ -133,7 +133,7 @@ def refuse(exchange: ExchangeState, error: RoutingError) -> None:
 
 
 def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: LocalReply | None) -> None:
-    """The pool has nobody (left). ``failure``: of the attempt before, which says more."""
+    """The pool has no replica (left). ``failure``: of the attempt before, which says more."""
     assert exchange.pool is not None
     if isinstance(exchange.tried, PinnedReplica):
         failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.tried.finishes))
@@ -144,7 +144,7 @@ def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: Local
 
 
 def _count(counters: FleetCounters, code: str) -> None:
-    """The line counts those that it has no room for by itself."""
+    """Requests refused by a full queue are counted by the queue itself."""
     if code == "fleet_cold":
         counters.cold += 1
     elif not code.startswith("queue_"):

@@ -1,4 +1,4 @@
-"""Model list, and OPTIONS addressed to the proxy: requests that it answers itself."""
+"""Model list, and OPTIONS addressed to the proxy: requests that the proxy itself answers."""
 
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes

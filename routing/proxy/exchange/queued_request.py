@@ -1,7 +1,7 @@
 """Queued request: an exchange that waits, because no replica has a free slot or none is ready yet.
 
-It is in its fleet's line from :func:`enqueue` on, until it finds a place, is answered that there was none, or
-its client leaves. Meanwhile it has no attempt, so nothing of it counts at any replica.
+It is in its fleet's queue from :func:`enqueue` on, until it gets a slot, is refused, or its client
+disconnects. Meanwhile it has no attempt, so it counts at no replica.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from routing.proxy.exchange.state import ExchangeState
 _FIELD = b"\r\nx-switchyard-priority:"
 
 SAY_WHY = ("fleet_cold", "memory_short")
-"""What is missing is more than a place: whoever waits in vain is told what."""
+"""Something other than a slot is missing: a request that times out gets this as the reason."""
 
 OnAdmitted = Callable[[Attempt, float], None]
 """Called with the attempt that was found, and the time."""
 
 
 class QueuedRequest:
-    """One exchange in a line (:class:`routing.balancing.admission.request_queue.Waiter`)."""
+    """One exchange in a queue (:class:`routing.balancing.admission.request_queue.Waiter`)."""
 
     __slots__ = ("_dropped_by", "_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
 
@@ -115,7 +115,8 @@ class QueuedRequest:
 def excluded(
     exchange: ExchangeState, pool: Pool, dropped_by: Replica, now: float, turn: int = NEW
 ) -> tuple[Replica, ...] | PinnedReplica:
-    """Who is not asked now by a request that a replica dropped: that one as well, if another has a place."""
+    """The replicas to exclude for a request that a replica dropped: that one as well, if another has a
+    slot."""
     tried = exchange.tried
     assert not isinstance(tried, PinnedReplica)
     others = (*tried, dropped_by)
@@ -131,8 +132,8 @@ def enqueue(
     start: OnAdmitted,
     now: float,
 ) -> Rejection | None:
-    """Wait for what the refusal says is missing. Another refusal: it cannot, for the line is full or the
-    request would be late."""
+    """Wait for what the refusal says is missing. Returns another refusal if it cannot wait: the queue is full
+    or the request would be late."""
     head = exchange.head
     deadline = min(now + refusal.max_wait_s, exchange.started + pool.policy.timeouts.total_s)
     if head.time_limit_s:

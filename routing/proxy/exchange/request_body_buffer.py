@@ -1,5 +1,5 @@
-"""Request body buffer: a body that did not come with its head, collected while its fleet is searched or a
-connection opened, then passed on piece by piece."""
+"""Request body buffer: a body that did not come with its head. It is buffered while its fleet is searched or
+a connection opened, then forwarded piece by piece."""
 
 from routing.http.chunked import LAST_CHUNK, encode_chunk
 
@@ -8,7 +8,7 @@ HELD_BYTES = 65_536
 
 
 class RequestBodyBuffer:
-    """State of one body on its way."""
+    """State of one body that is being forwarded."""
 
     __slots__ = (
         "_held",

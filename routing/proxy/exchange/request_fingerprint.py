@@ -1,4 +1,4 @@
-"""Request fingerprint: who sent it and which one it is, of those that fail and of some to compare with."""
+"""Request fingerprint: the client and a hash of the request, for failed requests and some to compare with."""
 
 from __future__ import annotations
 

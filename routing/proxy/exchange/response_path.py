@@ -1,7 +1,7 @@
-"""Response path: a replica's answer on its way to the client.
+"""Response path: a replica's response on its way to the client.
 
-An answer that comes in one piece is settled in one step, :meth:`ResponsePath.response`; any other is passed
-on piece by piece as it comes (streaming).
+A response that comes in one piece is completed in one step, :meth:`ResponsePath.response`. Any other is
+forwarded piece by piece as it comes (streaming).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEEPS = b"\r\n\r\n"
 
 
 class ResponsePath(ExchangeState, ABC):
-    """An exchange from the moment that its replica answers."""
+    """An exchange from the moment that its replica responds."""
 
     __slots__ = ()
 

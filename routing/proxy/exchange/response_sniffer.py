@@ -1,4 +1,4 @@
-"""Response sniffer: listens to a replica's answer until it is known what the replica keeps from now on."""
+"""Response sniffer: reads a copy of a replica's response until the id of the stored response is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENTS = b"text/event-stream"
 
 
 class ResponseSniffer:
-    """A listener for :meth:`routing.http.interfaces.Client.tap_writes`: hears what the client does."""
+    """A listener for :meth:`routing.http.interfaces.Client.tap_writes`: gets the same bytes as the client."""
 
     __slots__ = ("_chunks", "_events", "_exchange", "_heard")
 

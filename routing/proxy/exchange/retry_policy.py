@@ -1,14 +1,20 @@
 """Retry policy: whether an attempt that failed may be made again elsewhere (replay), and how it counts.
 
-R1: no request byte was written: any method. R2: the request was written, no response byte came:
-idempotent methods (RFC 9110 §9.2.2) and calls that keep no state. R5: the replica answered, and nothing of it
-was passed on: the same requests, where the policy lists the status. An attempt that ran into a time limit is
-never repeated, nor any other answer; but for one: a replica that answers an inference call of the Open
-Inference Protocol with 404 does not have the model (any more), so another is asked, once.
+Rules:
 
-R5 waits for nobody. A replica that says Retry-After is not asked again for this request; where no other is
-left, the client gets its answer as it came, and waits itself: a request that is held back in a proxy costs
-memory, and the client does not learn that there is too much of it.
+- R1: no request byte was written: any method.
+- R2: the request was written, no response byte came: idempotent methods (RFC 9110 §9.2.2) and calls that keep
+  no state.
+- R5: the replica responded, and nothing of it was forwarded: the same requests, if the policy lists the
+  status.
+
+An attempt that ran into a time limit is never retried, nor is any other response. The one exception: a
+replica that answers an inference call of the Open Inference Protocol with 404 does not have the model (any
+more), so another replica is asked, once.
+
+R5 has no back-off. A replica that says Retry-After is not asked again for this request. If no other is left,
+the client gets the response unchanged, and waits itself: a request that is held back in a proxy costs memory,
+and its client does not learn of the overload.
 """
 
 import re

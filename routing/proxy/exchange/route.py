@@ -1,9 +1,9 @@
-"""Route of a request: what its head alone says about where it goes. Cached for heads that say the same.
+"""Route of a request, as far as its head determines it. Cached for heads with the same route.
 
-In this order a fleet is named by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
+A fleet is named, in this order, by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
 field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else the
-default fleet takes it. Whatever stands outside the body comes first, so that such a request streams through
-without being read.
+default fleet takes it. Names outside the body come first, so that such a request is streamed without being
+read.
 """
 
 from copy import copy
@@ -126,9 +126,9 @@ def _was_here(via: bytes, name: bytes) -> bool:
 
 
 class RouteCache:
-    """Routes made before, for requests where only the target matters. Bounded: forgets all when full.
+    """Cached routes, for requests whose route depends on the target only. Bounded: emptied when full.
 
-    Of one set of matches: where those change, routes are made anew, kept ones included.
+    It belongs to one set of matches: when those change, all routes are made anew.
     """
 
     __slots__ = ("_by_target", "_via_name", "matches")

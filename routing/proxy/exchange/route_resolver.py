@@ -1,4 +1,4 @@
-"""Route resolver: from what a request says to a fleet of the routing table, or to words why there is none."""
+"""Route resolver: finds the fleet of a request in the routing table, or the reason why there is none."""
 
 from collections.abc import Callable
 

@@ -1,20 +1,20 @@
-"""State of one exchange while it goes on; read and changed by all that takes part in it.
+"""State of one exchange while it goes on, read and changed by all of the exchange's modules.
 
-Theory. An exchange goes through these states, told apart by three fields; each event either moves it on or
-ends it, and whatever ends it settles the attempt that is open.
+Theory. An exchange goes through these states, which three fields distinguish. Each event either moves it on
+or ends it; every end completes the open attempt.
 
 =========== ======= ======== ====== ==============================================================
 state       attempt upstream answer what it waits for
 =========== ======= ======== ====== ==============================================================
 searching   None    None     None   the rest of the body
-waiting     None    None     None   a place at a replica, or to hear who keeps what the request names:
-                                    ``waiting`` is set
+waiting     None    None     None   a slot at a replica, or the lookup of a stored response: ``waiting``
+                                    is set
 connecting  set     None     None   a connection to the replica: ``cancel_connecting`` is set
 asked       set     set      None   the response's head (and perhaps more of the request's body)
 answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
 
-Whoever takes ``attempt`` away settles it.
+The code that clears ``attempt`` must complete it.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from routing.proxy.exchange.streaming_response import StreamingResponse
 from routing.shared.key_quota import KeyQuota
 
 Ending = Literal["answered", "local", "error", "cut", "client_left"]
-"""How an exchange ends: by a replica's answer, by one of the proxy's own, by an error of the proxy's, because
-the answer broke off, because the client left."""
+"""How an exchange ends, as the access log says it: with a replica's response, a local reply, an error of the
+proxy's own, a response that broke off, or a client that left."""
 
 
 class ExchangeRecord(Protocol):
-    """Who keeps account of an exchange."""
+    """Records one exchange, for the access log."""
 
     def attempt_started(self, attempt: Attempt) -> None:
-        """A replica is about to be asked."""
+        """An attempt begins."""
 
     def completed(self, ending: Ending, code: str = "") -> None:
-        """The exchange has ended; to be called before the client's connection hears of it, for that may begin
-        the next one. ``code``: of the proxy's error."""
+        """The exchange has ended. Call it before ``client.finish``, which may begin the next exchange.
+        ``code``: of the proxy's error."""
 
 
 class Cancellable(Protocol):
-    """What is waited for before there is an attempt: a place in a line, or an answer about a replica."""
+    """What an exchange without an attempt waits for: a queue's slot, or a lookup."""
 
     def leave(self) -> None:
-        """Give it up."""
+        """Stop waiting."""
 
 
 class ExchangeState:
@@ -135,9 +135,9 @@ class ExchangeState:
         self.cancel_connecting: Callable[[], bool] | None = None
         self.tried: tuple[Replica, ...] | PinnedReplica = ()
         self.retry_fields = b""
-        """Fields that tell the client how often and why another attempt was made, each preceded by CRLF."""
+        """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
         self.waiting: Cancellable | None = None
-        """Set while there is no attempt because something is waited for, other than the body."""
+        """Its entry in the fleet's queue, or its lookup of a stored response, while it waits for that."""
         self.repeatable = True
         """Everything sent so far can be sent once more, and the client has seen nothing."""
 
@@ -159,16 +159,16 @@ class ExchangeState:
     def settle_quota_from_body(
         self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
     ) -> None:
-        """The same where the whole answer is at hand. ``output_tokens``: as it says; 0: it does not.
-        ``says_tokens``: whether it says anything of tokens."""
+        """The same for a response that is there as a whole. ``output_tokens``: from its ``usage``; 0:
+        unknown. ``says_tokens``: whether it has any token count."""
 
     def priority(self) -> int:
-        """Where the request stands among those that wait, by its place in
-        :data:`routing.contract.priority.PRIORITIES`: the least is served first."""
+        """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: the
+        least is served first."""
         return DEFAULT_RANK
 
     def caller(self) -> bytes:
-        """What its requests have in common, for telling its failures from others': its address."""
+        """An identity for outlier detection, common to the client's requests: its address."""
         return self.client.peer
 
     def may_use(self, fleet: str) -> bool:

@@ -1,8 +1,8 @@
-"""Stickiness errors: what a client is told that asks for something whose replica cannot be asked.
+"""Stickiness errors: the response to a request for something whose replica cannot be asked.
 
-Another replica does not have it, so none is asked instead. Where waiting does not help, a turn gets the error
-that OpenAI's API has for it (400, ``previous_response_not_found``): clients that know it send the whole
-conversation again by themselves, to whichever replica is free.
+No other replica has it, so none is asked instead. If waiting does not help, a turn of a conversation gets the
+error that OpenAI's API has for it (400, ``previous_response_not_found``). Clients that know the error send
+the whole conversation again, which can go to any replica.
 """
 
 from routing.balancing.admission.rejection import Rejection

@@ -1,4 +1,4 @@
-"""Sticky registry: which replica keeps what, as one worker knows it, and others whom it can ask."""
+"""Sticky registry: which replica stores a response; of one worker, with a lookup at others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Find = Callable[[str], Awaitable[ReplicaRef | None]]
 
 
 class StickyRegistry:
-    """Of responses and conversations, by their ids."""
+    """Replicas of responses and conversations, by id."""
 
     def __init__(self) -> None:
         self._ids = StickyIds()
@@ -24,9 +24,9 @@ class StickyRegistry:
         self._find: Find | None = None
 
     def join(self, share: Share, find: Find) -> None:
-        """From now on tell others what is learned here, and ask them for what is not.
+        """From now on share learned ids with others, and ask them for unknown ones.
 
-        ``find`` must come to an end soon by itself.
+        ``find`` must have a time limit of its own.
         """
         self._share = share
         self._find = find

@@ -1,15 +1,16 @@
-"""Sticky routing of OpenAI's Responses API: requests that name what a replica keeps, or make what is kept.
+"""Sticky routing of OpenAI's Responses API: requests that name a stored response, or make one.
 
-Theory. A model server keeps a response in its own memory, so whoever names it must come to that replica. What
-a replica makes is learned from its answer (:mod:`routing.proxy.exchange.response_sniffer`); a later
-request is routed by the first that holds:
+Theory. A model server stores a response in its own memory, so a request that names it must reach that
+replica. The ids that a replica makes are learned from its responses
+(:mod:`routing.proxy.exchange.response_sniffer`). A later request is routed by the first of these that
+applies:
 
-1. a replica is known to keep it, here or elsewhere: that one is asked, or none;
+1. a replica is known to store it, here or at another worker or host: that one is asked, or none;
 2. the request names a fleet as any other does: the fleet's strategy picks, and the replica says that it does
    not have it;
 3. the one fleet that it can be for, see :func:`_only_fleet`.
 
-An id of a fleet that the caller's key does not open is treated as one that nobody knows.
+An id of a fleet that the caller's key does not open is treated as unknown.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ def _look_up(
 
 
 class _LookUp:
-    """An exchange that waits to hear who keeps what its request names. A client that leaves, or whose time is
-    over, ends that."""
+    """An exchange that waits for the lookup of a stored response. A client that leaves, or whose time limit
+    has passed, cancels it."""
 
     __slots__ = ("_exchange", "_go_on", "_task")
 

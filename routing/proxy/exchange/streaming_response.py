@@ -11,7 +11,7 @@ _END = b"\r\n\r\n"
 
 
 class StreamingResponse:
-    """State of one answer on its way to the client."""
+    """State of one response that is being forwarded."""
 
     __slots__ = (
         "_tokens",
@@ -44,10 +44,10 @@ class StreamingResponse:
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
         self.passed: list[bytes] = []
-        """Pieces of whole chunks, framed, that the client has and nobody has looked at."""
+        """Pieces of whole chunks, framed, that were forwarded and are not counted yet."""
 
     def count(self, piece: bytes) -> int:
-        """Output tokens in a piece of the body, as far as can be told."""
+        """Output tokens in a piece of the body, as far as known."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
     def count_passed(self) -> int:
@@ -77,7 +77,7 @@ class StreamingResponse:
 
 
 class TunnelResponse(StreamingResponse):
-    """What a replica sends after it has switched protocols: bytes that nobody here reads."""
+    """A replica's bytes after a protocol upgrade; the proxy does not read them."""
 
     __slots__ = ()
 

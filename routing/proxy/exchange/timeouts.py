@@ -1,4 +1,4 @@
-"""Timeouts, the policy's and the client's own, looked at while a request is on its way."""
+"""Timeouts, the policy's and the client's own, checked while a request is in flight."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Upgrade to a WebSocket: a tunnel through the proxy. From 101 on, bytes pass both ways as they come.
 
-Theory. To the client's connection its bytes are a body without an end, to the replica's connection the
-replica's are an answer without an end; so a tunnel has the same backpressure as any upload and any stream.
-Whoever closes first ends it for both sides, after what was sent before. Of the time limits only ``idle_s``
-holds: silence in both directions. Source: RFC 6455 §4.2.2, RFC 9110 §7.8.
+Theory. For the client's connection, the client's bytes are a body without an end; for the replica's
+connection, the replica's bytes are a response without an end. So a tunnel has the same backpressure as any
+upload and any stream. When either side closes, both are closed, after the bytes that were sent before. Of the
+time limits only ``idle_s`` applies: silence in both directions. Source: RFC 6455 §4.2.2, RFC 9110 §7.8.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Limits: of connections, of a request's head and body, and the answer to a key over its rate limit."""
+"""Limits: of connections, of a request's head and body, and the 429 for a key over its rate limit."""

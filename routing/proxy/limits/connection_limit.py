@@ -1,16 +1,18 @@
-"""Connection limit: how many clients one worker takes, and which goes when there is one too many.
+"""Connection limit: how many clients one worker takes, and which is closed when there is one too many.
 
-Theory. A new connection takes the place of the one that has been idle longest: nothing is in flight on it
-and nothing has begun, so it ends as one whose keep-alive time is over. Where none has been idle for
-``IDLE_S``, the new one is answered 503 and closed. Either way nobody is left waiting in the accept queue.
+Theory. At the limit a new connection evicts the one that has been idle longest: nothing is in flight on it
+and no request has begun, so it is closed as one whose keep-alive time is over. If none has been idle for
+``IDLE_S``, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
+queue.
 
-A connection that is on its way out still holds its descriptor until the client has closed too. So no more
-than ``MOST_LEAVING`` take their time over it: those that have been leaving longest are cut.
+A connection that is closing still holds its descriptor until the client has closed too. So at most
+``MOST_LEAVING`` connections may be closing at a time: beyond that those that have been closing longest are
+aborted.
 
-There is one too many when all places are taken, or when descriptors run short, whoever has them: the kernel
-gives out the lowest free number, so that a connection's own number tells how many are in use at least. To ask
-for it costs a socket object and system calls, so while numbers are below half of what there may be only every
-eighth is asked: those between them cannot use up the other half.
+There is one too many at the limit, or when file descriptors run short, whatever holds them. The kernel gives
+out the lowest free number, so a connection's own number is a lower bound for how many are in use. To read
+that number costs a socket object and system calls. So while numbers are below half of the limit, only every
+eighth connection is checked: those between them cannot use up the other half.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ def _refusal() -> bytes:
 
 
 REFUSAL = _refusal()
-"""The whole answer to a connection for which there is no place."""
+"""The whole response to a connection over the limit."""
 
 
 class ConnectionLimit:
-    """Of one worker."""
+    """The connection limit of one worker."""
 
     __slots__ = (
         "_connections",
@@ -86,7 +88,7 @@ class ConnectionLimit:
         """Since when, and which: as found by the last search, the one that is idle longest at the end."""
         self._searched_at = 0.0
         self._leaving: dict[Connection, bool] = {}
-        """Going because of this limit, and still open; whether it has been told."""
+        """Evicted by this limit, and still open; whether its response was sent."""
         self._cut: deque[Connection] = deque()
         """Those of them that may take their time, in the order of their going."""
 

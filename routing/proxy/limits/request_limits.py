@@ -1,6 +1,6 @@
 """Request limits of a fleet: how slowly head and body may come, and how large the body is.
 
-The connection keeps bounds of its own until the fleet is known: those of the most generous fleet for the head
+Until the fleet is known the connection uses bounds of its own: those of the most generous fleet for the head
 and the body's size, the defaults for the body's rate. A usual request, which comes in one piece, costs one
 comparison of its size.
 """

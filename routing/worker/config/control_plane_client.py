@@ -1,7 +1,7 @@
 """Control plane client of a worker: one Redis connection for the routing table in and the telemetry out.
 
-Importing the Redis client takes several times as long as the rest of a worker, so this module is
-imported on the side, while a successor already serves from the table that its master has kept.
+Importing the Redis client takes several times as long as the rest of a worker. So this module is imported in
+the background, while a successor already serves from the master's cached table.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Telemetry reporter: once a second, what a worker has counted, to its master and to the control plane.
+"""Telemetry reporter: sends a worker's counters once a second to its master and to the control plane.
 
-Counters are cumulative, so a report that gets lost costs nothing. A worker reports when nothing
-happens too: that it was heard is what makes it live.
+Counters are cumulative, so a lost report costs nothing. A worker also reports when nothing happens: the
+report is its heartbeat.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SOFTWARE = f"switchyard {VERSION}"
 
 
 class ReportLink(Protocol):
-    """Where tables come from and reports go to."""
+    """The source of tables and destination of reports."""
 
     @property
     def connected(self) -> bool:

@@ -1,9 +1,10 @@
-"""Sticky lookup: which replica keeps a response, asked of the other workers and hosts.
+"""Sticky lookup: asks other workers and hosts which replica stores a response.
 
-A worker tells what it has learned and asks for what it does not know.
+A worker reports the ids that it has learned, and asks for those that it does not know.
 
 The master remembers what all workers of the host have learned, also when one of them dies. Under a control
-plane so does Redis, for the proxies of other hosts. Who is asked answers soon; else the id is unknown.
+plane Redis does the same, for the proxies of other hosts. Without a reply within the time limit the id is
+unknown.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ REPLY_TIMEOUT_S = 0.05
 
 
 class StickyStore(Protocol):
-    """Beyond this host."""
+    """The store beyond this host."""
 
     def keep(self, name: str, place: ReplicaRef) -> None:
         """Never waits and raises nothing."""
@@ -28,7 +29,7 @@ class StickyStore(Protocol):
 
 
 class StickyLookup:
-    """One worker's."""
+    """The lookup of one worker."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         """``send``: to the master."""

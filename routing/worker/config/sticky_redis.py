@@ -1,6 +1,7 @@
 """Sticky ids in Redis, for the proxies of other hosts: one key for each id, with an expiry.
 
-Written on the side and only while Redis can be reached: what is lost is unknown elsewhere, and nothing worse.
+Written in the background and only while Redis can be reached. A lost id is unknown at other hosts, and
+nothing worse.
 """
 
 import asyncio

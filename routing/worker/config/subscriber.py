@@ -1,7 +1,7 @@
 """Redis subscriber: keeps a worker's routing table as new as the one in Redis, and acknowledges it.
 
-The worker listens for the bell and reads what it names; it also reads everything when it connects
-and on a slow timer, so that a lost bell costs seconds. What is missing from Redis means nothing:
+The worker listens for notifications (pub/sub) and reads what they name. It also reads everything when it
+connects and on a slow timer, so that a lost notification costs seconds. A missing key in Redis means nothing:
 an empty Redis removes no fleet. While Redis is away the table stays and requests go on.
 """
 

@@ -1,8 +1,8 @@
-"""Table applier: applies routing tables, whatever brought them: Redis, the master or the disk cache.
+"""Table applier: applies routing tables from any source: Redis, the master or the disk cache.
 
-A refused table leaves the last good one in use; the words of the refusal are kept until a newer
-one is taken, because reports and acknowledgements repeat them. Replicas drained at this proxy by
-hand are laid over every table of the control plane, and never written into what is kept of it.
+A refused table leaves the last good one in use. The reason is kept until a newer table is applied, because
+reports and acknowledgements repeat it. Emergency drains at this proxy override every table of the control
+plane, and are never written into the kept table.
 """
 
 import logging
@@ -23,7 +23,7 @@ NOTHING_APPLIED = Version(0, 0)
 
 
 class TableApplier:
-    """One worker's table and what was refused of it. ``changed`` is told what was taken."""
+    """One worker's table and its refusals. ``changed`` is called with what was applied."""
 
     def __init__(self, table: Table, changed: Callable[[Manifest | None, list[FleetSnapshot]], None]) -> None:
         self.table = table
