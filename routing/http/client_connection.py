@@ -268,7 +268,8 @@ class ClientConnection(ClientLifecycle):
             return len(data) - len(body.rest)
         exchange.begin(piece, False)
         if head.expects_continue and not piece and self.exchange is exchange:
-            self.write(CONTINUE)
+            # Not through ``write``: whoever listens there hears what the exchange writes.
+            self._host.writes.add(self.transport.write, CONTINUE)
         return len(data)
 
     def _remember(self, head: RequestHead, text: bytes) -> None:

@@ -25,7 +25,7 @@ from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, ReadPause
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.tunnel_body import TunnelBody
-from routing.http.write_tap import WriteTap
+from routing.http.write_tap import WriteListener, WriteTap
 
 LOOK_AGAIN_S = 1.0
 
@@ -131,10 +131,9 @@ class ClientLifecycle(asyncio.Protocol):
 
     def unbatched_write(self) -> Callable[[bytes], None]:
         """As ``write``, but at once; it may raise RuntimeError once the transport is closed."""
-        if isinstance(self.write, WriteTap):
-            return self.write
         self._host.writes.flush()
-        return self.transport.write
+        tap = self.write
+        return tap.over(self.transport.write) if isinstance(tap, WriteTap) else self.transport.write
 
     def may_keep_alive(self, complete: bool) -> bool:
         """Whether the connection may be kept after the answer whose head is written now. ``complete``: the
@@ -153,9 +152,14 @@ class ClientLifecycle(asyncio.Protocol):
         else:
             self.transport.abort()
 
-    def tap_writes(self, listener: Callable[[bytes], bool]) -> None:
-        """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""
-        self.write = WriteTap(self, listener)
+    def tap_writes(self, exchange: object, listener: WriteListener) -> Callable[[], None]:
+        """Tell ``listener`` of what ``exchange`` writes, before that is done, until it returns False. Returns
+        what ends this for all listeners."""
+        tap = self.write
+        if not isinstance(tap, WriteTap) or tap.exchange is not exchange:
+            self.write = tap = WriteTap(self, exchange)
+        tap.add(listener)
+        return tap.end
 
     # Called by the host and the sweeper.
 

@@ -11,6 +11,7 @@ from routing.http.limits import BodyLimits, ConnectionLimits
 from routing.http.request_head import RequestHead
 from routing.http.timeout_sweeper import TimeoutSweeper
 from routing.http.write_batch import WriteBatch
+from routing.http.write_tap import WriteListener
 
 
 class Client(Protocol):
@@ -79,8 +80,10 @@ class Client(Protocol):
         """The server leaves: close once nothing has come for so long; whether it is to be waited for."""
         ...
 
-    def tap_writes(self, listener: Callable[[bytes], bool]) -> None:
-        """Tell ``listener`` of what is written during this exchange, before it is, until it returns False."""
+    def tap_writes(self, exchange: object, listener: WriteListener) -> Callable[[], None]:
+        """Tell ``listener`` of what ``exchange`` writes, before that is done, until it returns False. Returns
+        what ends this for all listeners."""
+        ...
 
     def clear_head_cache(self) -> None:
         """Read the next head anew, even if it is the same: what was concluded from it no longer holds."""

@@ -1,6 +1,6 @@
-"""Write tap: a listener also gets what is written to a client during one exchange.
+"""Write tap: listeners also get what is written to a client during one exchange.
 
-It replaces the connection's ``write`` and removes itself: when the listener has enough, or with the first
+It replaces the connection's ``write`` and removes itself: when no listener wants more, or with the first
 write after the exchange has ended. So connections without a listener pay nothing.
 """
 
@@ -21,21 +21,46 @@ class _Connection(Protocol):
 
 
 class WriteTap:
-    """Made while the exchange is going on. An existing tap belongs to an exchange that has ended."""
+    """Of one exchange. An existing tap of another exchange belongs to one that has ended."""
 
-    __slots__ = ("_connection", "_exchange", "_listener", "_write")
+    __slots__ = ("_connection", "_listeners", "_write", "exchange")
 
-    def __init__(self, connection: _Connection, listener: WriteListener) -> None:
+    def __init__(self, connection: _Connection, exchange: object) -> None:
         write = connection.write
         self._write: Callable[[bytes], None] = write._write if isinstance(write, WriteTap) else write
         self._connection = connection
-        self._exchange = connection.exchange
-        self._listener = listener
+        self.exchange = exchange
+        self._listeners: tuple[WriteListener, ...] = ()
+
+    def add(self, listener: WriteListener) -> None:
+        self._listeners = (*self._listeners, listener)
 
     def __call__(self, data: bytes) -> None:
-        connection = self._connection
-        if connection.exchange is not self._exchange or not self._listener(data):
-            self._exchange = None
-            if connection.write is self:
-                connection.write = self._write
+        self._tell(data)
         self._write(data)
+
+    def over(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        """Another way to write to the same client, which is heard as well."""
+
+        def tapped(data: bytes) -> None:
+            self._tell(data)
+            write(data)
+
+        return tapped
+
+    def end(self) -> None:
+        """Nobody is told any more."""
+        self._listeners = ()
+        self.exchange = None
+        if self._connection.write is self:
+            self._connection.write = self._write
+
+    def _tell(self, data: bytes) -> None:
+        if self._connection.exchange is not self.exchange:
+            self.end()
+            return
+        for listener in self._listeners:
+            if not listener(data):
+                self._listeners = tuple(other for other in self._listeners if other is not listener)
+        if not self._listeners:
+            self.end()

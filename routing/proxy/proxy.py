@@ -30,9 +30,9 @@ from routing.protocols.errors import error_content
 from routing.proxy import orca_report
 from routing.proxy.auth.client_keys import ClientKeys
 from routing.proxy.auth.credential_watch import CredentialWatch
+from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
 from routing.proxy.exchange.exchange import Exchange
-from routing.proxy.exchange.logged_exchange import LoggedAuthenticatedExchange, LoggedExchange
 from routing.proxy.exchange.model_list import ALLOW
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
@@ -139,11 +139,11 @@ class Proxy:
         """After each manifest. Requests that are being served go on as they were let in."""
         self.keys = ClientKeys(self.table.manifest, self.key_quotas)
         guarded = self._keys_required or bool(self.keys)
+        kind = AuthenticatedExchange if guarded else Exchange
         if self._access_log is None:
-            self.exchange = partial(AuthenticatedExchange if guarded else Exchange, self)
+            self.exchange = partial(kind, self)
         else:
-            kind = LoggedAuthenticatedExchange if guarded else LoggedExchange
-            self.exchange = partial(kind, self, self._access_log)
+            self.exchange = partial(logged, kind, self._access_log, self)
 
     def log_to(self, access_log: AccessLog) -> None:
         """From now on every request is logged there."""

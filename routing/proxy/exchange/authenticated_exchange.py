@@ -8,15 +8,12 @@ connection opened. Local replies (the list of models) do not count as use of the
 from __future__ import annotations
 
 from routing.balancing.pool.pool import Pool
-from routing.http.interfaces import Client
-from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
 from routing.proxy.auth.client_keys import Grant
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.exchange import Exchange
-from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.route import LOCAL
 from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
@@ -34,11 +31,7 @@ class AuthenticatedExchange(Exchange):
     Calls :class:`Exchange` by its name: a ``super()`` takes longer than looking the key up.
     """
 
-    __slots__ = ("_grant", "_reserved", "quota")
-
-    def __init__(self, proxy: ExchangeContext, client: Client, head: RequestHead) -> None:
-        Exchange.__init__(self, proxy, client, head)
-        self.quota = None
+    __slots__ = ("_grant", "_reserved")
 
     def begin(self, body: bytes, complete: bool) -> None:
         head, proxy = self.head, self.proxy

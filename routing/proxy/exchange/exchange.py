@@ -141,7 +141,7 @@ class Exchange(ResponsePath):
         self.proxy.rejected += 1
         self._drop_attempt(Outcome.CANCELLED)
         if self.answer is not None:
-            local_reply.record_completion(self, answered=False)
+            local_reply.record_completion(self, "cut")
             self.client.abort(self.answer.ends_with_connection)
         else:
             local_reply.send_local_reply(self, LocalReply(error.status, error.code, error.message))
@@ -153,12 +153,12 @@ class Exchange(ResponsePath):
 
     def client_gone(self) -> None:
         if self.answer is not None and self.answer.is_tunnel:
-            tunnel.close_tunnel(self, monotonic())
+            tunnel.close_tunnel(self, monotonic(), "client_left")
             return
         self._drop_attempt(Outcome.CANCELLED)
         if self.pool is not None:
             self.pool.counters.cancelled += 1
-        local_reply.record_completion(self, answered=False)
+        local_reply.record_completion(self, "client_left")
 
     def check(self, now: float) -> float:
         self.account_passthrough(now)
@@ -229,6 +229,8 @@ class Exchange(ResponsePath):
             return
         self.attempt = attempt
         self.progressed_at = now
+        if self.record is not None:
+            self.record.attempt_started(attempt)
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
         if endpoint is None:
             endpoint = self.proxy.endpoint(attempt.replica)
@@ -381,7 +383,7 @@ class Exchange(ResponsePath):
             attempt.source = fingerprint_of(self)
         attempt.settle(outcome, now)
         if self.answer is not None:
-            local_reply.record_completion(self, answered=False, failed=not self.answer.is_tunnel)
+            local_reply.record_completion(self, "cut", failed=not self.answer.is_tunnel)
             self.client.abort(self.answer.ends_with_connection)
         elif timeouts.client_gave_up(self, now):
             local_reply.reply_client_timeout(self)
@@ -418,7 +420,7 @@ class Exchange(ResponsePath):
         else:
             assert self.pool is not None
             self.pool.counters.cancelled += 1
-            local_reply.record_completion(self, answered=False)
+            local_reply.record_completion(self, "cut")
             self.client.abort(self.answer.ends_with_connection)
 
     def _drop_upstream(self) -> None:

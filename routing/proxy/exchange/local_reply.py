@@ -14,7 +14,7 @@ from routing.proxy.exchange.health_replies import health_reply
 from routing.proxy.exchange.model_list import model_list_reply
 from routing.proxy.exchange.route import RequestRoute
 from routing.proxy.exchange.route_resolver import known_names
-from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.exchange.state import Ending, ExchangeState
 
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
 _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
@@ -22,22 +22,30 @@ _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
 
 
 def record_completion(
-    exchange: ExchangeState, *, answered: bool, failed: bool = False, now: float = 0.0
+    exchange: ExchangeState,
+    ending: Ending,
+    *,
+    answered: bool = False,
+    failed: bool = False,
+    now: float = 0.0,
+    code: str = "",
 ) -> None:
-    """The fleet's side of an end. ``failed``: with an error that was not the client's."""
+    """To be called once, right before the client's connection is told of the end. ``answered``: as the fleet
+    counts it. ``failed``: with an error that was not the client's. ``code``: of the proxy's own error."""
     body_router.release_budget(exchange)
     if exchange.quota is not None:
         _settle_quota(exchange)
     pool = exchange.pool
-    if pool is None:
-        return
-    counters = pool.counters
-    counters.in_flight -= 1
-    if answered:
-        counters.answered += 1
-        pool.observe(now - exchange.started)
-    if failed:
-        counters.errors += 1
+    if pool is not None:
+        counters = pool.counters
+        counters.in_flight -= 1
+        if answered:
+            counters.answered += 1
+            pool.observe(now - exchange.started)
+        if failed:
+            counters.errors += 1
+    if exchange.record is not None:
+        exchange.record.completed(ending, code)
 
 
 def _settle_quota(exchange: ExchangeState) -> None:
@@ -53,7 +61,6 @@ def _settle_quota(exchange: ExchangeState) -> None:
 
 def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
     """Answer instead of a replica, in the shape of the caller's protocol."""
-    exchange.on_local_reply(failure.code)
     client, head = exchange.client, exchange.head
     protocol = client_protocol(exchange)
     keep = head.keep_alive and not failure.closes and client.may_keep_alive(True)
@@ -84,7 +91,9 @@ def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
         )
     )
     now = monotonic()
-    record_completion(exchange, answered=failure.is_answer, failed=failure.is_error, now=now)
+    record_completion(
+        exchange, "error", answered=failure.is_answer, failed=failure.is_error, now=now, code=failure.code
+    )
     client.finish(now, keep)
 
 
@@ -146,6 +155,7 @@ def reply_model_list(exchange: ExchangeState) -> None:
     keep = head.keep_alive and client.may_keep_alive(True)
     fields = b"\r\nX-Request-Id: " + exchange.request_id
     client.write(model_list_reply(exchange.proxy.table, head, fields, not keep, exchange.may_use))
+    record_completion(exchange, "local")
     client.finish(monotonic(), keep)
 
 
@@ -162,7 +172,6 @@ def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
     client.write(
         response_bytes(status, "application/json", body, fields=fields, close=not keep, head_only=head_only)
     )
-    if exchange.quota is not None:
-        exchange.settle_quota(0)
+    record_completion(exchange, "local")
     client.finish(monotonic(), keep)
     return True

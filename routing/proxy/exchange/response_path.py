@@ -40,14 +40,13 @@ class ResponsePath(ExchangeState, ABC):
         """Whether this answer, an error, is dropped, because another replica may give a better one."""
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
-        if head.status >= 400 and self.retries_response(head, complete, now):
+        if head.unusual and head.status >= 400 and self.retries_response(head, complete, now):
             return
         if not complete:
             self._begin_answer(head, body, now)
             return
-        attempt, client, pool = self.attempt, self.client, self.pool
+        attempt, client = self.attempt, self.client
         assert attempt is not None
-        assert pool is not None
         if self.upload is None:
             keep = self.head.keep_alive and not self.proxy.draining
         else:
@@ -56,6 +55,8 @@ class ResponsePath(ExchangeState, ABC):
         outcome = _SUCCESS
         if head.unusual:
             outcome = outcome_of(head)
+            if head.status >= 500:
+                self.pool.counters.errors += 1  # type: ignore[union-attr]
             if head.chunked and self.head.method != b"HEAD":
                 # It came in chunks, but all at once: now its length is known.
                 ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
@@ -73,16 +74,17 @@ class ResponsePath(ExchangeState, ABC):
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.quota is not None:
             self.settle_quota_from_body(head, body, tokens, says_tokens)
-        # As ends.record_completion and Pool.observe, without the calls. The only attempt took as long as all.
+        # As local_reply.record_completion and Pool.observe, without the calls. The only attempt took as
+        # long as all.
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)
-        counters = pool.counters
+        counters = self.pool.counters  # type: ignore[union-attr]
         counters.in_flight -= 1
         counters.answered += 1
         counts = counters.latency
         counts[bucket] = counts.get(bucket, 0) + 1
-        if head.status >= 500:
-            counters.errors += 1
+        if self.record is not None:
+            self.record.completed("answered")
         client.finish(now, keep)
 
     def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
@@ -126,12 +128,12 @@ class ResponsePath(ExchangeState, ABC):
         if framed:
             client.write(framed)
         if complete and answer.is_tunnel:
-            tunnel.close_tunnel(self, now)
+            tunnel.close_tunnel(self, now, "answered")
             client.finish(now, False)
         elif complete:
             self.attempt = None
             attempt.settle(answer.outcome, now, answer.tokens())
-            local_reply.record_completion(self, answered=True, failed=answer.failed, now=now)
+            local_reply.record_completion(self, "answered", answered=True, failed=answer.failed, now=now)
             # Its head has said whether the connection stays. Where it did not say "close", the client may be
             # sending the next request already, also while the proxy drains.
             client.finish(now, answer.keep and client.request_is_complete)

@@ -6,9 +6,10 @@ or ends it; every end completes the open attempt.
 =========== ======= ======== ====== ==============================================================
 state       attempt upstream answer what it waits for
 =========== ======= ======== ====== ==============================================================
-searching   None    None     None   the rest of the body, or the lookup of a stored response
-waiting     None    None     None   a slot at a replica: ``waiting`` is set
-connecting  set     None     None   a connection to the replica
+searching   None    None     None   the rest of the body
+waiting     None    None     None   a slot at a replica, or the lookup of a stored response: ``waiting``
+                                    is set
+connecting  set     None     None   a connection to the replica: ``cancel_connecting`` is set
 asked       set     set      None   the response's head (and perhaps more of the request's body)
 answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol
+from typing import Literal, Protocol
 
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import Attempt, Pool
@@ -35,12 +36,27 @@ from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.streaming_response import StreamingResponse
 from routing.shared.key_quota import KeyQuota
 
+Ending = Literal["answered", "local", "error", "cut", "client_left"]
+"""How an exchange ends, as the access log says it: with a replica's response, a local reply, an error of the
+proxy's own, a response that broke off, or a client that left."""
+
+
+class ExchangeRecord(Protocol):
+    """Records one exchange, for the access log."""
+
+    def attempt_started(self, attempt: Attempt) -> None:
+        """An attempt begins."""
+
+    def completed(self, ending: Ending, code: str = "") -> None:
+        """The exchange has ended. Call it before ``client.finish``, which may begin the next exchange.
+        ``code``: of the proxy's error."""
+
 
 class Cancellable(Protocol):
-    """An entry in a queue."""
+    """What an exchange without an attempt waits for: a queue's slot, or a lookup."""
 
     def leave(self) -> None:
-        """Leave the queue."""
+        """Stop waiting."""
 
 
 class ExchangeState:
@@ -58,6 +74,8 @@ class ExchangeState:
         "pool",
         "progressed_at",
         "proxy",
+        "quota",
+        "record",
         "repeatable",
         "request_id",
         "retry_fields",
@@ -71,32 +89,45 @@ class ExchangeState:
         "work",
     )
 
-    quota: KeyQuota | None = None
-    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them. Where no keys are
-    asked for it is not even a field."""
+    record: ExchangeRecord | None
+    """Set where an access log is kept, until the exchange has ended."""
+
+    quota: KeyQuota | None
+    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them."""
+
+    progressed_at: float
+    """When the present attempt last made progress."""
+
+    trace: bytes
+    """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
+
+    body_bytes: bytes
+    """The whole body, kept until a response begins; empty while ``upload`` is set."""
+
+    stream: bool
+    """Whether the client asked to have the answer streamed."""
+
+    work: float
+    """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
 
     key: tuple[int, ...]
     """Hashes of what the fleet's strategy goes by. Read by :mod:`routing.proxy.exchange.affinity_key`
     alone: until a replica is picked by it there is none."""
 
     def __init__(self, proxy: ExchangeContext, client: Client, head: RequestHead) -> None:
-        # Of the request.
+        # Of the request. What a field means stands above: text between these lines would be run each time.
         self.proxy = proxy
         self.client = client
         self.head = head
+        self.record = self.quota = None
         self.started = self.progressed_at = monotonic()
-        """``progressed_at``: when the present attempt last made progress."""
         new_id, begin_trace = proxy.new_request_id, proxy.new_trace_parent
         self.request_id = head.request_id or new_id()
         self.trace = begin_trace() if head.trace is None else b""
-        """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
         self.body_bytes = b""
-        """The whole body, kept until a response begins; empty while ``upload`` is set."""
         self.upload: RequestBodyBuffer | None = None
         self.stream = False
-        """Whether the client asked to have the answer streamed."""
         self.work = 0.0
-        """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
 
         # Of the attempts.
         self.pool: Pool | None = None
@@ -110,15 +141,12 @@ class ExchangeState:
         self.retry_fields = b""
         """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
         self.waiting: Cancellable | None = None
-        """Its entry in the fleet's queue, while no replica has a slot for it."""
+        """Its entry in the fleet's queue, or its lookup of a stored response, while it waits for that."""
         self.repeatable = True
         """Everything sent so far can be sent once more, and the client has seen nothing."""
 
         # Of the answer.
         self.answer: StreamingResponse | None = None
-
-    def on_local_reply(self, code: str) -> None:
-        """The proxy is about to answer with this error of its own. For the access log."""
 
     def default_fleet(self) -> Pool | None:
         """The fleet for a request of this caller's that names none."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from time import monotonic
 
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -58,7 +57,7 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
         pool = found
     asked = openai_responses.read(exchange.body_bytes)
     if asked.stores and pool.protocol == "openai":
-        exchange.client.tap_writes(ResponseSniffer(exchange))
+        exchange.client.tap_writes(exchange, ResponseSniffer(exchange))
 
     def go_on(place: ReplicaRef | None) -> None:
         if place is not None and place.fleet == pool.name:
@@ -124,24 +123,39 @@ def _look_up(
     if task is None:
         go_on(place)
         return
-    # A client that leaves, or whose time is over, ends what is waited for.
-    exchange.cancel_connecting = cancel = task.cancel
-    task.add_done_callback(partial(_heard, exchange, cancel, go_on))
+    exchange.waiting = _LookUp(exchange, task, go_on)
 
 
-def _heard(
-    exchange: ExchangeState,
-    cancel: Callable[[], bool],
-    go_on: Callable[[ReplicaRef | None], None],
-    task: asyncio.Task[ReplicaRef | None],
-) -> None:
-    if exchange.cancel_connecting is not cancel or task.cancelled():
-        return
-    exchange.cancel_connecting = None
-    try:
-        go_on(task.result())
-    except RoutingError as error:
-        local_reply.refuse(exchange, error)
+class _LookUp:
+    """An exchange that waits for the lookup of a stored response. A client that leaves, or whose time limit
+    has passed, cancels it."""
+
+    __slots__ = ("_exchange", "_go_on", "_task")
+
+    def __init__(
+        self,
+        exchange: ExchangeState,
+        task: asyncio.Task[ReplicaRef | None],
+        go_on: Callable[[ReplicaRef | None], None],
+    ) -> None:
+        self._exchange = exchange
+        self._task = task
+        self._go_on = go_on
+        task.add_done_callback(self._heard)
+
+    def leave(self) -> None:
+        self._exchange.waiting = None
+        self._task.cancel()
+
+    def _heard(self, task: asyncio.Task[ReplicaRef | None]) -> None:
+        exchange = self._exchange
+        if exchange.waiting is not self or task.cancelled():
+            return
+        exchange.waiting = None
+        try:
+            self._go_on(task.result())
+        except RoutingError as error:
+            local_reply.refuse(exchange, error)
 
 
 def _called(name: str) -> str:

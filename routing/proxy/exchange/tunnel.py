@@ -12,7 +12,7 @@ from routing.balancing.attempt.tunnel import TunnelAttempt
 from routing.http.response_head import ResponseHead
 from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
-from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.exchange.state import Ending, ExchangeState
 from routing.proxy.exchange.streaming_response import TunnelResponse
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
@@ -39,7 +39,7 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
         exchange.upstream.transport.pause_reading()
 
 
-def close_tunnel(exchange: ExchangeState, now: float) -> None:
+def close_tunnel(exchange: ExchangeState, now: float, ending: Ending) -> None:
     """The client has left, or is about to be told that the replica has."""
     attempt, upstream = exchange.attempt, exchange.upstream
     exchange.attempt = exchange.upstream = None
@@ -47,4 +47,4 @@ def close_tunnel(exchange: ExchangeState, now: float) -> None:
         upstream.close()
     if attempt is not None:
         attempt.settle(exchange.answer.outcome, now)  # type: ignore[union-attr]
-    local_reply.record_completion(exchange, answered=False)
+    local_reply.record_completion(exchange, ending)

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from routing.contract.policy import Policy
+from routing.http.local_response import CONTINUE
+from routing.http.write_tap import WriteTap
 from routing.ipc.access_log import AccessLine, AccessLog
+from tests.fuzzing.wire import Wire
+from tests.routing.proxy.exchange.test_tunnel import ASKED, switch
 from tests.routing.proxy.rig import Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
 
 FIELDS = {
@@ -108,6 +112,43 @@ async def test_an_answer_that_breaks_off(replica: Replica, client: Client, lines
     await client.ends()
     (line,) = await lines.wait(1)
     assert (line["status"], line["outcome"]) == (200, "cut")
+
+
+@pytest.mark.parametrize(("who", "outcome"), [("client", "client_left"), ("replica", "answered")])
+async def test_a_tunnel_by_who_ends_it(
+    who: str, outcome: str, replica: Replica, client: Client, lines: Lines
+) -> None:
+    replica.script = switch
+    answer = await client.ask(ASKED)
+    replica.connections[0].transport.write(b"hello")
+    assert await client.reader.readexactly(5) == b"hello"
+    if who == "client":
+        client.abort()
+    else:
+        replica.connections[0].transport.close()
+    (line,) = await lines.wait(1)
+    assert (line["status"], line["outcome"], line["replica"]) == (101, outcome, "r0")
+    assert line["bytes"] == len(answer.head) + 5
+
+
+async def test_what_is_said_before_the_answer_is_not_counted(tmp_path: Path) -> None:
+    """Yet informational answers of the replica's are."""
+    wire, found = Wire(), Lines(tmp_path / "access.log")
+    wire.proxy.log_to(found.log)
+    client, transport = wire.client()
+    ((replica, _),) = wire.replicas(1)
+    client.data_received(b"POST /a HTTP/1.1\r\nHost: p\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    wire.settle()
+    assert transport.written == CONTINUE
+    client.data_received(b"hi")
+    replica.data_received(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+    replica.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nyo")
+    wire.settle()
+    found.log.close()
+    (line,) = found.read()
+    assert (line["status"], line["bytes"]) == (200, len(transport.written) - len(CONTINUE))
+    (connection,) = wire.proxy._clients
+    assert not isinstance(connection.write, WriteTap), "an idle connection keeps no exchange"
 
 
 async def test_with_client_keys(rig: Rig, client: Client, lines: Lines) -> None:

@@ -1,12 +1,15 @@
 """Chunks that come whole and by themselves pass at once, with their framing on, and in their place among what
 passes in other ways."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 
 import pytest
 
 from routing.http.chunked import LAST_CHUNK, ChunkedDecoder, encode_chunk
+from routing.ipc.access_log import AccessLog
 from tests.fuzzing.wire import Transport, Wire
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -21,11 +24,17 @@ def body(transport: Transport) -> bytes:
     return ChunkedDecoder().feed(bytes(transport.written).partition(b"\r\n\r\n")[2])
 
 
-async def test_bytes_of_one_turn_keep_their_order() -> None:
+# What makes a response is listened to, until the response says its name: these never do.
+@pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/v1/responses"])
+@pytest.mark.parametrize("logged", [False, True])
+async def test_bytes_of_one_turn_keep_their_order(path: bytes, logged: bool, tmp_path: Path) -> None:
     wire = Wire()
+    log = AccessLog(str(tmp_path / "access.log"), "json", "proxy/worker/0")
+    if logged:
+        wire.proxy.log_to(log)
     client, transport = wire.client()
     ((replica, _),) = wire.replicas(1)
-    client.data_received(REQUEST)
+    client.data_received(REQUEST.replace(b"/v1/chat/completions", path))
     wire.settle()
     first, second, cut, whole, *together = CHUNKS
     for segment in (HEAD, first, second, cut[:7], cut[7:], whole, b"".join(together), second):
@@ -35,6 +44,9 @@ async def test_bytes_of_one_turn_keep_their_order() -> None:
     wire.settle()
     assert transport.written.endswith(second + LAST_CHUNK)
     assert wire.is_idle(replica)
+    log.close()
+    lines = [json.loads(line) for line in (tmp_path / "access.log").read_text().splitlines()]
+    assert [line["bytes"] for line in lines] == ([len(transport.written)] if logged else [])
 
 
 async def test_a_chunk_for_a_client_whose_transport_is_closed_harms_nobody() -> None:

@@ -161,7 +161,7 @@ async def test_bounds_are_of_the_most_generous_fleet(rig: Rig) -> None:
 
 @pytest.fixture(params=["plain", "logged"])
 def exchanges(request: pytest.FixtureRequest, rig: Rig, tmp_path: Path) -> Iterator[None]:
-    """With an access log they are others."""
+    """With an access log each keeps a record, and all that it writes is heard."""
     if request.param == "plain":
         yield
         return
