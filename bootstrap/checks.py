@@ -39,8 +39,8 @@ ON_POSTGRES = [*PYTEST, *IN_TWO, "-m", "database and not long and not browser an
 TESTS: dict[str, list[str]] = {
     "tests on PostgreSQL": ON_POSTGRES,
     "tests": [*PYTEST, *IN_THREE, "-m", "not long and not browser and not system"],
-    # Each starts a dozen processes, or waits for what a page draws.
-    "browser and system tests": [*PYTEST, *IN_TWO, "-m", "not long and (browser or system)"],
+    # One at a time: each starts a dozen processes, or waits for what a page draws.
+    "browser and system tests": [*PYTEST, "-p", "no:xdist", "-m", "not long and (browser or system)"],
 }
 LONG: dict[str, list[str]] = {"long tests": [*PYTEST, *IN_TWO, "-m", "long"]}
 
