@@ -29,7 +29,7 @@ FRESH_S = 5.0
 """An older frame says nothing about now."""
 
 
-class _FrameTime(msgspec.Struct):
+class _FrameStamp(msgspec.Struct):
     at: float
 
 
@@ -65,7 +65,7 @@ def _as_it_lies(key: str) -> dict[str, Any]:
     data = redis.client().get(key)
     if data is None:
         return {"age_s": None, "frame": None}
-    at = msgspec.json.decode(data, type=_FrameTime).at
+    at = msgspec.json.decode(data, type=_FrameStamp).at
     return {"age_s": _age(at), "frame": orjson.Fragment(data)}
 
 

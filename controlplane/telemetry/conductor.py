@@ -31,7 +31,7 @@ from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.report_reader import ReceivedReports
 
@@ -134,8 +134,8 @@ class Conductor:
         self._notices.limits_changed(changed)
 
     def _send_notices(self, received: ReceivedReports, merged: Merged, began: float) -> None:
-        def handover_at(now: float) -> Handover:
-            return Handover(self._client, now, received.now_ms)
+        def handover_at(now: float) -> LeaderHandover:
+            return LeaderHandover(self._client, now, received.now_ms)
 
         def may_write() -> bool:
             """Not when so slow that another conductor may lead by now, and tell it."""

@@ -6,7 +6,7 @@ from typing import Any
 from controlplane.telemetry.key_traffic import Limit
 from controlplane.telemetry.notices import event_log
 from controlplane.telemetry.notices.ejections import EjectionNotifier
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.key_limits import KeyLimitNotifier
 from controlplane.telemetry.notices.manual_drains import ManualDrainNotifier
 from controlplane.telemetry.notices.notice import Notifier, Observed
@@ -44,7 +44,7 @@ class NoticeDispatcher:
     def send(
         self,
         observed: Observed,
-        handover_at: Callable[[float], Handover],
+        handover_at: Callable[[float], LeaderHandover],
         may_write: Callable[[], bool],
     ) -> None:
         """Write what is pending; once a beat. An error ends it, and what is not confirmed stays pending.
@@ -65,7 +65,7 @@ class NoticeDispatcher:
                 notifier.confirm(notice, self._clock())
             notifier.save(handover)
 
-    def _restore(self, kind: type[Notifier[Any]], handover: Handover) -> Notifier[Any]:
+    def _restore(self, kind: type[Notifier[Any]], handover: LeaderHandover) -> Notifier[Any]:
         notifier = kind()
         notifier.restore(handover)
         self._restored[kind] = notifier

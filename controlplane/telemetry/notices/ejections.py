@@ -6,7 +6,7 @@ from controlplane.models import Event
 from controlplane.telemetry import durations
 from controlplane.telemetry.merge import ReplicaNumbers
 from controlplane.telemetry.notices import event_log
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed, ReplicaSubject
 
 REPEAT_S = 3.0
@@ -25,7 +25,7 @@ class EjectionNotifier(Notifier[str]):
         """Uid → (worker, incarnation) → ejections counted so far."""
         self._notified_at: dict[str, float] = {}
 
-    def restore(self, handover: Handover) -> None:
+    def restore(self, handover: LeaderHandover) -> None:
         """Of replicas whose newest such event says ejected. Raises django.db.Error."""
         rows = event_log.with_newest_state(Event.Kind.EJECTION, EJECTED, of="replica")
         self._ejected = {str(uid) for uid in rows.values_list("replica__uid", flat=True)}

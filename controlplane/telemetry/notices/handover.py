@@ -1,4 +1,4 @@
-"""Handover: what one leader leaves in Redis for the next, with times as milliseconds of Redis's clock."""
+"""Leader handover: what one leader leaves in Redis for the next, with times in milliseconds of its clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import redis
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class LeaderHandover:
     client: "redis.Redis"
     now: float
     """Monotonic seconds, at the same moment as ``now_ms``."""

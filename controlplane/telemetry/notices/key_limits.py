@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from controlplane.models import Event
 from controlplane.telemetry.key_traffic import Limit
 from controlplane.telemetry.notices.episodes import Episodes
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
 
 EPISODES_KEY = "sy:live:limited"
@@ -31,7 +31,7 @@ class KeyLimitNotifier(Notifier[Limit]):
     def __init__(self) -> None:
         self.episodes = Episodes[Limit](OVER_AFTER_S)
 
-    def restore(self, handover: Handover) -> None:
+    def restore(self, handover: LeaderHandover) -> None:
         for field, refused_at in handover.load(EPISODES_KEY).items():
             key_id, _, name = field.decode().partition(" ")
             self.episodes.resume((key_id, name), refused_at)
@@ -59,7 +59,7 @@ class KeyLimitNotifier(Notifier[Limit]):
         for limit in changed:
             self.episodes.end(limit)
 
-    def save(self, handover: Handover) -> None:
+    def save(self, handover: LeaderHandover) -> None:
         if self.episodes.open:
             times = {
                 " ".join(limit).encode(): episode.seen_at for limit, episode in self.episodes.open.items()

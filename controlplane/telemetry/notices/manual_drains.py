@@ -10,7 +10,7 @@ import msgspec
 
 from controlplane.models import Event
 from controlplane.telemetry.manual_drain_text import time_left
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed, ReplicaNameSubject
 from routing.contract.telemetry import WorkerReport
 
@@ -38,7 +38,7 @@ class ManualDrainNotifier(Notifier[Override]):
         self._saved = False
         """Whether Redis holds any."""
 
-    def restore(self, handover: Handover) -> None:
+    def restore(self, handover: LeaderHandover) -> None:
         for key, ends_at in handover.load(NOTIFIED_KEY).items():
             override = msgspec.json.decode(key, type=Override)
             self.notified[override] = NotifiedDrain(ends_at, handover.now)
@@ -55,7 +55,7 @@ class ManualDrainNotifier(Notifier[Override]):
         else:
             self.notified.pop(notice.key, None)
 
-    def save(self, handover: Handover) -> None:
+    def save(self, handover: LeaderHandover) -> None:
         if self.notified or self._saved:
             ends = {msgspec.json.encode(key): drain.ends_at for key, drain in self.notified.items()}
             handover.replace(NOTIFIED_KEY, ends)

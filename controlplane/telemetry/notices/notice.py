@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 from controlplane.models import Event
 from controlplane.telemetry.db_snapshot import KeyRow
 from controlplane.telemetry.merge import Merged
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 
 Key = TypeVar("Key", bound=Hashable)
 """Names an episode among those of its notifier."""
@@ -62,7 +62,7 @@ class Notifier(Protocol[Key]):
     """One kind of notices. Explicit state; ``now`` (monotonic seconds) is an argument. Pure, but for
     :meth:`restore` and :meth:`save`, which most need not."""
 
-    def restore(self, handover: Handover) -> None:
+    def restore(self, handover: LeaderHandover) -> None:
         """Called first: take over the notices published by the previous leader.
 
         Raises django.db.Error, redis.RedisError.
@@ -77,5 +77,5 @@ class Notifier(Protocol[Key]):
     def confirm(self, notice: Notice[Key], now: float) -> None:
         """The notice has been written down, or its subject is gone."""
 
-    def save(self, handover: Handover) -> None:
+    def save(self, handover: LeaderHandover) -> None:
         """Keep in Redis what the next leader cannot read from events. Raises redis.RedisError."""

@@ -9,7 +9,7 @@ from controlplane.telemetry import durations
 from controlplane.telemetry.merge import FleetNumbers
 from controlplane.telemetry.notices import event_log
 from controlplane.telemetry.notices.episodes import Episode, Episodes
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import FleetSubject, Notice, Notifier, Observed
 
 OVER_AFTER_S = 60.0
@@ -23,7 +23,7 @@ class OverloadNotifier(Notifier[str]):
     def __init__(self) -> None:
         self.episodes = Episodes[str](OVER_AFTER_S)
 
-    def restore(self, handover: Handover) -> None:
+    def restore(self, handover: LeaderHandover) -> None:
         """Of fleets whose newest such event says that they refuse. Raises django.db.Error."""
         rows = event_log.with_newest_state(Event.Kind.LIMIT, REFUSING, of="fleet", among=[REFUSING, BACK])
         for name in rows.values_list("fleet__name", flat=True):

@@ -10,7 +10,7 @@ from controlplane.models import Event
 from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.notices import dispatcher, event_log
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
-from controlplane.telemetry.notices.handover import Handover
+from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
 
 calls: list[str] = []
@@ -24,7 +24,7 @@ class Scripted(Notifier[str]):
     def __init__(self) -> None:
         self.confirmed = False
 
-    def restore(self, handover: Handover) -> None:
+    def restore(self, handover: LeaderHandover) -> None:
         calls.append(f"{self.name} restored")
 
     def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
@@ -35,7 +35,7 @@ class Scripted(Notifier[str]):
         calls.append(f"{self.name} confirmed")
         self.confirmed = True
 
-    def save(self, handover: Handover) -> None:
+    def save(self, handover: LeaderHandover) -> None:
         calls.append(f"{self.name} saved")
 
 
@@ -58,7 +58,7 @@ def send(notices: NoticeDispatcher, *, may_write: bool = True) -> list[str]:
     calls.clear()
     merged: Merged = merge(MergeState(), [], 0.0)
     client = cast("redis.Redis", None)
-    notices.send(Observed(merged), lambda now: Handover(client, now, 0), lambda: may_write)
+    notices.send(Observed(merged), lambda now: LeaderHandover(client, now, 0), lambda: may_write)
     return list(calls)
 
 
