@@ -3,9 +3,8 @@ with test tools.
 
 Lint and types come first because they are quick, beside each other; pytest comes last, so that its closing
 line is the last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
-Arguments go to pytest; ``--lint-only`` leaves the tests out. Without arguments the tests that touch a
-database run on a PostgreSQL of their own first; then all of them run, on SQLite, those that watch a browser
-or start everything last. What is marked ``long`` is left to ``--long``.
+Arguments go to pytest; ``--lint-only`` leaves the tests out. Left to ``--long`` are the tests marked
+``long``, and those that touch a database once more, on a PostgreSQL of their own.
 """
 
 import os
@@ -29,20 +28,16 @@ LINT: dict[str, list[str]] = {
 }
 UNWANTED = {"DJANGO_SETTINGS_MODULE", "SWITCHYARD_REDIS_URL", "SWITCHYARD_DATABASE_URL"}
 PYTEST = [sys.executable, "-m", "pytest"]
-BESIDE = ["--dist", "loadgroup", "--no-loadscope-reorder"]
-"""Tests of one file in one process, and so of files that share something large: see tests/conftest.py."""
-IN_TWO = ["-n", "2", *BESIDE]
-IN_THREE = ["-n", "3", *BESIDE]
-"""One more than a small machine has cores: many tests wait for a process of their own."""
-ON_POSTGRES = [*PYTEST, *IN_TWO, "-m", "database and not long and not browser and not system"]
+IN_THREE = ["-n", "3", "--no-loadscope-reorder"]
+"""One more than a small machine has cores: many tests wait for a process of their own. Tests of one file run
+in one process, see tests/conftest.py."""
+TESTS: dict[str, list[str]] = {"tests": [*PYTEST, *IN_THREE, "-m", "not long"]}
+ON_POSTGRES = [*PYTEST, *IN_THREE, "-m", "database and not long and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
-TESTS: dict[str, list[str]] = {
+LONG: dict[str, list[str]] = {
     "tests on PostgreSQL": ON_POSTGRES,
-    "tests": [*PYTEST, *IN_THREE, "-m", "not long and not browser and not system"],
-    # One at a time: each starts a dozen processes, or waits for what a page draws.
-    "browser and system tests": [*PYTEST, "-p", "no:xdist", "-m", "not long and (browser or system)"],
+    "long tests": [*PYTEST, *IN_THREE, "-m", "long"],
 }
-LONG: dict[str, list[str]] = {"long tests": [*PYTEST, *IN_TWO, "-m", "long"]}
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +46,7 @@ def main(arguments: list[str]) -> int:
         if "--long" in arguments:
             lint, tests = {}, LONG
         else:
-            given = [*PYTEST, *IN_TWO, *arguments]
+            given = [*PYTEST, *IN_THREE, *arguments]
             lint, tests = LINT, {"tests": given} if arguments else TESTS
         if "--lint-only" in arguments:
             tests = {}

@@ -14,13 +14,16 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import keeper, postgres
+from tests.browser.chromium import browser
+
+__all__ = ["browser"]
 
 if os.environ.get("DJANGO_SETTINGS_MODULE"):
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: these tests choose their own settings.")
@@ -175,19 +178,42 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.database)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    # Before pytest-xdist reads them, which is in the yield: tests of a file follow each other in one process.
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    yield
-    items.sort(key=starts_much)
+SHARING = ("tests/servers/", "tests/system/")
+"""Folders whose tests share one thing that takes long to start."""
 
 
-def starts_much(item: pytest.Item) -> bool:
-    """Tests that start everything or watch a browser come last, after all that is quick to tell."""
-    return bool(item.get_closest_marker("system") or item.get_closest_marker("browser"))
+def share(nodeid: str) -> str:
+    """What a test has in common with those that run in the same process: its file, or one of ``SHARING``."""
+    file = nodeid.partition("::")[0]
+    return next((folder for folder in SHARING if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """In place of all schedulers of pytest-xdist. Its groups by a mark do nothing with pytest 9.2: they are
+    written into ``Item._nodeid``, which pytest no longer reads."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return share(nodeid)
+
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=place_in_the_run)
+
+
+def place_in_the_run(item: pytest.Item) -> int:
+    """Late come tests that start everything, for the rest is quicker to tell; those of tests/system first of
+    what may watch a browser, as they take longest; last the browser's: see tests/browser/chromium.py."""
+    if share(item.nodeid) == "tests/system/":
+        return 2
+    if item.get_closest_marker("browser"):
+        return 3
+    return 1 if item.get_closest_marker("system") else 0
 
 
 class RedisServer:

@@ -5,31 +5,18 @@ missing browser is a failure.
 """
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
 from tests.conftest import RedisServer
-from tests.needs import need
 from tests.proxy_process import Proxy, until
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-ENABLE = "no Chromium; this enables the browser tests: apt-get install chromium"
 LIMIT_MS = 20_000
 """Pages ask some things every 5 s, and a busy machine is slow."""
 expect.set_options(timeout=LIMIT_MS)
@@ -40,24 +27,6 @@ window.policyViolations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
   window.policyViolations.push(`${event.violatedDirective}: ${event.blockedURI}`));
 """
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    found = shutil.which("chromium")
-    need(found, ENABLE)
-    assert found is not None
-    return found
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    """Ends with the module: while it is open an event loop runs in this thread, which neither tests
-    that are coroutines nor Django's database can stand."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="session")

@@ -42,8 +42,3 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         for server in started.all():
             if server.process is not None:
                 server.stop()
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """In one process of a run, where they share what is started."""
-    item.add_marker(pytest.mark.xdist_group("servers"))

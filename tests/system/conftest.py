@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.browser.conftest import browser, chromium
 from tests.system.stack import Stack
-
-__all__ = ["browser", "chromium"]
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +15,3 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
     finally:
         running.stop()
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """In one process of a run, where they share what is started."""
-    item.add_marker(pytest.mark.xdist_group("stack"))

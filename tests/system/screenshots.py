@@ -5,7 +5,6 @@ page of ``dashboard/urls.py`` is taken in light and dark; the README shows two o
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, StorageState, ViewportSize, sync_playwright
 
-from tests.browser.conftest import FLAGS, sign_in
+from tests.browser import chromium
+from tests.browser.conftest import sign_in
 from tests.browser.pages import addresses, parameters
 from tests.proxy_process import ROOT, until
 from tests.system.stack import Stack
@@ -31,7 +31,7 @@ UNMOVED = {"login", "password", "problem"}
 
 
 def main() -> None:
-    chromium = shutil.which("chromium") or sys.exit("There is no Chromium: apt-get install chromium.")
+    program = chromium.find() or sys.exit(chromium.MISSING)
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sy-", dir="/tmp") as data, sync_playwright() as playwright:
@@ -39,7 +39,7 @@ def main() -> None:
         try:
             stack.wait_until_up()
             until(lambda: len(stack.eligible("tiny-llm")) == 4, "every replica is ready", 90)
-            browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+            browser = playwright.chromium.launch(executable_path=program, args=list(chromium.FLAGS))
             take(stack, browser, folder)
             browser.close()
         finally:
