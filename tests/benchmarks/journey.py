@@ -17,6 +17,9 @@ or once more down to who was asked already. The answer's way as a whole is one r
 back to files of the request's way. *Plainly* counted is each step from the file of one call to that of the
 next, whoever called, where that file was met before: also where a function that has asked elsewhere goes on
 in its own file, and each step of the answer's way.
+
+Replicas give a Date in their answers' heads, as uvicorn does under vLLM and SGLang: it changes once a second,
+so that most heads are those of the answer before, and one in a second is new.
 """
 
 import argparse
@@ -29,6 +32,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
+from email.utils import formatdate
 from pathlib import Path
 
 from tests.benchmarks.instructions import (
@@ -148,14 +152,19 @@ def one(peers: Peers, stream: bool, pause_s: float) -> tuple[float, float, float
     time.sleep(pause_s)
     middle = time.monotonic()
     if stream:
-        for piece in (STREAM_HEAD + CHUNK, CHUNK, CHUNK, LAST_CHUNK):
+        for piece in (dated(STREAM_HEAD) + CHUNK, CHUNK, CHUNK, LAST_CHUNK):
             replica.sendall(piece)
             peers.read_until(piece[-len(CHUNK) :])
     else:
-        replica.sendall(ANSWER_HEAD + ANSWER)
+        replica.sendall(dated(ANSWER_HEAD) + ANSWER)
         peers.read_until(ANSWER)
     time.sleep(pause_s)
     return begin, middle, time.monotonic()
+
+
+def dated(head: bytes) -> bytes:
+    """With the Date that a model server's head has."""
+    return head[:-2] + f"Date: {formatdate(usegmt=True)}\r\n\r\n".encode()
 
 
 def tell(name: str, found: Way, with_calls: bool) -> None:

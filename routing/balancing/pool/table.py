@@ -43,6 +43,8 @@ class Table:
         """Where this proxy is, for the fleets to come; empty: it does not matter."""
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
+        self.by_name: dict[str, Pool] = {}
+        """The same by all that clients may call them: name, alias or adapter."""
         self.default: Pool | None = None
         self.matches: MatchIndex | None = None
         """What the manifest says of hosts and paths; ``None``: nothing. The same object while that lasts."""
@@ -51,7 +53,6 @@ class Table:
         """Called after each manifest that was taken."""
         self.on_snapshot: Callable[[Pool], None] = _nobody_of
         """Called with its pool after each snapshot that was taken."""
-        self._by_name: dict[str, Pool] = {}
         self._waker: QueueWaker = NullWaker()
         self._bounds: Bounds | None = None
 
@@ -64,10 +65,6 @@ class Table:
     def version(self) -> Version:
         """Of the manifest; ``0:0`` before the first one."""
         return Version(self.manifest.epoch, self.manifest.version)
-
-    def resolve(self, model: str) -> Pool | None:
-        """The fleet of this name, alias or adapter."""
-        return self._by_name.get(model)
 
     @property
     def bounds(self) -> Bounds:
@@ -142,7 +139,7 @@ class Table:
         fleets, manifest = self.fleets, self.manifest
         aliases = {alias: fleets[name] for alias, name in manifest.aliases.items() if name in fleets}
         adapters = {name: fleets[fleet] for name, fleet in manifest.adapters.items() if fleet in fleets}
-        self._by_name = {**adapters, **aliases, **fleets}
+        self.by_name = {**adapters, **aliases, **fleets}
         self.default = fleets.get(manifest.default) if manifest.default is not None else None
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ import msgspec
 from routing.balancing.affinity import Affinity
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
-from routing.balancing.strategies.sampling import sample
+from routing.balancing.strategies.sampling import LARGE_POOL, sample
 
 DEPTH_POWER = 0.8
 """How the number of requests counts at batching servers whose answers tell their tokens: a lower one has
@@ -90,7 +90,8 @@ class LeastExpectedWork:
         best = candidates[0]
         least = float("inf")
         ties = 1
-        for replica in sample(candidates, rng):
+        looked_at = candidates if len(candidates) <= LARGE_POOL else sample(candidates, rng)
+        for replica in looked_at:
             slots = replica.concurrency
             load = replica.load
             if slots is None:

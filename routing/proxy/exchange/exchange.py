@@ -22,9 +22,9 @@ from routing.http.upstream_pool import NOT_VERIFIED
 from routing.proxy.errors import LocalReply, RoutingError
 from routing.proxy.exchange import (
     affinity_key,
-    body_router,
     local_reply,
     queued_request,
+    router,
     sticky_routing,
     timeouts,
     tunnel,
@@ -69,22 +69,22 @@ class Exchange(ResponsePath):
         try:
             if kind == IN_BODY:
                 if complete:
-                    self.dispatch(body_router.route_by_body(self), self.started)
+                    self.dispatch(router.route_by_body(self), self.started)
                 else:
-                    pool = body_router.collect(self, len(body))
+                    pool = router.collect(self, len(body))
                     if pool is not None:
                         self.dispatch(pool, self.started)
             elif kind < LOCAL:
-                pool = body_router.route_by_head(self, route, body, complete)
+                pool = router.route_by_head(self, route, body, complete)
                 if pool is None:
-                    pool = body_router.collect(self, len(body))
+                    pool = router.collect(self, len(body))
                 if pool is not None:
                     self.dispatch(pool, self.started)
             elif kind == LOCAL:
                 local_reply.reply_model_list(self)
             elif kind == HEALTH:
                 if not local_reply.reply_health(self, route):
-                    pool = body_router.route_by_head(self, route, body, complete)
+                    pool = router.route_by_head(self, route, body, complete)
                     assert pool is not None, "no body of a GET is waited for"
                     self.dispatch(pool, self.started)
             elif kind == LOOP:
@@ -93,7 +93,7 @@ class Exchange(ResponsePath):
             elif complete:
                 self._dispatch_sticky(self.client.head_s)
             else:
-                pool = body_router.collect(self, len(body))
+                pool = router.collect(self, len(body))
                 if pool is not None:
                     self.dispatch(pool, self.started)
         except RoutingError as error:
@@ -114,9 +114,9 @@ class Exchange(ResponsePath):
         upload.add(piece, complete)
         if self.pool is None:
             try:
-                pool = body_router.collect(self, len(piece))
+                pool = router.collect(self, len(piece))
                 if complete and pool is None:
-                    pool = body_router.route_collected(self)
+                    pool = router.route_collected(self)
                 if pool is not None:
                     request_limits.check_head_time(pool, upload.head_s)
                     # Time that the client took to send it is not the replica's.

@@ -13,7 +13,7 @@ from routing.balancing.pool.pool import Pool
 from routing.protocols import open_inference
 from routing.protocols.open_inference import HealthQuery
 from routing.proxy.exchange.route import RequestRoute
-from routing.proxy.exchange.route_resolver import resolve
+from routing.proxy.exchange.router import resolve
 from routing.proxy.exchange.state import ExchangeState
 
 

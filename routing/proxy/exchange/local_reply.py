@@ -9,11 +9,10 @@ from routing.contract.telemetry import FleetCounters
 from routing.http.local_response import response_bytes
 from routing.protocols.errors import error_content
 from routing.proxy.errors import LocalReply, RoutingError
-from routing.proxy.exchange import body_router, sticky_errors
+from routing.proxy.exchange import router, sticky_errors
 from routing.proxy.exchange.health_replies import health_reply
-from routing.proxy.exchange.model_list import model_list_reply
+from routing.proxy.exchange.model_list import known_names, model_list_reply
 from routing.proxy.exchange.route import RequestRoute
-from routing.proxy.exchange.route_resolver import known_names
 from routing.proxy.exchange.state import Ending, ExchangeState
 
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
@@ -32,7 +31,7 @@ def record_completion(
 ) -> None:
     """To be called once, right before the client's connection is told of the end. ``answered``: as the fleet
     counts it. ``failed``: with an error that was not the client's. ``code``: of the proxy's own error."""
-    body_router.release_budget(exchange)
+    router.release_budget(exchange)
     if exchange.quota is not None:
         _settle_quota(exchange)
     pool = exchange.pool

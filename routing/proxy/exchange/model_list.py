@@ -1,4 +1,4 @@
-"""Model list, and OPTIONS addressed to the proxy: requests that the proxy itself answers."""
+"""Model list: by which names clients may call the fleets; OPTIONS addressed to the proxy itself."""
 
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
@@ -8,9 +8,9 @@ from routing.http.local_response import response_bytes
 from routing.http.request_head import RequestHead
 from routing.protocols import anthropic, openai
 from routing.protocols.errors import error_content
-from routing.proxy.exchange.route_resolver import openai_names
 
 _MODELS = b"/v1/models"
+_MOST_NAMES = 20
 ALLOW = b"\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 
@@ -29,7 +29,7 @@ def model_list_reply(
 
 def _models(table: Table, head: RequestHead, may_use: Callable[[str], bool]) -> tuple[int, str, bytes]:
     path = head.target.partition(b"?")[0]
-    found = ((name, table.resolve(name)) for name in openai_names(table))
+    found = ((name, table.by_name.get(name)) for name in _openai_names(table))
     names = [name for name, pool in found if pool is not None and may_use(pool.name)]
     name = unquote_to_bytes(path[len(_MODELS) + 1 :]).decode("utf-8", "replace")
     spoken = anthropic if anthropic.has_version_header(head.fields) else openai
@@ -39,3 +39,24 @@ def _models(table: Table, head: RequestHead, may_use: Callable[[str], bool]) -> 
         return 200, "application/json", spoken.model_object(name)
     protocol = "anthropic" if spoken is anthropic else "openai"
     return 404, *error_content(protocol, 404, "model_not_found", f"there is no model {name!r} here")
+
+
+def known_names(table: Table, may_use: Callable[[str], bool]) -> str:
+    """Names, aliases and adapters of the fleets that the caller may use, in words."""
+    names = _names_of(table, {name for name in table.fleets if may_use(name)})
+    if not names:
+        return "no fleet is known yet"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"known: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _openai_names(table: Table) -> list[str]:
+    """Names, aliases and adapters of all fleets that speak the OpenAI protocol."""
+    return _names_of(table, {name for name, pool in table.fleets.items() if pool.protocol == "openai"})
+
+
+def _names_of(table: Table, fleets: set[str]) -> list[str]:
+    """What clients may call these fleets, and their adapters."""
+    manifest = table.manifest
+    others = (*manifest.aliases.items(), *manifest.adapters.items())
+    return sorted(fleets | {name for name, fleet in others if fleet in fleets})

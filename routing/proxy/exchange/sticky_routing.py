@@ -23,10 +23,9 @@ from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import Pool
 from routing.protocols import openai_responses
 from routing.proxy.errors import RoutingError
-from routing.proxy.exchange import body_router, local_reply, sticky_errors
+from routing.proxy.exchange import local_reply, router, sticky_errors
 from routing.proxy.exchange.response_sniffer import ResponseSniffer
 from routing.proxy.exchange.route import IN_BODY, NAMED, RequestRoute
-from routing.proxy.exchange.route_resolver import resolve
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.limits.request_limits import too_large
 from routing.shared.sticky_ids import ReplicaRef
@@ -50,9 +49,9 @@ def route_sticky(exchange: ExchangeState, dispatch: Dispatch) -> None:
 def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Dispatch) -> None:
     """For a request that makes something, maybe on top of what is kept."""
     if stateless.kind == IN_BODY:
-        pool = body_router.route_by_body(exchange)
+        pool = router.route_by_body(exchange)
     else:
-        found = body_router.route_by_head(exchange, stateless, exchange.body_bytes, True)
+        found = router.route_by_head(exchange, stateless, exchange.body_bytes, True)
         assert found is not None
         pool = found
     asked = openai_responses.read(exchange.body_bytes)
@@ -74,7 +73,7 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
 def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute, dispatch: Dispatch) -> None:
     """For a request whose path names what is kept."""
     table = exchange.proxy.table
-    named = resolve(table, stateless, exchange.default_fleet) if stateless.kind == NAMED else None
+    named = router.resolve(table, stateless, exchange.default_fleet) if stateless.kind == NAMED else None
 
     def go_on(place: ReplicaRef | None) -> None:
         if place is not None and (

@@ -27,13 +27,13 @@ def table(make_snapshot):
 
 def test_a_fleet_is_found_by_name_and_alias(table):
     pool = table.fleets["digits"]
-    assert table.resolve("digits") is table.resolve("chat") is table.default is pool
-    assert table.resolve("unknown") is None
+    assert table.by_name.get("digits") is table.by_name.get("chat") is table.default is pool
+    assert table.by_name.get("unknown") is None
 
 
 def test_a_fleet_is_found_by_an_adapter(table):
     table.apply_manifest(listing("digits", version=2, adapters={"sql": "digits", "late": "digits"}))
-    assert table.resolve("sql") is table.fleets["digits"]
+    assert table.by_name.get("sql") is table.fleets["digits"]
 
 
 @pytest.mark.parametrize("what", ["aliases", "adapters"])
@@ -41,7 +41,7 @@ def test_another_name_never_hides_a_fleet(table, make_snapshot, what):
     table.apply_manifest(listing("digits", "chat", version=2, **{what: {"chat": "digits"}}))
     other = msgspec.structs.replace(make_snapshot(1), name="chat")
     table.apply_snapshot(other)
-    assert table.resolve("chat") is table.fleets["chat"]
+    assert table.by_name.get("chat") is table.fleets["chat"]
 
 
 # --- versions ------------------------------------------------------------------------------------
@@ -64,11 +64,11 @@ def test_a_later_epoch_wins_then_the_higher_version(make_snapshot, epoch, versio
 def test_only_a_manifest_removes_a_fleet(table, make_snapshot):
     pool = table.fleets["digits"]
     table.apply_snapshot(make_snapshot(0, version=2))
-    assert table.resolve("digits") is pool
+    assert table.by_name.get("digits") is pool
     attempt_refused = pool.begin(1.0, 1.0)
     assert isinstance(attempt_refused, Rejection)
     table.apply_manifest(listing(version=2))
-    assert table.resolve("digits") is table.resolve("chat") is table.default is None
+    assert table.by_name.get("digits") is table.by_name.get("chat") is table.default is None
     assert pool.begin(1.0, 1.0).code == "fleet_removed"
 
 

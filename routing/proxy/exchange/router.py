@@ -1,26 +1,50 @@
-"""Routing by the body. The body is buffered, within bounds, until it is complete: to find the fleet in it, to
-rewrite its model's name, or to estimate its cost.
+"""Router: finds the fleet of a request by its head or its body, or the reason why there is none.
 
-The buffered body is what is sent, and what is sent again if the request is retried.
+A body in which the fleet is to be found, whose model is to be renamed or which tells the request's cost is
+buffered, within bounds, until it is complete. The buffered body is what is sent, and what is sent again if
+the request is retried.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.table import Table
 from routing.http.request_head import RequestHead
-from routing.protocols import multipart, openai_body
-from routing.protocols.request_info import BadRequestBody
+from routing.protocols import multipart, openai, openai_body
+from routing.protocols.request_info import BadRequestBody, RequestInfo
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import affinity_key
 from routing.proxy.exchange.request_cost import request_info_of
 from routing.proxy.exchange.retry_policy import replay_is_safe
 from routing.proxy.exchange.route import IN_BODY, NAMED, STICKY, RequestRoute
-from routing.proxy.exchange.route_resolver import read_body, resolve, resolve_default, too_large_to_search
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.limits.request_limits import set_body_limits, too_large
 
+DefaultFleet = Callable[[], Pool | None]
+"""Gives the fleet for a request of this caller's that names none. Asked only where one does."""
+
 WORTH_COLLECTING_BYTES = 65_536
 """A body up to this size comes in a few segments; a larger one streams through once its fleet is known."""
+_NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
+
+
+# --- by the head -------------------------------------------------------------------------------------
+
+
+def resolve(table: Table, route: RequestRoute, default_of_caller: DefaultFleet) -> Pool:
+    """The fleet for a route that needs no body. Raises :class:`RoutingError`."""
+    if route.by_name:
+        pool = table.by_name.get(route.name)
+        if pool is None:
+            raise _unknown(route.name)
+        return pool
+    default = default_of_caller()
+    if default is None:
+        words = "the request names no fleet, and there is no default fleet"
+        raise RoutingError(404, "no_fleet_named", words, lists_fleets=True)
+    return default
 
 
 def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
@@ -53,7 +77,7 @@ def route_by_head(exchange: ExchangeState, route: RequestRoute, body: bytes, com
     if (
         model
         and model != (pool.served_model or pool.name)
-        and exchange.proxy.table.resolve(model) is pool
+        and exchange.proxy.table.by_name.get(model) is pool
         and model not in pool.adapters
     ):
         exchange.body_bytes = _renamed(exchange, body, pool.served_model or pool.name)
@@ -74,12 +98,15 @@ def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
     return head.method == b"POST" and has_body and openai_body.may_name_a_model(head.fields, body)
 
 
+# --- by the body -------------------------------------------------------------------------------------
+
+
 def route_by_body(exchange: ExchangeState) -> Pool:
     """The fleet of the model that the complete body names. Raises :class:`RoutingError`."""
     body, table = exchange.body_bytes, exchange.proxy.table
     try:
-        model, exchange.stream, exchange.work = read_body(exchange.head, body, exchange.default_fleet)
-        pool = table.resolve(model) or resolve_default(model, exchange.default_fleet())
+        model, exchange.stream, exchange.work = _read(exchange.head, body, exchange.default_fleet)
+        pool = table.by_name.get(model) or _resolve_default(model, exchange.default_fleet())
     except RoutingError:
         own = _default_with_own_path(exchange)
         if own is None:
@@ -92,6 +119,29 @@ def route_by_body(exchange: ExchangeState) -> Pool:
     if model != expected and model and model not in pool.adapters:
         exchange.body_bytes = _renamed(exchange, body, expected)
     return pool
+
+
+def _read(head: RequestHead, body: bytes, default_of_caller: DefaultFleet) -> RequestInfo:
+    """What a complete body says. Raises :class:`RoutingError`."""
+    try:
+        if body[:1] == b"{":
+            return openai.read(head.target, body)
+        return openai_body.read(head.target, head.fields, body)
+    except BadRequestBody as error:
+        if openai_body.is_encoded(head.fields):
+            return _encoded(default_of_caller())
+        raise RoutingError(400, "bad_body", str(error)) from None
+
+
+def _resolve_default(model: str, default: Pool | None) -> Pool:
+    """The default fleet, for a body that names no model. Raises :class:`RoutingError`, also where the body
+    does name a ``model``: no fleet bears that name."""
+    if model:
+        raise _unknown(model)
+    if default is None:
+        words = "the body names no model, and there is no default fleet"
+        raise RoutingError(400, "model_missing", words, lists_fleets=True)
+    return default
 
 
 def _renamed(exchange: ExchangeState, body: bytes, model: str) -> bytes:
@@ -108,6 +158,9 @@ def _default_with_own_path(exchange: ExchangeState) -> Pool | None:
     route, default = exchange.head.route, exchange.default_fleet()
     assert isinstance(route, RequestRoute)
     return default if route.bare and default is not None and default.protocol != "openai" else None
+
+
+# --- by a body that comes in pieces ------------------------------------------------------------------
 
 
 def collect(exchange: ExchangeState, size: int) -> Pool | None:
@@ -158,7 +211,7 @@ def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
     if boundary is not None:
         model, exchange.stream = multipart.read(upload.peek(), boundary)
         if model:
-            pool = proxy.table.resolve(model) or resolve_default(model, exchange.default_fleet())
+            pool = proxy.table.by_name.get(model) or _resolve_default(model, exchange.default_fleet())
             expected = pool.served_model or pool.name
             if model != expected and model not in pool.adapters:
                 upload.replace(multipart.with_model(upload.peek(), boundary, expected))
@@ -170,7 +223,7 @@ def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
     if pool is None:
         pool = exchange.fleet_of_key()
     if pool is None:
-        raise too_large_to_search(most, form=boundary is not None)
+        raise _too_large_to_search(most, form=boundary is not None)
     release_budget(exchange)
     _limit_upload(exchange, pool)
     _, _, exchange.work = request_info_of(pool.protocol, head, b"", False)
@@ -209,3 +262,30 @@ def release_budget(exchange: ExchangeState) -> None:
     if upload is not None and upload.searched:
         exchange.proxy.reserve_peek(-upload.searched)
         upload.searched = 0
+
+
+# --- reasons why there is none -----------------------------------------------------------------------
+
+
+def _unknown(name: str) -> RoutingError:
+    words = f"there is no fleet or alias named {name!r} here"
+    return RoutingError(404, "model_not_found", words, lists_fleets=True)
+
+
+def _encoded(default: Pool | None) -> RequestInfo:
+    """An encoded body names no model; the default fleet may take it. Raises :class:`RoutingError`."""
+    if default is not None:
+        return ("", False, 0.0)
+    words = f"an encoded body is not decoded to find its model: {_NAME_IT_OUTSIDE}"
+    raise RoutingError(415, "encoded_body", words)
+
+
+def _too_large_to_search(peek_bytes: int, form: bool) -> RoutingError:
+    """``form``: its beginning was searched, in vain."""
+    words = f"a body of more than {peek_bytes} bytes is not searched for its model: {_NAME_IT_OUTSIDE}"
+    if form:
+        words = (
+            f"the first {peek_bytes} bytes of the form do not hold its field model: put that before the "
+            f"file, or {_NAME_IT_OUTSIDE}"
+        )
+    return RoutingError(413, "body_too_large_to_search", words)
