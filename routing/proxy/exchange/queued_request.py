@@ -77,14 +77,14 @@ class QueuedRequest:
             self._leave()
             local_reply.reply_no_replica(exchange, found, self._failure)
             return True
-        exchange.waiting = None
+        exchange.stop_waiting()
         pool.admission.found(self.ticket, now)
         self._start(found, now)
         return True
 
     def timed_out(self, now: float) -> None:
         exchange, refusal = self._exchange, self._refusal
-        exchange.waiting = None
+        exchange.stop_waiting()
         if timeouts.client_gave_up(exchange, now):
             local_reply.reply_client_timeout(exchange)
             return
@@ -97,7 +97,7 @@ class QueuedRequest:
             self._answer("queue_timeout", words, self._pool.admission.retry_after())
 
     def preempted(self, now: float) -> None:
-        self._exchange.waiting = None
+        self._exchange.stop_waiting()
         words = f"a request of a higher class has taken its place in the queue of fleet {self._pool.name}"
         self._answer("queue_full", words, self._pool.admission.retry_after())
 
@@ -106,7 +106,7 @@ class QueuedRequest:
         self._leave()
 
     def _leave(self) -> None:
-        self._exchange.waiting = None
+        self._exchange.stop_waiting()
         self._pool.admission.leave(self.ticket)
 
     def _answer(self, code: str, words: str, retry_after_s: float) -> None:
@@ -133,9 +133,29 @@ def enqueue(
     dropped_by: Replica | None,
     start: OnAdmitted,
     now: float,
+) -> None:
+    """Wait for what the refusal says is missing, where that helps and the client waits. Else reply: also
+    where the queue is full or the request would be late."""
+    if timeouts.client_gave_up(exchange, now):
+        local_reply.reply_client_timeout(exchange)
+        return
+    refused: Rejection | None = refusal
+    if refusal.max_wait_s:
+        refused = _join_queue(exchange, pool, refusal, failure, dropped_by, start, now)
+    if refused is not None:
+        local_reply.reply_no_replica(exchange, refused, failure)
+
+
+def _join_queue(
+    exchange: ExchangeState,
+    pool: Pool,
+    refusal: Rejection,
+    failure: LocalReply | None,
+    dropped_by: Replica | None,
+    start: OnAdmitted,
+    now: float,
 ) -> Rejection | None:
-    """Wait for what the refusal says is missing. Returns another refusal if it cannot wait: the queue is full
-    or the request would be late."""
+    """Returns another refusal if it cannot wait."""
     head = exchange.head
     deadline = min(now + refusal.max_wait_s, exchange.started + pool.policy.timeouts.total_s)
     if head.time_limit_s:
@@ -147,7 +167,7 @@ def enqueue(
     waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, particular)
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
-        exchange.waiting = waiting
+        exchange.wait_for(waiting)
     elif refusal.code in SAY_WHY:
         refused.message = f"{refused.message}; {refusal.message}"
     return refused

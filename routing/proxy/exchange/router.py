@@ -16,6 +16,7 @@ from routing.protocols import multipart, openai, openai_body
 from routing.protocols.request_info import BadRequestBody, RequestInfo
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import affinity_key
+from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_cost import request_info_of
 from routing.proxy.exchange.retry_policy import replay_is_safe
 from routing.proxy.exchange.route import IN_BODY, NAMED, STICKY, RequestRoute
@@ -28,6 +29,24 @@ DefaultFleet = Callable[[], Pool | None]
 WORTH_COLLECTING_BYTES = 65_536
 """A body up to this size comes in a few segments; a larger one streams through once its fleet is known."""
 _NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
+
+
+def receive(exchange: ExchangeState, body: bytes, complete: bool) -> None:
+    """The request's head is here, with so much of its body."""
+    if complete:
+        exchange.body_bytes = body
+    else:
+        exchange.upload = RequestBodyBuffer(exchange.head.chunked, body, exchange.client.head_s)
+
+
+def receive_tunnel(exchange: ExchangeState) -> None:
+    """What comes now is no body: it goes upstream as it is."""
+    exchange.upload = RequestBodyBuffer(False, b"")
+
+
+def drop_body(exchange: ExchangeState) -> None:
+    """It will not be sent again."""
+    exchange.body_bytes = b""
 
 
 # --- by the head -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""State of one exchange while it goes on, read and changed by all of the exchange's modules.
+"""State of one exchange while it goes on, read by all of the exchange's modules.
 
 Theory. An exchange goes through these states, which three fields distinguish. Each event either moves it on
 or ends it; every end completes the open attempt.
@@ -15,12 +15,29 @@ answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
 
 The code that clears ``attempt`` must complete it.
+
+Each field has one writer, a module of this package. All others that want it changed call a verb there.
+
+====================== ===================================================================
+writer                 fields
+====================== ===================================================================
+exchange               client, head, proxy, request_id, started, trace: as it is made
+router                 body_bytes, stream, upload, work
+sticky_routing         pinned
+affinity_key           key
+upstream_exchange      answer, attempt, cancel_connecting, pool, progressed_at, repeatable,
+                       retry_fields, tried, upstream
+state                  waiting
+authenticated_exchange quota
+access_record          record
+====================== ===================================================================
+
+:class:`routing.proxy.exchange.exchange.Exchange` gives all of them, but ``key``, their first values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Literal, Protocol
 
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -89,14 +106,13 @@ class ExchangeState:
         "work",
     )
 
-    record: ExchangeRecord | None
-    """Set where an access log is kept, until the exchange has ended."""
+    # The request.
 
-    quota: KeyQuota | None
-    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them."""
-
-    progressed_at: float
-    """When the present attempt last made progress."""
+    proxy: ExchangeContext
+    client: Client
+    head: RequestHead
+    started: float
+    request_id: bytes
 
     trace: bytes
     """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
@@ -104,49 +120,61 @@ class ExchangeState:
     body_bytes: bytes
     """The whole body, kept until a response begins; empty while ``upload`` is set."""
 
+    upload: RequestBodyBuffer | None
+    """The body, where it did not come with its head, until it is here as a whole or to its end."""
+
     stream: bool
     """Whether the client asked to have the answer streamed."""
 
     work: float
     """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
 
+    pinned: PinnedReplica | None
+    """The one that alone can serve it; ``None``: any of the fleet can."""
+
     key: tuple[int, ...]
     """Hashes of what the fleet's strategy goes by. Read by :mod:`routing.proxy.exchange.affinity_key`
     alone: until a replica is picked by it there is none."""
 
-    def __init__(self, proxy: ExchangeContext, client: Client, head: RequestHead) -> None:
-        # Of the request. What a field means stands above: text between these lines would be run each time.
-        self.proxy = proxy
-        self.client = client
-        self.head = head
-        self.record = self.quota = None
-        self.started = self.progressed_at = monotonic()
-        new_id, begin_trace = proxy.new_request_id, proxy.new_trace_parent
-        self.request_id = head.request_id or new_id()
-        self.trace = begin_trace() if head.trace is None else b""
-        self.body_bytes = b""
-        self.upload: RequestBodyBuffer | None = None
-        self.stream = False
-        self.work = 0.0
+    # The attempts.
 
-        # Of the attempts.
-        self.pool: Pool | None = None
-        self.attempt: Attempt | None = None
-        self.upstream: UpstreamConnection | None = None
-        self.cancel_connecting: Callable[[], bool] | None = None
-        self.pinned: PinnedReplica | None = None
-        """The one that alone can serve it; ``None``: any of the fleet can."""
-        self.tried: tuple[Replica, ...] = ()
-        """Those that it has been at, which are not asked again."""
-        self.retry_fields = b""
-        """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
-        self.waiting: Cancellable | None = None
-        """Its entry in the fleet's queue, or its lookup of a stored response, while it waits for that."""
-        self.repeatable = True
-        """Everything sent so far can be sent once more, and the client has seen nothing."""
+    pool: Pool | None
+    attempt: Attempt | None
+    upstream: UpstreamConnection | None
+    cancel_connecting: Callable[[], bool] | None
 
-        # Of the answer.
-        self.answer: StreamingResponse | None = None
+    progressed_at: float
+    """When the present attempt last made progress."""
+
+    tried: tuple[Replica, ...]
+    """Those that it has been at, which are not asked again."""
+
+    retry_fields: bytes
+    """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
+
+    repeatable: bool
+    """Everything sent so far can be sent once more, and the client has seen nothing."""
+
+    waiting: Cancellable | None
+    """Its entry in the fleet's queue, or its lookup of a stored response, while it waits for that."""
+
+    # The answer, and the books.
+
+    answer: StreamingResponse | None
+
+    quota: KeyQuota | None
+    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them."""
+
+    record: ExchangeRecord | None
+    """Set where an access log is kept, until the exchange has ended."""
+
+    def wait_for(self, waiting: Cancellable) -> None:
+        """It has no attempt until that comes about."""
+        self.waiting = waiting
+
+    def stop_waiting(self) -> None:
+        """It came about, or the exchange ends."""
+        self.waiting = None
 
     def default_fleet(self) -> Pool | None:
         """The fleet for a request of this caller's that names none."""

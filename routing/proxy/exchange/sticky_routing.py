@@ -122,7 +122,7 @@ def _look_up(
     if task is None:
         go_on(place)
         return
-    exchange.waiting = _LookUp(exchange, task, go_on)
+    exchange.wait_for(_LookUp(exchange, task, go_on))
 
 
 class _LookUp:
@@ -143,14 +143,14 @@ class _LookUp:
         task.add_done_callback(self._heard)
 
     def leave(self) -> None:
-        self._exchange.waiting = None
+        self._exchange.stop_waiting()
         self._task.cancel()
 
     def _heard(self, task: asyncio.Task[ReplicaRef | None]) -> None:
         exchange = self._exchange
         if exchange.waiting is not self or task.cancelled():
             return
-        exchange.waiting = None
+        exchange.stop_waiting()
         try:
             self._go_on(task.result())
         except RoutingError as error:

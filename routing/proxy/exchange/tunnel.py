@@ -8,12 +8,9 @@ time limits only ``idle_s`` applies: silence in both directions. Source: RFC 645
 
 from __future__ import annotations
 
-from routing.balancing.attempt.tunnel import TunnelAttempt
 from routing.http.response_head import ResponseHead
-from routing.proxy.exchange import local_reply
-from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
-from routing.proxy.exchange.state import Ending, ExchangeState
-from routing.proxy.exchange.streaming_response import TunnelResponse
+from routing.proxy.exchange import router
+from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
 _SWITCHED = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -25,10 +22,7 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
     assert attempt is not None
     assert pool is not None
     endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
-    exchange.attempt = TunnelAttempt(attempt, now)
-    exchange.answer = TunnelResponse(head)
-    exchange.upload = RequestBodyBuffer(False, b"")
-    exchange.progressed_at = now
+    router.receive_tunnel(exchange)
     # To the fleet the request is answered now; how long the tunnel stays open is no latency.
     pool.counters.answered += 1
     pool.observe(now - exchange.started)
@@ -37,14 +31,3 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
     client.open_tunnel()
     if client.write_paused and exchange.upstream is not None:
         exchange.upstream.transport.pause_reading()
-
-
-def close_tunnel(exchange: ExchangeState, now: float, ending: Ending) -> None:
-    """The client has left, or is about to be told that the replica has."""
-    attempt, upstream = exchange.attempt, exchange.upstream
-    exchange.attempt = exchange.upstream = None
-    if upstream is not None:
-        upstream.close()
-    if attempt is not None:
-        attempt.settle(exchange.answer.outcome, now)  # type: ignore[union-attr]
-    local_reply.record_completion(exchange, ending)

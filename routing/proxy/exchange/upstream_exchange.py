@@ -1,0 +1,468 @@
+"""Upstream side of an exchange: the attempts (retries) at replicas, and the response's way to the client.
+
+From the moment that the fleet is known it starts an attempt, sends the request and, where the attempt fails,
+starts another or replies. A response that comes in one piece is completed in one step,
+:meth:`UpstreamExchange.response`. Any other is forwarded piece by piece as it comes (streaming).
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from routing.balancing.admission.rejection import Rejection
+from routing.balancing.attempt.attempt import MONITORED, Attempt
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.attempt.tunnel import TunnelAttempt
+from routing.balancing.pool.pool import Pool
+from routing.balancing.replica.state import Replica
+from routing.contract.sketch import bucket_of
+from routing.http.response_handler import Passthrough
+from routing.http.response_head import ResponseHead
+from routing.http.upstream_connection import UpstreamConnection
+from routing.http.upstream_pool import NOT_VERIFIED
+from routing.protocols import openai
+from routing.proxy.errors import LocalReply
+from routing.proxy.exchange import affinity_key, local_reply, queued_request, router, timeouts, tunnel
+from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
+from routing.proxy.exchange.request_fingerprint import fingerprint_of
+from routing.proxy.exchange.retry_policy import (
+    LACKS_MODEL,
+    MAX_RETRIES,
+    add_retry_fields,
+    outcome_of,
+    replay_is_safe,
+    retry_reason,
+)
+from routing.proxy.exchange.state import Ending, ExchangeState
+from routing.proxy.exchange.streaming_response import StreamingResponse, TunnelResponse
+from routing.proxy.exchange.upstream_request import request_bytes
+from routing.proxy.limits import request_limits
+from routing.proxy.upstream_endpoint import NO_CREDENTIAL, UpstreamEndpoint
+
+_SUCCESS = Outcome.SUCCESS
+_CLOSES = b"\r\nConnection: close\r\n\r\n"
+_KEEPS = b"\r\n\r\n"
+_WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "cannot be asked"}
+
+
+class UpstreamExchange(ExchangeState):
+    """Implements what :mod:`routing.http.upstream_connection` and :mod:`routing.http.upstream_pool` expect of
+    whoever asks a replica."""
+
+    __slots__ = ()
+
+    # --- attempts ---------------------------------------------------------------------------------
+
+    def dispatch(self, pool: Pool, now: float) -> None:
+        """The fleet is known: it counts the request from here on. Raises :class:`RoutingError`."""
+        if self.client.head_s:
+            request_limits.check_head_time(pool, self.client.head_s)
+        self.pool = pool
+        pool.request_seen()
+        pool.counters.in_flight += 1
+        self._start_attempt(pool, now)
+
+    def _start_attempt(
+        self,
+        pool: Pool,
+        now: float,
+        failure: LocalReply | None = None,
+        fresh: bool = False,
+        found: Attempt | None = None,
+        dropped_by: Replica | None = None,
+    ) -> None:
+        """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
+        attempt itself, that was waited for. ``dropped_by``: who is asked again only where no other can be."""
+        tried = self.tried if dropped_by is None else queued_request.excluded(self, pool, dropped_by, now)
+        limit_s = self.head.time_limit_s
+        if found is not None:
+            attempt: Attempt | Rejection = found
+        elif self.pinned is not None:
+            attempt = pool.begin_pinned(self.pinned, self.work, now)
+        elif pool.affinity is not None:
+            attempt = affinity_key.begin(self, pool, now, tried)
+        elif limit_s:
+            attempt = pool.begin(self.work, now, tried, until=self.started + limit_s)
+        else:
+            attempt = pool.begin(self.work, now, tried)
+        if isinstance(attempt, Rejection):
+            self._enqueue(pool, attempt, now, failure, fresh, dropped_by)
+            return
+        if failure is not None:
+            # That another replica answers what one has failed at says whose fault it was.
+            attempt.monitor()
+        if attempt.mode == MONITORED:
+            if self.upload is None:
+                attempt.source = fingerprint_of(self)
+            else:
+                attempt.stop_monitoring()
+        if limit_s and not self._is_within_client_timeout(pool, attempt, now):
+            return
+        self.attempt = attempt
+        self.progressed_at = now
+        if self.record is not None:
+            self.record.attempt_started(attempt)
+        endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
+        if endpoint is None:
+            endpoint = self.proxy.endpoint(attempt.replica)
+        upstream = None if fresh else endpoint.pool.acquire()
+        if upstream is None:
+            self.cancel_connecting = endpoint.pool.connect(self)
+        elif self.upload is None:
+            # As _send, without the call.
+            self.upstream = upstream
+            is_head = self.head.method == b"HEAD"
+            upstream.send(self, request_bytes(self, endpoint, self.body_bytes), is_head, False)
+        else:
+            self._send(endpoint, upstream)
+
+    def _enqueue(
+        self,
+        pool: Pool,
+        refusal: Rejection,
+        now: float,
+        failure: LocalReply | None,
+        fresh: bool,
+        dropped_by: Replica | None,
+    ) -> None:
+        """No replica takes it now."""
+
+        def start(found: Attempt, now: float) -> None:
+            self._start_attempt(pool, now, failure, fresh=fresh, found=found)
+
+        queued_request.enqueue(self, pool, refusal, failure, dropped_by, start, now)
+
+    def _is_within_client_timeout(self, pool: Pool, attempt: Attempt, now: float) -> bool:
+        """Whether the client's own time limit leaves time to send this."""
+        if timeouts.client_gave_up(self, now):
+            attempt.settle(Outcome.CANCELLED, now)
+            local_reply.reply_client_timeout(self)
+            return False
+        if self.head.time_limit_s <= pool.policy.timeouts.stall_s:
+            attempt.mark_short_deadline()
+        return True
+
+    def connected(self, upstream: UpstreamConnection) -> None:
+        self.cancel_connecting = None
+        assert self.attempt is not None
+        self.progressed_at = monotonic()
+        self._send(self.proxy.endpoint(self.attempt.replica), upstream)
+
+    def connect_failed(self, reason: str, code: str) -> None:
+        self.cancel_connecting = None
+        what = _WHY_NOT.get(code, "cannot be reached")
+        self._fail(Outcome.REFUSED, LocalReply(502, code, f"the replica {what}: {reason}"), repeat=True)
+
+    def descriptors_exhausted(self) -> None:
+        self.cancel_connecting = None
+        words = "the proxy has no file descriptor left for a connection to a replica; try again"
+        self._fail(Outcome.PREVENTED, LocalReply(503, "descriptors_exhausted", words, 1.0), repeat=False)
+
+    def _send(self, endpoint: UpstreamEndpoint, upstream: UpstreamConnection) -> None:
+        self.upstream = upstream
+        upload = self.upload
+        is_head = self.head.method == b"HEAD"
+        if upload is None:
+            upstream.send(self, request_bytes(self, endpoint, self.body_bytes), is_head, False)
+            return
+        self.repeatable = False
+        if not upload.complete:
+            assert self.attempt is not None
+            self.attempt.wait_for_client()
+        first = upload.framed(upload.take())
+        upstream.send(self, request_bytes(self, endpoint, first), is_head, not upload.complete)
+        self.client.resume_body()
+
+    def send_more(self, upload: RequestBodyBuffer, piece: bytes, complete: bool) -> None:
+        """More of the body of a request that is on its way already."""
+        upload.complete = complete
+        self.progressed_at = now = monotonic()
+        if complete and self.attempt is not None:
+            self.attempt.wait_for_replica(now)
+            if self.answer is None:
+                self.attempt.request_sent(now)
+        assert self.upstream is not None
+        self.upstream.send_more(upload.framed(piece), complete)
+
+    def replica_paused(self, paused: bool) -> None:
+        self.progressed_at = now = monotonic()
+        attempt, upload = self.attempt, self.upload
+        if paused:
+            if attempt is not None:
+                attempt.wait_for_replica(now)
+            self.client.pause_body()
+        else:
+            if attempt is not None and upload is not None and not upload.complete:
+                attempt.wait_for_client()
+            self.client.resume_body()
+
+    # --- the response ------------------------------------------------------------------------------
+
+    def informational(self, head: ResponseHead) -> None:
+        self.repeatable = False
+        if self.head.minor == 1:
+            self.client.write(head.block + b"\r\n\r\n")
+
+    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        if head.unusual and head.status >= 400 and self._retries_response(head, complete, now):
+            return
+        if not complete:
+            self._begin_answer(head, body, now)
+            return
+        attempt, client = self.attempt, self.client
+        assert attempt is not None
+        if self.upload is None:
+            keep = self.head.keep_alive and not self.proxy.draining
+        else:
+            keep = self.head.keep_alive and client.may_keep_alive(True)
+        ending = _KEEPS if keep else _CLOSES
+        outcome = _SUCCESS
+        if head.unusual:
+            outcome = outcome_of(head)
+            if head.status >= 500:
+                self.pool.counters.errors += 1  # type: ignore[union-attr]
+            if head.chunked and self.head.method != b"HEAD":
+                # It came in chunks, but all at once: now its length is known.
+                ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
+        endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
+        # First, for a client that does not take the answer pauses whatever is still here.
+        self.upstream = None
+        write = client.write
+        write(
+            b"".join((head.block, endpoint.response_fields, self.request_id, self.retry_fields, ending, body))
+        )
+        self.attempt = None
+        # find() and not "in": that first tries to read the left side as a number, and raises within.
+        says_tokens = body.find(b"_tokens") >= 0
+        tokens = openai.completion_tokens(body) if says_tokens else 0
+        bucket = attempt.settle(outcome, now, tokens, at_once=True)
+        if self.quota is not None:
+            self.settle_quota_from_body(head, body, tokens, says_tokens)
+        # As local_reply.record_completion and Pool.observe, without the calls. The only attempt took as
+        # long as all.
+        if attempt.started != self.started:
+            bucket = bucket_of(now - self.started)
+        counters = self.pool.counters  # type: ignore[union-attr]
+        counters.in_flight -= 1
+        counters.answered += 1
+        counts = counters.latency
+        counts[bucket] = counts.get(bucket, 0) + 1
+        if self.record is not None:
+            self.record.completed("answered")
+        client.finish(now, keep)
+
+    def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
+        """Pass on the head of an answer that is still going on."""
+        pool, attempt, client = self.pool, self.attempt, self.client
+        assert pool is not None
+        assert attempt is not None
+        attempt.first_byte(now)
+        self.progressed_at = now
+        router.drop_body(self)
+        keep = self.head.keep_alive and client.may_keep_alive(False)
+        self.answer = answer = StreamingResponse(head, outcome_of(head), self.head.minor, keep, pool.protocol)
+        if body:
+            attempt.heard(now, answer.count(body))
+        endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
+        about = self.request_id + self.retry_fields
+        body = answer.framed(body, False)
+        client.write(b"".join((head.block, endpoint.response_fields, about, answer.ending, body)))
+        if client.write_paused:
+            self.client_paused(True)
+
+    def data(self, piece: bytes, complete: bool, now: float) -> None:
+        answer, attempt, client = self.answer, self.attempt, self.client
+        assert answer is not None
+        assert attempt is not None
+        if answer.passed:
+            self.account_passthrough(now)
+        self.progressed_at = now
+        if complete:
+            self.upstream = None
+        attempt.heard(now, answer.count(piece))
+        framed = answer.framed(piece, complete)
+        if framed:
+            client.write(framed)
+        if complete and answer.is_tunnel:
+            self.close_tunnel(now, "answered")
+            client.finish(now, False)
+        elif complete:
+            self.attempt = None
+            attempt.settle(answer.outcome, now, answer.tokens())
+            local_reply.record_completion(self, "answered", answered=True, failed=answer.failed, now=now)
+            # Its head has said whether the connection stays. Where it did not say "close", the client may be
+            # sending the next request already, also while the proxy drains.
+            client.finish(now, answer.keep and client.request_is_complete)
+
+    def passthrough(self) -> Passthrough | None:
+        """Not counted one by one: an event costs hardly more than its two system calls, and
+        :meth:`account_passthrough` counts it a quarter of a second later."""
+        answer = self.answer
+        assert answer is not None
+        return (answer.passed.append, self.client.unbatched_write()) if answer.chunks else None
+
+    def account_passthrough(self, now: float) -> None:
+        """Of the chunks that have passed since the last look. Called from time to time, and before anything
+        that goes by the answer's tokens or by when it moved."""
+        answer, attempt = self.answer, self.attempt
+        if answer is not None and attempt is not None and answer.passed:
+            self.progressed_at = now
+            attempt.heard(now, answer.count_passed())
+
+    def client_paused(self, paused: bool) -> None:
+        if self.upstream is None:
+            return
+        if paused:
+            self.upstream.transport.pause_reading()
+        else:
+            self.progressed_at = monotonic()
+            self.upstream.transport.resume_reading()
+
+    @property
+    def asks_for_web_socket(self) -> bool:
+        return self.head.upgrade
+
+    def switched(self, head: ResponseHead, first: bytes, now: float) -> None:
+        assert self.attempt is not None
+        self.repeatable = False
+        self.attempt = TunnelAttempt(self.attempt, now)
+        self.answer = TunnelResponse(head)
+        self.progressed_at = now
+        tunnel.open_tunnel(self, head, first, now)
+
+    def close_tunnel(self, now: float, ending: Ending) -> None:
+        """The client has left, or is about to be told that the replica has."""
+        attempt, upstream = self.attempt, self.upstream
+        self.attempt = self.upstream = None
+        if upstream is not None:
+            upstream.close()
+        if attempt is not None:
+            attempt.settle(self.answer.outcome, now)  # type: ignore[union-attr]
+        local_reply.record_completion(self, ending)
+
+    # --- attempts that come to nothing -------------------------------------------------------------
+
+    def _retries_response(self, head: ResponseHead, complete: bool, now: float) -> bool:
+        pool, attempt = self.pool, self.attempt
+        assert pool is not None
+        assert attempt is not None
+        already = self.tried
+        if head.status >= 500 or head.status == 404:
+            attempt.source = fingerprint_of(self)
+        if not self.repeatable or self.pinned is not None or len(already) >= MAX_RETRIES:
+            return False
+        reason = retry_reason(self.head, head, pool.protocol, pool.policy.retries)
+        if not reason or (reason is LACKS_MODEL and already):
+            return False
+        tried = (*already, attempt.replica)
+        if (
+            timeouts.no_time_left(self, now)
+            or not pool.has_other_than(tried, now)
+            or not pool.retry_allowed()
+        ):
+            return False
+        if not complete:
+            # Reading the rest would make the client wait for a response that is not forwarded.
+            attempt.first_byte(now)
+            self._drop_upstream()
+        self.upstream = self.attempt = None
+        outcome = Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head)
+        attempt.settle(outcome, now, at_once=complete)
+        words = f"replica {attempt.replica.name} answered {head.status}, and nobody else can be asked"
+        self._retry(pool, now, LocalReply(503, reason, words, 1.0), tried)
+        return True
+
+    def lost(self, reason: str, no_response_yet: bool) -> None:
+        pool, upstream = self.pool, self.upstream
+        assert pool is not None
+        assert upstream is not None
+        self.upstream = None
+        policy = pool.policy.retries.replay_safe
+        repeat = no_response_yet and self.repeatable and replay_is_safe(self.head, pool.protocol, policy)
+        # The second loss of one request is its last.
+        self.repeatable = False
+        failure = LocalReply(502, "replica_lost" if no_response_yet else "bad_response", reason)
+        self._fail(Outcome.LOST, failure, repeat, stale=upstream.reused)
+
+    def _fail(self, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False) -> None:
+        """The attempt came to nothing. ``repeat``: the rules allow another. ``stale``: an idle
+        connection was used, which the replica may have been closing."""
+        pool, attempt = self.pool, self.attempt
+        assert pool is not None
+        assert attempt is not None
+        now = monotonic()
+        self.account_passthrough(now)
+        self.attempt = None
+        if outcome is Outcome.REFUSED:
+            attempt.replica.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
+        elif outcome is not Outcome.PREVENTED:
+            attempt.source = fingerprint_of(self)
+        attempt.settle(outcome, now)
+        if self.answer is not None:
+            local_reply.record_completion(self, "cut", failed=not self.answer.is_tunnel)
+            self.client.abort(self.answer.ends_with_connection)
+        elif timeouts.client_gave_up(self, now):
+            local_reply.reply_client_timeout(self)
+        elif (
+            repeat
+            # No other replica has what the one keeps.
+            and (len(self.tried) < MAX_RETRIES if self.pinned is None else stale)
+            and not timeouts.no_time_left(self, now)
+            and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
+        ):
+            tried, dropped_by = self.tried, None
+            if self.pinned is None:
+                # That an idle connection was closed says nothing about the replica: on a new one it may be
+                # asked. Yet it may have been killed this moment, so another one is asked before it.
+                if stale:
+                    dropped_by = attempt.replica
+                else:
+                    tried = (*tried, attempt.replica)
+            # What was lost once is not risked on another idle connection.
+            self._retry(pool, now, failure, tried, fresh=not self.repeatable, dropped_by=dropped_by)
+        else:
+            local_reply.send_local_reply(self, failure)
+
+    def time_out(self, exceeded: timeouts.ExceededTimeout) -> None:
+        """The attempt has taken too long."""
+        connecting = self.cancel_connecting is not None
+        self._drop_upstream()
+        if connecting:
+            failure = LocalReply(504, "connect_timeout", exceeded.message)
+            self._fail(Outcome.REFUSED, failure, repeat=not exceeded.final)
+        else:
+            self._fail(Outcome.TIMEOUT, LocalReply(504, "timeout", exceeded.message), repeat=False)
+
+    def _retry(
+        self,
+        pool: Pool,
+        now: float,
+        failure: LocalReply,
+        tried: tuple[Replica, ...],
+        fresh: bool = False,
+        dropped_by: Replica | None = None,
+    ) -> None:
+        pool.counters.retries += 1
+        self.tried = tried
+        self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
+        self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
+
+    def _drop_upstream(self) -> None:
+        if self.cancel_connecting is not None:
+            self.cancel_connecting()
+            self.cancel_connecting = None
+        if self.upstream is not None:
+            self.upstream.discard()
+            self.upstream = None
+
+    def drop_attempt(self, outcome: Outcome) -> None:
+        """Stop what is on its way upstream, or waits to be."""
+        self._drop_upstream()
+        if self.waiting is not None:
+            self.waiting.leave()
+        attempt = self.attempt
+        if attempt is not None:
+            now = monotonic()
+            self.account_passthrough(now)
+            self.attempt = None
+            attempt.settle(outcome, now)
