@@ -1,4 +1,8 @@
-"""Interfaces between a client connection, the handler of its requests, and the acceptor of connections."""
+"""Interfaces between a client connection, the handler of its requests, and the acceptor of connections.
+
+Handler and acceptor are of the layer above: the proxy's exchange, and the proxy. What these see of a
+connection stands here too: an acceptor is given connections, which know it by its interface alone.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from routing.http.write_tap import WriteListener
 
 
 class Client(Protocol):
-    """One client's connection, as exchanges and its host see it."""
+    """One client's connection, as exchanges and its host, of the layer above, see it."""
 
     write: Callable[[bytes], None]
     """Bytes of the answer; they go out at the end of the loop's turn."""
@@ -90,7 +94,7 @@ class Client(Protocol):
 
 
 class Connection(Protocol):
-    """One client's connection, or a TLS handshake with one, as the acceptor sees it."""
+    """One client's connection, or a TLS handshake with one, as the acceptor, of the layer above, sees it."""
 
     @property
     def idle_since(self) -> float | None:
@@ -118,7 +122,8 @@ class OpenClient(Client, Connection, Protocol):
 
 
 class RequestHandler(Protocol):
-    """One request and its response, as a client connection sees it."""
+    """One request and its response, as a client connection sees it. Crosses a layer: the proxy's exchange is
+    one."""
 
     def begin(self, body: bytes, complete: bool) -> None:
         """The head is read; ``body`` is what came with it."""
@@ -147,7 +152,7 @@ class RequestHandler(Protocol):
 
 
 class ClientHost(Protocol):
-    """What a connection needs of its acceptor."""
+    """What a connection needs of its acceptor. Crosses a layer: the proxy is one."""
 
     limits: ConnectionLimits
     sweeper: TimeoutSweeper

@@ -12,7 +12,8 @@ of letter."""
 
 
 class ResponseHandler(Protocol):
-    """The sender of the request. After ``complete`` or ``lost`` it gets no further call for it."""
+    """The sender of the request. Crosses a layer: the proxy's exchange is one. For this request it gets no
+    further call after ``complete`` or ``lost``."""
 
     @property
     def asks_for_web_socket(self) -> bool:

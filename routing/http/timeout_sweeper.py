@@ -16,7 +16,7 @@ PERIOD_S = 0.1
 
 
 class Timed(Protocol):
-    """Something with a deadline, to be checked from time to time."""
+    """Something with a deadline: a connection, a pool of them, a handshake; checked from time to time."""
 
     deadline: float
     """``time.monotonic()`` seconds."""

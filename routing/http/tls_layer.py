@@ -50,7 +50,7 @@ _PLAIN_HTTP = re.compile(rb"[A-Z]{3,16} [/*h]")
 
 
 class TlsHost(Protocol):
-    """What the layer needs of the acceptor."""
+    """What the layer needs of the acceptor. Crosses a layer: the proxy is one."""
 
     limits: ConnectionLimits
     sweeper: TimeoutSweeper

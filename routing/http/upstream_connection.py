@@ -39,7 +39,7 @@ _HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
 
 
 class PoolHandle(Protocol):
-    """The owner of a connection: the pool of its replica."""
+    """The owner of a connection: the pool of its replica, or what closes it after its present response."""
 
     authority: bytes
     writes: WriteBatch

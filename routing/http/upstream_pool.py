@@ -29,7 +29,7 @@ CLOSED_AFTER_S = 0.002
 
 
 class ConnectListener(Protocol):
-    """The requester of a new connection."""
+    """The requester of a new connection. Crosses a layer: the proxy's exchange is one."""
 
     def connected(self, upstream: UpstreamConnection) -> None: ...
     def connect_failed(self, reason: str, code: str) -> None:

@@ -14,6 +14,8 @@ WriteListener = Callable[[bytes], bool]
 
 
 class _Connection(Protocol):
+    """A client's connection, which makes its taps and so lies above them."""
+
     write: Callable[[bytes], None]
 
     @property

@@ -44,7 +44,7 @@ ReplicaStatesByFleet = dict[str, list[ReplicaState]]
 
 
 class WorkerOwner(Protocol):
-    """What a process needs of the master."""
+    """What a process needs of the master, which makes it and so lies above it."""
 
     def initial_messages(self, index: int, number: int) -> list[Message]:
         """First messages to a new worker: its bootstrap, and what it has to know."""

@@ -26,6 +26,7 @@ from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.rolling_restart import RollingRestart
 from routing.master.supervised_worker import SupervisedWorker
 from routing.master.table_cache import TableCache
+from routing.master.upgrade.upgrade import Upgrade
 from routing.master.worker_process import ReplicaStatesByFleet
 from routing.worker.acceptor import BACKLOG
 
@@ -37,18 +38,8 @@ ACCEPTS_PER_TURN = 16
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
-class UpgradeControl(Protocol):
-    """The upgrade to another master process."""
-
-    failed: int
-
-    @property
-    def under_way(self) -> bool: ...
-    def status(self) -> dict[str, Any]: ...
-
-
 class ProxyControl(Protocol):
-    """What the admin server shows and changes."""
+    """What the admin server shows and changes: the master, which starts the server and so lies above it."""
 
     draining: bool
     totals: RetiredCounters
@@ -57,11 +48,10 @@ class ProxyControl(Protocol):
     supervised: list[SupervisedWorker]
     certificate: CertificateWatcher | None
     rolling: RollingRestart
+    upgrade: Upgrade
 
     @property
     def site(self) -> str: ...
-    @property
-    def upgrade(self) -> UpgradeControl: ...
 
     def workers(self) -> list[WorkerStatus]: ...
     def leaving(self) -> list[LeavingWorker]: ...

@@ -19,7 +19,7 @@ STATE_TIMEOUT_S = 10.0
 
 
 class NewMaster(Protocol):
-    """The inheriting side of a handover."""
+    """The inheriting side of a handover: the master, which lies above this package."""
 
     def inherit(self, handover_state: HandoverState) -> None: ...
     def on_sticky_learned(self, name: str, place: ReplicaRef) -> None: ...

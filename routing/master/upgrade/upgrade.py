@@ -18,7 +18,7 @@ EXIT_TIMEOUT_S = 1.0
 
 
 class OldMaster(Protocol):
-    """The replaced side of a handover."""
+    """The replaced side of a handover: the master, which lies above this package."""
 
     def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
         """Listeners, and the admin listener."""

@@ -15,7 +15,7 @@ from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
 
 class ExchangeContext(Protocol):
-    """Shared by all exchanges of one worker."""
+    """Shared by all exchanges of one worker: the proxy, which makes them and so lies above this package."""
 
     table: Table
     settings: ProxySettings

@@ -59,7 +59,8 @@ proxy's own, a response that broke off, or a client that left."""
 
 
 class ExchangeRecord(Protocol):
-    """Records one exchange, for the access log."""
+    """Records one exchange, for the access log: :mod:`routing.proxy.exchange.access_record`, which reads the
+    exchange and so lies above its state."""
 
     def attempt_started(self, attempt: Attempt) -> None:
         """An attempt begins."""
@@ -70,7 +71,7 @@ class ExchangeRecord(Protocol):
 
 
 class Cancellable(Protocol):
-    """What an exchange without an attempt waits for: a queue's slot, or a lookup."""
+    """What an exchange without an attempt waits for: a queue's slot, or the lookup of a stored response."""
 
     def leave(self) -> None:
         """Stop waiting."""

@@ -22,7 +22,7 @@ SOFTWARE = f"switchyard {VERSION}"
 
 
 class ReportLink(Protocol):
-    """The source of tables and destination of reports."""
+    """The source of tables and destination of reports: the worker, which lies above its reporter."""
 
     @property
     def connected(self) -> bool:

@@ -18,7 +18,7 @@ REPLY_TIMEOUT_S = 0.05
 
 
 class StickyStore(Protocol):
-    """The store beyond this host."""
+    """The store beyond this host: Redis. Its client is not loaded by a worker that has no control plane."""
 
     def keep(self, name: str, place: ReplicaRef) -> None:
         """Never waits and raises nothing."""
