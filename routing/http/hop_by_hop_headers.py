@@ -12,7 +12,7 @@ import re
 from routing.contract.client_keys import PREFIX
 from routing.http.errors import RequestRefused
 from routing.http.request_head import RequestHead
-from routing.http.syntax import HOST, LENGTH, members
+from routing.http.syntax import HOST, LENGTH, members, without_fields
 from routing.http.trace_context import TRACEPARENT
 
 HANDLED = re.compile(
@@ -161,7 +161,7 @@ class _RareFields:
         head.upgrade = self._asks_for_web_socket()
         continued = head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade
         head.plain = head.minor == 1 and not continued
-        return _without(fields, self._nominated) if self._nominated else fields
+        return without_fields(fields, self._nominated) if self._nominated else fields
 
     def _connection(self, options: list[bytes]) -> None:
         if b"close" in options:
@@ -211,9 +211,3 @@ class _RareFields:
         if self._head.minor == 0:
             raise RequestRefused(400, "chunked_http_1_0", "an HTTP/1.0 request cannot be chunked")
         self._head.chunked = True
-
-
-def _without(fields: bytes, names: set[bytes]) -> bytes:
-    """``fields`` less every field with one of these lower-case names."""
-    lines = fields.split(b"\r\n")[1:]
-    return b"".join([b"\r\n" + line for line in lines if line.partition(b":")[0].lower() not in names])

@@ -8,7 +8,7 @@ import re
 
 from routing.http.dates import date_field
 from routing.http.errors import BadResponse
-from routing.http.syntax import LENGTH, TEXT, TOKEN, members
+from routing.http.syntax import LENGTH, TEXT, TOKEN, members, without_fields
 
 MAX_RESPONSE_HEAD = 131_072
 
@@ -170,7 +170,7 @@ def _cut(head: ResponseHead, fields: bytes, lowered: bytes) -> bytes:
     elif http_1_0 and b"keep-alive" in nominated and not head.chunked:
         head.keep_alive = True
     names = frozenset(nominated) - {b"close", b"keep-alive", b"content-length"}
-    return _without(remaining, names) if names else remaining
+    return without_fields(remaining, names) if names else remaining
 
 
 def _check_transfer_encoding(head: ResponseHead, values: list[bytes]) -> None:
@@ -179,8 +179,3 @@ def _check_transfer_encoding(head: ResponseHead, values: list[bytes]) -> None:
     if len(values) > 1 or values[0] != b"chunked":
         raise BadResponse("the response has a Transfer-Encoding other than chunked")
     head.chunked = True
-
-
-def _without(fields: bytes, names: frozenset[bytes]) -> bytes:
-    lines = fields.split(b"\r\n")[1:]
-    return b"".join([b"\r\n" + line for line in lines if line.partition(b":")[0].lower() not in names])

@@ -1,4 +1,4 @@
-"""The grammar of RFC 9110 §5 and RFC 9112 §2-5, as compiled patterns.
+"""The grammar of RFC 9110 §5 and RFC 9112 §2-5, as compiled patterns, and what is done with its elements.
 
 Each pattern reads its input once, so no input makes matching slow. For that, quantifiers of single characters
 are possessive, and the first character after a group decides whether the group goes on. Quantifiers of groups
@@ -6,6 +6,7 @@ are not possessive, because Python before 3.11.5 misreads them (gh-106052).
 """
 
 import re
+from collections.abc import Set
 
 TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 PLAIN_TOKEN = rb"[!#$%&'*+\-.^`|~0-9A-Za-z]"
@@ -30,3 +31,9 @@ BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 def members(value: bytes) -> list[bytes]:
     """Elements of a comma-separated list in lower case, empty ones left out (RFC 9110 §5.6.1.2)."""
     return [member for part in value.lower().split(b",") if (member := part.strip(b" \t"))]
+
+
+def without_fields(fields: bytes, names: Set[bytes]) -> bytes:
+    """``fields``, each preceded by CRLF, less every one with one of these lower-case names."""
+    lines = fields.split(b"\r\n")[1:]
+    return b"".join([b"\r\n" + line for line in lines if line.partition(b":")[0].lower() not in names])

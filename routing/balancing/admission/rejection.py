@@ -22,4 +22,4 @@ class Rejection:
         """Whether a slot was free and was left for a replica that is worth the wait."""
 
     def __repr__(self) -> str:
-        return f"<Refusal {self.status} {self.code}: {self.message}>"
+        return f"<Rejection {self.status} {self.code}: {self.message}>"
