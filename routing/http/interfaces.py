@@ -18,7 +18,31 @@ from routing.http.write_batch import WriteBatch
 from routing.http.write_tap import WriteListener
 
 
-class Client(Protocol):
+class Connection(Protocol):
+    """One client's connection, or a TLS handshake with one, as the acceptor, of the layer above, sees it."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """``time.monotonic()`` seconds; ``None``: something is in flight, or has begun."""
+        ...
+
+    @property
+    def descriptor(self) -> int:
+        """The number of the connection's descriptor."""
+        ...
+
+    def reject(self, answer: bytes) -> bool:
+        """End with this response before any request has come; whether it can be sent now."""
+        ...
+
+    def close_if_idle(self) -> None:
+        """Close between two requests, where no answer is lost by it."""
+
+    def abort(self) -> None:
+        """Cut it off."""
+
+
+class Client(Connection, Protocol):
     """One client's connection, as exchanges and its host, of the layer above, see it."""
 
     write: Callable[[bytes], None]
@@ -77,9 +101,6 @@ class Client(Protocol):
     def open_tunnel(self) -> None:
         """What the client sends from now on is no request: the exchange hears of it as of a body."""
 
-    def close_if_idle(self) -> None:
-        """Close between two requests, where no answer is lost by it."""
-
     def drain(self, now: float, quiet_s: float) -> bool:
         """The server leaves: close once nothing has come for so long; whether it is to be waited for."""
         ...
@@ -91,34 +112,6 @@ class Client(Protocol):
 
     def clear_head_cache(self) -> None:
         """Read the next head anew, even if it is the same: what was concluded from it no longer holds."""
-
-
-class Connection(Protocol):
-    """One client's connection, or a TLS handshake with one, as the acceptor, of the layer above, sees it."""
-
-    @property
-    def idle_since(self) -> float | None:
-        """``time.monotonic()`` seconds; ``None``: something is in flight, or has begun."""
-        ...
-
-    @property
-    def descriptor(self) -> int:
-        """The number of the connection's descriptor."""
-        ...
-
-    def reject(self, answer: bytes) -> bool:
-        """End with this response before any request has come; whether it can be sent now."""
-        ...
-
-    def close_if_idle(self) -> None:
-        """Close between two requests, where no answer is lost by it."""
-
-    def abort(self) -> None:
-        """Cut it off."""
-
-
-class OpenClient(Client, Connection, Protocol):
-    """The interface of a client's connection for both: exchanges and the acceptor."""
 
 
 class RequestHandler(Protocol):
@@ -171,8 +164,8 @@ class ClientHost(Protocol):
         """Of a request of which nothing is known yet."""
         ...
 
-    def opened(self, client: OpenClient) -> None: ...
-    def closed(self, client: OpenClient) -> None: ...
+    def opened(self, client: Client) -> None: ...
+    def closed(self, client: Client) -> None: ...
     @property
     def exchange(self) -> Callable[[Client, RequestHead], RequestHandler]:
         """Makes the exchange for a request head."""

@@ -14,7 +14,7 @@ from routing.balancing.replica.state import Replica
 from routing.http.client_connection import ClientConnection
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
-from routing.http.interfaces import Client, Connection, OpenClient
+from routing.http.interfaces import Client, Connection
 from routing.http.limits import BodyLimits
 from routing.http.local_response import response_bytes
 from routing.http.request_head import RequestHead
@@ -180,12 +180,12 @@ class Proxy:
     def body_limits(self) -> BodyLimits:
         return default_body_limits(self.table)
 
-    def opened(self, client: OpenClient) -> None:
+    def opened(self, client: Client) -> None:
         self._clients.add(client)
         client.forwarding_fields = forwarding_fields(client.peer, self.scheme, self.via_name)
         self.connection_limit.came(client)
 
-    def closed(self, client: OpenClient) -> None:
+    def closed(self, client: Client) -> None:
         self._clients.discard(client)
         self.connection_limit.gone(client)
 
