@@ -1,9 +1,9 @@
 """A proxy of a simulation: the real pool, and around it what an exchange does with it.
 
-:class:`SimulatedExchange` follows :mod:`routing.proxy.exchange.exchange`, without its bytes: begin, wait
-where there is no place, send, settle; another replica where none was reached or the connection broke before
-an answer, within the retry budget; late where the client's time limit passes. Requests are taken to be such
-as may be sent twice.
+:class:`SimulatedExchange` follows :mod:`routing.proxy.exchange.upstream_exchange`, without its bytes: begin,
+wait where there is no place, send, settle; another replica where none was reached or the connection broke
+before an answer, within the retry budget; late where the client's time limit passes. Requests are taken to be
+such as may be sent twice.
 """
 
 from collections.abc import Mapping
