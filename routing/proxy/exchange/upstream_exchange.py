@@ -7,6 +7,7 @@ starts another or replies. A response that comes in one piece is completed in on
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
@@ -86,7 +87,8 @@ class UpstreamExchange(ExchangeState):
         else:
             attempt = pool.begin(self.work, now, tried)
         if isinstance(attempt, Rejection):
-            self._enqueue(pool, attempt, now, failure, fresh, dropped_by)
+            start = partial(self._admitted, pool, failure, fresh)
+            queued_request.enqueue(self, pool, attempt, failure, dropped_by, start, now)
             return
         if failure is not None:
             # That another replica answers what one has failed at says whose fault it was.
@@ -116,21 +118,10 @@ class UpstreamExchange(ExchangeState):
         else:
             self._send(endpoint, upstream)
 
-    def _enqueue(
-        self,
-        pool: Pool,
-        refusal: Rejection,
-        now: float,
-        failure: LocalReply | None,
-        fresh: bool,
-        dropped_by: Replica | None,
+    def _admitted(
+        self, pool: Pool, failure: LocalReply | None, fresh: bool, found: Attempt, now: float
     ) -> None:
-        """No replica takes it now."""
-
-        def start(found: Attempt, now: float) -> None:
-            self._start_attempt(pool, now, failure, fresh=fresh, found=found)
-
-        queued_request.enqueue(self, pool, refusal, failure, dropped_by, start, now)
+        self._start_attempt(pool, now, failure, fresh=fresh, found=found)
 
     def _is_within_client_timeout(self, pool: Pool, attempt: Attempt, now: float) -> bool:
         """Whether the client's own time limit leaves time to send this."""
