@@ -14,6 +14,7 @@ from routing.balancing.learning import latency_ewma, learned_speed
 from routing.balancing.learning.failure_penalty import failure_seconds
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.outlier import (
+    effective_weight,
     ejection,
     eligibility,
     failure_load,
@@ -87,7 +88,7 @@ class OutlierDetector:
         """A replica that had failures, or is ejected, has answered."""
         state = attempt.replica.ejection
         state.failures = 0
-        attempt.replica.ejection.soft_until = 0.0
+        soft_ejection.end(attempt.replica)
         if state.failure_run.is_shown:
             shared_consecutive_failures.end(attempt.replica)
         if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
@@ -269,10 +270,9 @@ class OutlierDetector:
         """As many are ejected as may be."""
         if not soft_ejection.may_begin(replica, self._replicas(), available):
             return
-        begins = not replica.ejection.soft_until
         seconds = failure_seconds(0.0, self._speed.p99_s)
-        soft_ejection.begin(replica, now + seconds)
-        if begins:
+        if soft_ejection.begin(replica, now + seconds):
+            effective_weight.soft_eject(replica)
             said = (replica.name, self.fleet, seconds, words)
             log.info(
                 "replica %s of fleet %s gets next to nothing for %.0f s, for no more may be ejected: %s",
@@ -293,7 +293,7 @@ class OutlierDetector:
         latency_ewma.forget(replica)
         success_rate.forget(replica)
         failure_load.forget(replica)
-        replica.ejection.soft_until = 0.0
+        soft_ejection.end(replica)
 
     def _follow(self, replica: Replica, now: float) -> None:
         """Take over what other workers have decided."""

@@ -27,21 +27,22 @@ def may_begin(replica: Replica, replicas: Iterable[Replica], available: int) -> 
     return 2 * (1 + sum(_is_out(other) for other in replicas if other is not replica)) <= available
 
 
-def begin(replica: Replica, until: float) -> None:
-    """Set it back until then, at once. Those who pick must look at it anew."""
-    if not replica.ejection.soft_until:
-        replica.ramp *= SHARE
-        replica.share *= SHARE
-        replica.cost /= SHARE
-        if replica.limit:
-            replica.limit = 0
+def begin(replica: Replica, until: float) -> bool:
+    """Soft-eject it until then. Whether that is new: then its effective weight has to fall at once."""
+    begins = not replica.ejection.soft_until
     replica.ejection.soft_until = until
+    return begins
+
+
+def end(replica: Replica) -> None:
+    """It is as any other; its effective weight follows on the slow timer."""
+    replica.ejection.soft_until = 0.0
 
 
 def share(replica: Replica, now: float) -> float:
     """By what its weight is to be multiplied; ends what is over."""
     if now >= replica.ejection.soft_until:
-        replica.ejection.soft_until = 0.0
+        end(replica)
         return 1.0
     return SHARE
 

@@ -22,7 +22,8 @@ from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.reported_load import ReportContext
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
-from routing.balancing.outlier import eligibility, slow_start, slow_start_pacing, soft_ejection
+from routing.balancing.outlier import eligibility
+from routing.balancing.outlier.effective_weight import EffectiveWeights
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
@@ -94,7 +95,7 @@ class Pool:
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
         self._refresh_due = 0.0
-        self._pacer = slow_start_pacing.SlowStartPacer()
+        self._effective_weights = EffectiveWeights(self._host_share, self.admission.slot_freed)
         self.replace(snapshot)
 
     @property
@@ -125,6 +126,7 @@ class Pool:
         self._follow(terms)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
+        self._effective_weights.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
         self._endpoints.take(pairs, snapshot.tls)
         for replica in self.replicas:
@@ -347,12 +349,12 @@ class Pool:
         self._refresh_due = self._due = now + REFRESH_S
         replicas = self.replicas
         self.budget.rotate(now)
-        self._limited = self.policy.queue.cold == "hold"
         since = self.admission.queue.since
         waited_s = now - since if since else 0.0
-        self._pacer.look(self._eligible, waited_s, self.speed.mean_seconds)
+        mean_answer_s = self.speed.mean_seconds
+        limited = self._effective_weights.update(replicas, self._eligible, waited_s, mean_answer_s, now)
+        self._limited = limited or self.policy.queue.cold == "hold"
         for replica in replicas:
-            self._ramp(replica, now)
             fleet_warmup.follow(replica, now)
         if any(replica.reported is not None for replica in replicas):
             period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
@@ -374,28 +376,6 @@ class Pool:
         self._search.reserves_memory = reserves = any(replica.memory is not None for replica in replicas)
         self._factors = None if reserves else self.speed.calibration.factors
         self._sort(now)
-
-    def _ramp(self, replica: Replica, now: float) -> None:
-        spec = replica.spec
-        over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
-        share = slow_start.advance(replica, now, over_s)
-        limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
-        own = None if limit is None else self._host_share.of(limit)
-        slots = own if self.policy.queue.at == "proxy" else None
-        paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=slots is not None)
-        replica.concurrency = slow_start.slots(own, share)
-        if replica.ejection.soft_until:
-            share *= soft_ejection.share(replica, now)
-        elif paced and slots is None:
-            share *= slow_start_pacing.SHARE
-        replica.ramp = share
-        replica.share = spec.weight * share
-        replica.limit = None if slots is None else replica.concurrency
-        if replica.limit and (paced or replica.ejection.soft_until):
-            replica.limit = 0
-        replica.limited = limited = replica.limit is not None or replica.memory is not None
-        replica.slot_freed = self.admission.slot_freed if limited else None
-        self._limited |= limited
 
     def _sort(self, now: float) -> None:
         self.admission.free_slots.forget()
