@@ -32,7 +32,7 @@ def is_cold(replicas: Iterable[Replica]) -> bool:
 def _loads(replica: Replica) -> bool:
     """A replica that is kept from requests by its credential as well does not take any once it has loaded."""
     spec = replica.spec
-    if replica.no_credential:
+    if replica.security.no_credential:
         return False
     return spec.health == "checking" and spec.admin_state == "active" and spec.weight > 0
 

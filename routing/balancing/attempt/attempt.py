@@ -276,8 +276,8 @@ def _count(replica: Replica, outcome: Outcome) -> None:
     if outcome in FAILURES:
         replica.failed += 1
     elif outcome is Outcome.CANCELLED:
-        replica.cancelled += 1
+        replica.outcomes.cancelled += 1
     elif outcome is Outcome.REJECTED:
-        replica.rejected += 1
+        replica.outcomes.rejected += 1
     elif outcome is Outcome.CLIENT_ERROR:
-        replica.client_errors += 1
+        replica.outcomes.client_errors += 1

@@ -22,7 +22,8 @@ from typing import ClassVar
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.learning.latency_ewma import LatencyTracker
-from routing.balancing.replica.state import LOAD_LEVELS, Replica
+from routing.balancing.replica.learned_state import LOAD_LEVELS
+from routing.balancing.replica.state import Replica
 
 RENEWED_EVERY_S = 0.25
 SMOOTHING = 0.02

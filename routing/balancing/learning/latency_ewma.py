@@ -25,7 +25,8 @@ from typing import ClassVar
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.learning.shared_evidence import exchange_evidence
-from routing.balancing.replica.state import LatencyTail, Replica, SpeedByLoad
+from routing.balancing.replica.learned_state import LatencyTail, SpeedByLoad
+from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 
 

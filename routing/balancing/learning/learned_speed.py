@@ -13,7 +13,8 @@ mean response times, so that slow fleets do not forget between two answers.
 from collections.abc import Iterable
 from math import exp
 
-from routing.balancing.replica.state import LearnedSpeed, Replica
+from routing.balancing.replica.learned_state import LearnedSpeed
+from routing.balancing.replica.state import Replica
 
 SHORTEST_TAU_S = 5.0
 TAU_IN_ANSWERS = 3.0

@@ -52,7 +52,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from routing.balancing.replica import sibling_load
-from routing.balancing.replica.state import LoadReportHistory, Replica
+from routing.balancing.replica.load_reports import LoadReportHistory
+from routing.balancing.replica.state import Replica
 from routing.contract.load_report import ReportedLoad
 
 LAG_S = 1.0
@@ -85,9 +86,9 @@ def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
     """A report has come, ``report.age_s`` old. One that is older than the last is left."""
     if report.problem:
         return
-    state = replica.reported
+    state = replica.load_reports.history
     if state is None:
-        state = replica.reported = LoadReportHistory()
+        state = replica.load_reports.history = LoadReportHistory()
     at = now - report.age_s
     if at <= state.at:
         return
@@ -102,7 +103,7 @@ def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> N
     for replica in replicas:
         own = replica.in_flight + replica.peer_in_flight - replica.external_load
         most_own = max(most_own, own)
-        if (state := replica.reported) is None:
+        if (state := replica.load_reports.history) is None:
             continue
         _remember(state, now, own)
         if state.unread:
@@ -118,7 +119,7 @@ def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> N
 
 def told(replica: Replica, now: float) -> ReportedLoad | None:
     """Its last report with the age that it has now."""
-    state = replica.reported
+    state = replica.load_reports.history
     if state is None or state.load is None:
         return None
     return replace(state.load, age_s=round(max(now - state.at, 0.0), 3))

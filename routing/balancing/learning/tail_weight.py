@@ -27,7 +27,8 @@ from math import exp, floor, log
 from statistics import median
 
 from routing.balancing.learning.latency_ewma import LatencyTracker
-from routing.balancing.replica.state import LatencyTail, Replica
+from routing.balancing.replica.learned_state import LatencyTail
+from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 
 SPARED = 2.0

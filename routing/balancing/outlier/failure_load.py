@@ -23,7 +23,7 @@ _PARTS = 10
 
 def add(replica: Replica, seconds: float, now: float) -> None:
     """One more failure, for so long."""
-    ends, until = replica.failure_ends, now + seconds
+    ends, until = replica.failure_load.ends, now + seconds
     if ends and until - ends[-1][0] < seconds / _PARTS:
         ends[-1] = (ends[-1][0], ends[-1][1] + 1)
     else:
@@ -33,12 +33,12 @@ def add(replica: Replica, seconds: float, now: float) -> None:
 
 def expire(replica: Replica, now: float) -> None:
     """Take off what is over."""
-    ends = replica.failure_ends
+    ends = replica.failure_load.ends
     while ends and ends[0][0] <= now:
         count_failures(replica, -ends.popleft()[1])
 
 
 def forget(replica: Replica) -> None:
     """For a replica that returns from ejection, and where the strategy does not want it."""
-    replica.failure_ends.clear()
-    count_failures(replica, -replica.failure_load)
+    replica.failure_load.ends.clear()
+    count_failures(replica, -replica.failure_load.requests)

@@ -207,7 +207,7 @@ class OutlierDetector:
         for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
-            if replica.failure_load:
+            if replica.failure_load.requests:
                 failure_load.expire(replica, now)
             waiting = replica.in_flight - replica.stall_exempt
             if state.until:
@@ -309,6 +309,6 @@ class OutlierDetector:
 
 
 def _words(replica: Replica, outcome: Outcome) -> str:
-    if outcome is Outcome.REFUSED and replica.not_verified:
-        return f"{_WORDS[outcome]}: {replica.not_verified}"
+    if outcome is Outcome.REFUSED and replica.security.not_verified:
+        return f"{_WORDS[outcome]}: {replica.security.not_verified}"
     return _WORDS[outcome]

@@ -356,7 +356,7 @@ class Pool:
         self._limited = limited or self.policy.queue.cold == "hold"
         for replica in replicas:
             fleet_warmup.follow(replica, now)
-        if any(replica.reported is not None for replica in replicas):
+        if any(replica.load_reports.history is not None for replica in replicas):
             period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
             around = ReportContext(period_s, self.speed.mean_work, proxies)
             reported_load.correct(replicas, now, around)

@@ -41,7 +41,7 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         replica.peer_in_flight = load = int(in_flight)
         if queued:
             load += int(queued)
-        load += replica.failure_load
+        load += replica.failure_load.requests
         replica.peer_load = load
         replica.peer_load_work = work
         replica.load = replica.in_flight + replica.queued + load
@@ -66,7 +66,7 @@ def count_external(replica: Replica, requests: int, work: float) -> None:
     if replica.cells is None:
         # As read_counts does for those that have peers.
         replica.peer_in_flight = requests
-        replica.peer_load = requests + replica.failure_load
+        replica.peer_load = requests + replica.failure_load.requests
         replica.peer_load_work = work
         replica.load = replica.in_flight + replica.queued + replica.peer_load
         replica.load_work = replica.work + replica.queued_work + work
@@ -74,7 +74,7 @@ def count_external(replica: Replica, requests: int, work: float) -> None:
 
 def count_failures(replica: Replica, requests: int) -> None:
     """So many more failures count as requests in flight; negative: fewer."""
-    replica.failure_load += requests
+    replica.failure_load.requests += requests
     # Beside what peers have there, from which the replica's load is made up anew when it has become empty.
     replica.peer_load += requests
     replica.load += requests

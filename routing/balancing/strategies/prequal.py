@@ -29,7 +29,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.balancing.affinity import Affinity
-from routing.balancing.replica.state import LOAD_LEVELS, Replica
+from routing.balancing.replica.learned_state import LOAD_LEVELS
+from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.sampling import sample
 
