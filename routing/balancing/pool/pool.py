@@ -140,7 +140,7 @@ class Pool:
 
     def _follow(self, terms: Terms) -> None:
         """Pick by these from now on."""
-        self._slow_path.terms = terms
+        self._slow_path.follow(terms)
         self._search.follow(terms.passing_strategy)
         self.strategy = strategy = terms.strategy
         self.affinity = strategy.affinity

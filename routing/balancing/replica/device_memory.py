@@ -4,6 +4,7 @@ The theory is in :mod:`routing.balancing.admission.memory_leases`, which also ke
 table."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ RESERVED_SINCE = 2
 """When that one began to wait."""
 
 
-class Demand(NamedTuple):
+@dataclass(slots=True)
+class Demand:
     """What a request asks of memory."""
 
     work: float
