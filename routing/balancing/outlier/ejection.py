@@ -23,7 +23,7 @@ full return, as circuit breakers do it.
 from random import Random
 
 from routing.balancing.replica.client_source import ClientSource
-from routing.balancing.replica.ejection_state import EjectionState
+from routing.balancing.replica.outlier_state import EjectionState
 
 LONGEST_S = 300.0
 JITTER = 0.2

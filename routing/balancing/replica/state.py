@@ -13,15 +13,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from routing.balancing.replica.device_memory import ReplicaMemory
-from routing.balancing.replica.ejection_state import EjectionState
-from routing.balancing.replica.failure_load import FailureLoad
 from routing.balancing.replica.learned_state import LatencyMemory, LearnedSpeed, SpeedByLoad
 from routing.balancing.replica.load_reports import LoadReports
 from routing.balancing.replica.outcome_totals import OutcomeTotals
+from routing.balancing.replica.outlier_state import EjectionState, FailureLoad, SlowStartState
 from routing.balancing.replica.prefix_cache_index import EMPTY_INDEX
-from routing.balancing.replica.slow_start_state import SlowStartState
-from routing.balancing.replica.upstream_address import UpstreamAddress
-from routing.balancing.replica.upstream_security import UpstreamSecurity
+from routing.balancing.replica.upstream_address import UpstreamAddress, UpstreamSecurity
 from routing.contract.table import ReplicaSpec, Tls
 from routing.shared.shm_counters import CounterCells
 

@@ -1,4 +1,10 @@
-"""Ejection state: what outlier detection knows of one replica. :mod:`routing.balancing.outlier` writes it."""
+"""Outlier state: what outlier detection and slow start know of one replica.
+
+:mod:`routing.balancing.outlier` writes it; of :class:`FailureLoad`, the number by way of
+:func:`routing.balancing.replica.sibling_load.count_failures`.
+"""
+
+from collections import deque
 
 from routing.balancing.replica.client_source import FailureRun
 
@@ -81,3 +87,34 @@ class EjectionState:
     def __repr__(self) -> str:
         state = f"until {self.until:.3f}: {self.reason}" if self.until else f"{self.failures} failures"
         return f"<EjectionState {state}>"
+
+
+class FailureLoad:
+    """Failures that still count as requests in flight (:mod:`routing.balancing.outlier.failure_load`)."""
+
+    __slots__ = ("ends", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        """How many failures count now."""
+        self.ends: deque[tuple[float, int]] = deque()
+        """Until when (monotonic seconds), and how many of them."""
+
+    def __repr__(self) -> str:
+        return f"<FailureLoad {self.requests} requests>"
+
+
+class SlowStartState:
+    """How far a replica is in its slow start, and what it has had in it."""
+
+    __slots__ = ("over_share", "pending", "picked_before", "started")
+
+    def __init__(self) -> None:
+        self.pending = False
+        """Whether one is to begin."""
+        self.started: float | None = None
+        """When it began; ``None``: the replica is in none."""
+        self.over_share = 0.0
+        """How many requests it has had beyond its part."""
+        self.picked_before = 0
+        """How many it had had when that was looked at last."""
