@@ -1,4 +1,4 @@
-"""Rejection of a request (503): what to answer the client instead of a replica, or whether it may queue."""
+"""Rejection of a request (503): what the client is told when no replica takes it, or whether it may queue."""
 
 from routing.balancing.replica.state import Replica
 

@@ -1,9 +1,9 @@
 """Effective weight: what slow start and soft ejection leave of a replica's weight and concurrency limit.
 
-This is the one writer of the fields of a replica that say how much it gets: ``ramp``, ``share``,
-``concurrency``, ``limit``, ``limited`` and ``slot_freed``. The rules beside it say only by what factor:
+This module alone writes the fields that say how much a replica gets: ``ramp``, ``share``, ``concurrency``,
+``limit``, ``limited`` and ``slot_freed``. The rules only say by what factor:
 :mod:`routing.balancing.outlier.slow_start`, :mod:`routing.balancing.outlier.slow_start_pacing` and
-:mod:`routing.balancing.outlier.soft_ejection`. All is computed anew on the slow timer. A soft ejection takes
+:mod:`routing.balancing.outlier.soft_ejection`. The slow timer computes everything anew. A soft ejection takes
 effect at once, between two timers.
 """
 
@@ -71,7 +71,7 @@ class EffectiveWeights:
 
 
 def soft_eject(replica: Replica) -> None:
-    """Its soft ejection begins: it has a hundredth of its weight and no slot from now on."""
+    """A soft ejection begins: from now on the replica has a hundredth of its weight, and no slot."""
     replica.ramp *= soft_ejection.SHARE
     replica.share *= soft_ejection.SHARE
     # As FleetSpeed computes it: seconds per unit of work over the ramp.

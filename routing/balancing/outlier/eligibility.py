@@ -1,8 +1,8 @@
 """Eligibility: admin state × health × ejection, three facts that are never folded into one.
 
-A replica is eligible when all three allow it; :func:`ineligible_because` says, in plain words, which of them
-does not. :func:`partition` says for a whole pool who is asked: those that are eligible and, where these are
-too few, others that are better than an error (:func:`asked_despite`).
+A replica is eligible when all three allow it. :func:`ineligible_because` says in plain words which of them
+does not. :func:`partition` sorts a whole pool: the eligible replicas and, if these are too few, others that
+are better than an error (:func:`asked_despite`).
 """
 
 from collections import Counter

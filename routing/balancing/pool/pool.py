@@ -1,10 +1,10 @@
-"""Pool: a fleet in one worker: who is eligible, and who gets the next request (load balancing).
+"""Pool: one fleet in one worker. It knows which replicas are eligible, and picks one for each request.
 
-:meth:`Pool.begin` picks and counts in one step, so that in-flight is counted by whoever sends, first.
-It returns an :class:`Attempt`, whose holder owes exactly one :meth:`Attempt.settle` on every way out.
+:meth:`Pool.begin` picks and counts in one step: whoever sends a request counts it in flight first. It returns
+an :class:`Attempt`. Its holder owes exactly one :meth:`Attempt.settle`, on every way out.
 
-Eligibility is sorted out when something changed and on a slow timer that begin() itself looks at;
-between those a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
+Eligibility is computed when something changed, and on a slow timer that begin() itself looks at. Between
+those, a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
 from collections.abc import Iterator
@@ -193,7 +193,7 @@ class Pool:
         return "" if self._eligible else self._slow_path.reject(False, now).message
 
     def observe(self, seconds: float) -> None:
-        """A client has its answer: seconds from complete request head to last response byte."""
+        """A client has its response: seconds from complete request head to last response byte."""
         counts = self.counters.latency
         bucket = bucket_of(seconds)
         counts[bucket] = counts.get(bucket, 0) + 1
@@ -213,7 +213,7 @@ class Pool:
         ``excluded``: those that are not asked, for it has been at them already.
 
         ``work``: estimated units; 0: there is no estimate (the fleet's mean is used). Below 0: so much, with
-        the sign turned, is known, in tokens, and the answer's length is not (the fleet's mean is added).
+        the sign turned, is known, in tokens, and the response's length is not (the fleet's mean is added).
 
         ``since``: when it began to wait, if it has.
 
@@ -282,7 +282,7 @@ class Pool:
         until: float,
         pinned: PinnedReplica | None = None,
     ) -> Attempt | Rejection:
-        """With the estimate that what requests took has made of the one that was told."""
+        """With a calibrated estimate of the work. ``told``: the estimate before that."""
         factors = self._factors
         work = told if factors is None else told * factors.get(frexp(told)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs:

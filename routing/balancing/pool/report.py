@@ -1,4 +1,4 @@
-"""What a pool says about its replicas: to telemetry in numbers, to people in words."""
+"""Report: what a pool says about its replicas, in numbers for telemetry and in words for people."""
 
 import msgspec
 
@@ -30,7 +30,7 @@ class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
 def explanation(
     replica: Replica, found: Eligibility, now: float, work: float, sites: SiteSplit | None
 ) -> ReplicaExplanation:
-    """``work``: of a usual request. ``sites``: where it matters at which site a replica is."""
+    """Why a replica is asked or not. ``work``: of a usual request. ``sites``: set where sites matter."""
     reasons = ineligible_because(replica, now)
     despite = asked_despite(replica, found) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)

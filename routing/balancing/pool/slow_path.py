@@ -1,9 +1,9 @@
-"""Slow path of a pick: how a request comes to a replica of its pool, or to none, the rare ways.
+"""Slow path of a pick: the rare ways in which a request gets a replica of its pool, or is rejected.
 
-The usual way, at a replica that takes whatever comes, is in :meth:`routing.balancing.pool.pool.Pool.begin`
-itself. Here are those where a slot has to be claimed first (a limit, memory on a device), where sites
-matter, where one request decides about a replica on probation, where one replica alone can serve, and where
-nobody can."""
+The usual way, at a replica without a limit, is in :meth:`routing.balancing.pool.pool.Pool.begin` itself. Here
+are the others: a slot or device memory must be claimed first, sites matter, one probe request decides about a
+replica on probation, only one replica can serve the request (it is pinned), or no replica can be asked.
+"""
 
 from collections.abc import Iterator, Sequence
 from math import inf

@@ -11,7 +11,7 @@ from routing.contract.table import FleetSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Three copies of one strategy, for each remembers the list that it is given."""
+    """Holds three copies of one strategy, because each remembers the list that it is given."""
 
     name: str
     """The fleet's."""

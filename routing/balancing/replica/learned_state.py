@@ -47,7 +47,7 @@ class SpeedByLoad:
 
 
 class LatencyTail:
-    """How the answers of the last two windows were spread: buckets of seconds per unit of work."""
+    """How the responses of the last two windows were spread: buckets of seconds per unit of work."""
 
     __slots__ = ("began", "newer", "older")
 
@@ -62,14 +62,14 @@ class LatencyTail:
 
 
 class LatencyMemory:
-    """What is kept of the times of answers."""
+    """What is kept of the times of responses."""
 
     __slots__ = ("evidence", "peak_at", "peak_s", "tail")
 
     def __init__(self) -> None:
         self.evidence = LearnedSpeed()
-        """Of answer times, whatever their work; its units are answers."""
+        """Of response times, whatever their work; its units are responses."""
         self.peak_s = 0.0
         self.peak_at = 0.0
-        """Last answer that the peak was learned from; 0: none."""
+        """Last response that the peak was learned from; 0: none."""
         self.tail = LatencyTail()

@@ -58,7 +58,7 @@ class EjectionState:
 
     def __init__(self) -> None:
         self.failures = 0
-        """Failures since the last answer that was none."""
+        """Failures since the last response that was none."""
         self.failure_run = FailureRun()
         """By whom those are."""
         self.until = 0.0
