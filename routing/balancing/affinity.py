@@ -1,8 +1,8 @@
-"""Affinity (stickiness): what of a request says where it should go, a session's name or a prompt's beginning.
+"""Affinity (stickiness): what in a request says where it should go: a session's key or a prompt's beginning.
 
-A strategy with such a notion has one of these objects; whoever has the request reads out of it what the
-object says and hands the pool its :meth:`Affinity.hashes`. They are the same in every process and on every
-host, so that proxies that know nothing of each other send the same key to the same place.
+A strategy that is sticky has one of these objects. The proxy reads from the request what the object names,
+and gives the pool its :meth:`Affinity.hashes`. The hashes are the same in every process and on every host. So
+proxies that know nothing of each other send the same key to the same replica.
 """
 
 from hashlib import blake2b

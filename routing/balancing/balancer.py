@@ -143,14 +143,14 @@ class Balancer:
 
         ``work``: estimated units of work, 0 when there is no estimate. ``tried``: replicas a repeated call
         has been at. ``key``: the session that the call belongs to, or its prompt, for strategies that keep
-        such calls together; others leave it aside. ``timeout_s``: how long to wait for a place where each
+        such calls together; others leave it aside. ``timeout_s``: how long to wait for a slot where each
         replica serves as many as it may; ``async with`` lets the event loop run meanwhile. ``client``: on
         whose behalf the call is, if calls are on several's: what fails for one of them everywhere ejects no
         replica.
 
         An exception counts as a failure of the replica, except KeyboardInterrupt, cancellation and a
         generator that is closed. Raises NoReplica when nobody is eligible, the policy's queue is full, or
-        nobody has had a place in that time.
+        there was no slot in that time.
         """
         return Pick(LibraryCall(self._calls, work, tried, key, client), timeout_s)
 

@@ -8,7 +8,7 @@ as long as they run (their weights above all), and only the rest can be lent to 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import floor
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from routing.contract.table import AcceleratorSpec
 
@@ -28,33 +28,9 @@ class MemoryClaim(NamedTuple):
     """For each request, whatever its work."""
 
 
-class UsesAccelerators(Protocol):
-    """What a file's entry and a table's spec of a replica have in common."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def accelerators(self) -> list[str]: ...
-    @property
-    def memory_bytes(self) -> int | None: ...
-    @property
-    def request_bytes(self) -> int: ...
-
-
-def memory_claims(fleet: str, replica: UsesAccelerators) -> list[MemoryClaim]:
-    """What a replica asks of each of its devices; nothing when it is on none."""
-    memory, request = replica.memory_bytes or 0, replica.request_bytes
-    return [MemoryClaim(device, fleet, replica.name, memory, request) for device in replica.accelerators]
-
-
 def usable_bytes(device: AcceleratorSpec) -> int:
     """Its memory less the headroom."""
     return floor(device.memory_bytes * (1 - device.headroom_percent / 100))
-
-
-def leasable_bytes(device: AcceleratorSpec, held: Iterable[MemoryClaim]) -> int:
-    """What requests can lease there at one time; less than nothing where what is held does not fit."""
-    return usable_bytes(device) - sum(one.memory_bytes for one in held if one.accelerator == device.name)
 
 
 class Overcommit(NamedTuple):

@@ -17,6 +17,6 @@ def load_listener(replica: Replica) -> Callable[[bytes], None]:
 def _told(replica: Replica, field: bytes) -> None:
     report = orca_header.parse(field)
     if report is None:
-        replica.reports_refused += 1
+        replica.load_reports.refused += 1
     else:
         reported_load.heard(replica, report, monotonic())

@@ -213,22 +213,23 @@ class Proxy:
         """The HTTP side of a replica, made when it is first needed."""
         endpoint = replica.endpoint
         if endpoint is None:
-            settings, tls = self.settings, replica.tls
+            settings, tls = self.settings, replica.security.tls
+            address = replica.address
             pool = UpstreamPool(
                 self._loop,
                 self.sweeper,
                 self.writes,
-                replica.host,
-                replica.port,
-                replica.authority,
+                address.host,
+                address.port,
+                address.authority,
                 max_idle=settings.idle_connections,
                 max_idle_s=settings.idle_connection_s,
-                verification=None if tls is None else Verification(self._contexts, tls, replica.host),
+                verification=None if tls is None else Verification(self._contexts, tls, address.host),
                 evict_idle=self.give_back_idle,
                 on_load_report=orca_report.load_listener(replica),
             )
             replica.endpoint = endpoint = UpstreamEndpoint(replica, pool, settings.name)
-            endpoint.ask_load(replica.asks_load)
+            endpoint.ask_load(replica.load_reports.asked)
             if replica.spec.credential:
                 self._credentials.equip(replica)
         assert isinstance(endpoint, UpstreamEndpoint)

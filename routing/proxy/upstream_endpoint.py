@@ -30,8 +30,8 @@ class UpstreamEndpoint:
     def __init__(self, replica: Replica, pool: UpstreamPool, via_name: str) -> None:
         self._pool = pool
         self.pool: UpstreamPool | DisabledPool = pool
-        self.before_target = b" " + replica.path_prefix
-        self._host_line = b" HTTP/1.1\r\nHost: " + replica.host_field
+        self.before_target = b" " + replica.address.path_prefix
+        self._host_line = b" HTTP/1.1\r\nHost: " + replica.address.host_field
         self.host_line = self._host_line
         """And Authorization, where the replica has a credential, and the question for its load."""
         self._authorization = self._load_line = b""

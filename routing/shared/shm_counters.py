@@ -64,8 +64,7 @@ EJECTED_UNTIL = 2
 EJECTED_AT = 3
 PROBING_SINCE = 4
 LEARNED_SECONDS = 5
-LEARNED_UNITS = 6
-LEARNED_AT = 7
+"""Then units (6) and when both were decayed (7): :mod:`routing.balancing.learning.shared_evidence`."""
 RETURNED_AT = 8
 EJECTIONS_IN_A_ROW = 9
 EJECTION_LASTS = 10
@@ -74,8 +73,7 @@ EXPECTED_WORK = 12
 SUCCEEDED = 13
 FAILED = 14
 ANSWER_SECONDS = 15
-ANSWER_UNITS = 16
-ANSWERED_AT = 17
+"""Then units (16) and when both were decayed (17), as above."""
 PEAK_SECONDS = 18
 PEAK_AT = 19
 SLOWEST = 20

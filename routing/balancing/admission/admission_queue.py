@@ -1,18 +1,18 @@
-"""Admission queue: who waits where no replica has a slot, and who of them goes next, on the whole host.
+"""Admission queue: which requests wait when no replica has a slot, and which is next, on the whole host.
 
-Theory. A request is bound to a replica only when one has a slot for it (late binding), so that none queues
-behind a slow replica while another is idle. Each worker keeps a line of its own, of the requests whose
-connections it has, and shows in the shared counts how many wait and since when, class by class. Whoever frees
-a slot looks whose waiter is first of all: its own goes at once, another worker is woken. A newcomer does not
-overtake those that wait, wherever they do; only where the strategy weighs the wait against a poorer slot
-(``weighs_waiting``) does it take one that nobody waits for.
+Theory. A request is bound to a replica only when that has a slot for it (late binding). So none queues behind
+a slow replica while another is idle. Each worker has a queue of its own, for the requests on its connections.
+It shows the others, class by class, how many wait and since when, in shared memory. The worker that frees a
+slot looks whose request is first of all: its own is served at once, or another worker is woken. A new request
+does not overtake those that wait, in whichever worker. Only where the strategy weighs the wait against a
+slower slot (``weighs_waiting``) does it take a slot that nobody waits for.
 
-A worker that was woken may be unable to use the slot, or may be stopped; so each worker with a line also
-looks by itself every :data:`LOOK_EVERY_S` and then takes what is free, whoever is first. That bounds what a
-lost word costs, too.
+A worker that was woken may be unable to use the slot, or may be stopped. So each worker with a queue also
+looks by itself every :data:`LOOK_EVERY_S`, and then takes what is free, whoever is first. That also bounds
+what a lost wake-up costs.
 
 Sources: late binding as in Sparrow (Ousterhout et al., SOSP 2013 §3.3) and in any central queue; bounded
-queues and early refusal as in "Overload control for scaling WeChat microservices" (Zhou et al., SoCC 2018).
+queues and early rejection as in "Overload control for scaling WeChat microservices" (Zhou et al., SoCC 2018).
 Failure mode: strict classes starve the lowest one under lasting overload, until its requests' deadlines.
 """
 
@@ -50,7 +50,7 @@ LENGTH = ELDEST + CLASSES
 
 
 class QueueWaker(Protocol):
-    """Who calls a line's waiters when there may be a slot: the worker, which has loop and descriptors."""
+    """Wakes the requests of a queue when there may be a slot: the worker, which has an event loop."""
 
     def serve_soon(self, admission: "AdmissionQueue") -> None:
         """Have :meth:`AdmissionQueue.serve` called as soon as what happens now is over."""
@@ -60,7 +60,7 @@ class QueueWaker(Protocol):
 
 
 class NullWaker(QueueWaker):
-    """Nobody to call: for pools without a proxy around them, in which nobody waits."""
+    """For pools without a proxy, where no request waits."""
 
     def serve_soon(self, admission: "AdmissionQueue") -> None:
         """There is nothing to look at."""
@@ -70,7 +70,7 @@ class NullWaker(QueueWaker):
 
 
 class AdmissionQueue:
-    """One pool's line, and what the other workers of the host have of theirs."""
+    """One pool's queue, and what the other workers of the host show of theirs."""
 
     def __init__(self, fleet: str, counters: FleetCounters, shared: SharedCounters | None) -> None:
         self.queue = RequestQueue()
@@ -137,8 +137,8 @@ class AdmissionQueue:
     # --- coming and going ----------------------------------------------------------------------------
 
     def join(self, ticket: Ticket, preferred: Replica | None, now: float) -> Rejection | None:
-        """Line up, for a slot at the replica that is ``preferred`` best. A refusal: there is no room, or it
-        would be late."""
+        """Join the queue, for a slot at the replica that is ``preferred``. Returns a rejection if there is no
+        room, or if the request would come too late."""
         max_wait_s = ticket.deadline - now
         ahead = self._ahead_of(ticket.rank)
         if self.rate.known and self.rate.wait_for(ahead + 1) > LATE_BY * max_wait_s:
@@ -164,7 +164,7 @@ class AdmissionQueue:
         return None
 
     def leave(self, ticket: Ticket) -> None:
-        """It waits no longer."""
+        """The request waits no longer."""
         if self.queue.leave(ticket):
             self._set_target(ticket, None)
             for device in ticket.reserved:
@@ -175,7 +175,7 @@ class AdmissionQueue:
             self.look_at_peers()
 
     def look(self, ticket: Ticket, begin: Callable[[], Attempt | Rejection]) -> Attempt | Rejection:
-        """Look for a slot by ``begin``, which must not see the request as one that waits."""
+        """Look for a slot by ``begin``, which must not count this request among those that wait."""
         self._set_target(ticket, None)
         found = begin()
         if isinstance(found, Rejection):
@@ -184,8 +184,8 @@ class AdmissionQueue:
 
     @staticmethod
     def keep_memory(ticket: Ticket, now: float) -> None:
-        """Have it kept free for one that has waited half of its time for memory, or smaller ones that come
-        later would take all that is given back."""
+        """Keep memory free for a request that has waited half of its time for it. Otherwise smaller ones that
+        come later would take all that is given back."""
         memory = None if ticket.target is None else ticket.target.memory
         if memory is not None and not ticket.reserved and now >= ticket.half_time:
             ticket.reserved = memory.reserve(ticket, Demand(ticket.work, ticket.since))
@@ -230,7 +230,7 @@ class AdmissionQueue:
         return Rejection(code, message, self.retry_after())
 
     def retry_after(self) -> float:
-        """Seconds after which somebody who comes now would have been served."""
+        """Seconds after which a request that comes now would be served."""
         cells = self._cells
         waiting = len(self.queue) + (0 if cells is None else cells.siblings_sum(WAITING))
         return self.rate.retry_after(waiting + 1, self.policy.timeout_s)
@@ -238,7 +238,7 @@ class AdmissionQueue:
     # --- serving -------------------------------------------------------------------------------------
 
     def slot_freed(self, replica: Replica) -> None:
-        """A request has ended at a replica that serves only so many at once."""
+        """A request has ended at a replica that has a limit."""
         self._ended += 1
         self._slots_freed += 1
         if self.free_slots.few:
@@ -258,7 +258,7 @@ class AdmissionQueue:
             self.wake_next()
 
     def wake_next(self) -> None:
-        """There may be a slot: call whoever is first."""
+        """There may be a slot: wake whoever is first."""
         first = self.queue.first
         sibling = self._peer_before(first)
         if sibling is not None:
@@ -284,8 +284,8 @@ class AdmissionQueue:
         return found
 
     def serve(self, now: float, yields: bool = True, woken: bool = False) -> None:
-        """Let those in who find a slot, in order. ``yields``: not before another worker's that is first.
-        ``woken``: by another worker, which is not called back: two could do so for ever."""
+        """Serve the requests that find a slot, in order. ``yields``: not before another worker's that is
+        first. ``woken``: by another worker, which is not woken in return: two could do so for ever."""
         queue = self.queue
         while (ticket := queue.overdue(now)) is not None:
             self.leave(ticket)

@@ -1,8 +1,8 @@
-"""Warm-up (cold start) of a fleet: all its replicas still load. What clients are told, how long they wait.
+"""Warm-up (cold start) of a fleet: all its replicas are loading. What clients are told; how long they wait.
 
-Models take minutes to load, so "not yet" is another answer than "not": it says what is waited for and about
-when that is over. How long a replica takes is what it took the last time (``startup_s`` in the table),
-counted from when this worker first knew it to be checking.
+Models take minutes to load, so the rejection says what is waited for and about when that is over. A replica
+is expected to take as long as the last time (``startup_s`` in the table), counted from when this worker first
+knew that it is checking.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _LONGEST_S = 300.0
 
 
 def follow(replica: Replica, now: float) -> None:
-    """Note since when the replica is being checked."""
+    """Note since when the replica's health is ``checking``."""
     if replica.spec.health != "checking":
         replica.checking_since = None
     elif replica.checking_since is None:
@@ -25,21 +25,22 @@ def follow(replica: Replica, now: float) -> None:
 
 
 def is_cold(replicas: Iterable[Replica]) -> bool:
-    """Whether a replica is loading that would be asked. For a fleet in which none can be asked now."""
+    """Whether a replica is loading that would be asked once it is ready. For a fleet that has no eligible
+    replica."""
     return any(_loads(replica) for replica in replicas)
 
 
 def _loads(replica: Replica) -> bool:
     """A replica that is kept from requests by its credential as well does not take any once it has loaded."""
     spec = replica.spec
-    if replica.no_credential:
+    if replica.security.no_credential:
         return False
     return spec.health == "checking" and spec.admin_state == "active" and spec.weight > 0
 
 
 def expected_s(replicas: Iterable[Replica], now: float) -> float | None:
-    """Seconds until the first of them is ready, by what it took before; ``None``: that is not known. Less
-    than nothing: it is overdue."""
+    """Seconds until the first replica is ready, by how long it took before; ``None``: not known; below 0:
+    overdue."""
     left = [
         replica.spec.startup_s - (now - (replica.checking_since or now))
         for replica in replicas

@@ -1,13 +1,13 @@
-"""Free slots: who else has one (below its concurrency limit), where the replica that was picked has none.
+"""Free slots: which other replicas are below their concurrency limit, where the picked one is not.
 
-Theory. Of a small pool all are looked at. Of a large one so many are drawn at random that a strategy has its
-sample, and no more than :data:`LOOKS`: where one in twenty has a slot, three of these have. Where it happens
-a second time that hardly any is found, all are looked at once, and those that have a slot are remembered.
-From then on a look is at these alone: a slot is taken only by a request that is begun in this worker, which
-shows at the next look, and becomes free when one ends, of which this is told. That holds until the pool
-renews its list, ten times a second, or until the other workers of the host, whose requests nobody tells of,
-have been looked at again. So where nearly all are full a pick costs as many looks as there are slots, and
-one look at all in a tenth of a second.
+Theory. In a small pool all replicas are looked at. In a large one they are drawn at random until the strategy
+has its sample, at most :data:`LOOKS`: where one in twenty has a slot, three of these have. If hardly any is
+found a second time, all are looked at once, and those that have a slot are remembered. From then on only
+these are looked at. A slot is taken only by a request that this worker begins, which shows at the next look;
+it becomes free when a request ends, which is noted here. This holds until the pool renews its list, ten times
+a second, or until the counts of sibling workers, whose requests are not noted, have been read again. So where
+nearly all replicas are full, a pick costs as many looks as there are slots, and one look at all of them in a
+tenth of a second.
 """
 
 from collections.abc import Sequence

@@ -1,27 +1,27 @@
 """Memory leases: what requests take on a shared device (GPU memory) is reserved before they are sent.
 
-Theory. Each replica of a GPU server is sized as if it had its device for itself, and several of them together
-run out of memory at the moment when all are busy: the process dies, and with it everything that it had in
-flight. No replica can prevent that, for none knows the others. The proxy sees all of them. A device lends
+Theory. Each replica of a GPU server is sized as if it had its device for itself. Several of them together run
+out of memory when all are busy: the process dies, with all its requests in flight. No replica can prevent
+that, for none knows the others. The proxy sees all of them. A device lends
 
     memory_bytes · (1 − headroom) − Σ memory_bytes of the replicas on it, whatever their fleet
 
-and a request leases ``request_bytes + request_bytes_per_work · work`` on each device of the replica that it
-goes to, for as long as it is in flight there, or it does not go there. That is admission by reservation, the
-banker's side of it only: all of a request's needs are stated before it begins and it claims all or nothing,
-waiting with nothing in its hands, so that no two can block each other (Coffman, Elphick & Shoshani, "System
-Deadlocks", 1971: without hold-and-wait there is none). Small requests would pass a large one by for ever; so
-for one that has waited half of its time memory is kept free, and those that came later leave it that much.
-Of several the one that has waited longest goes first, so that these cannot block each other either.
+and a request leases ``request_bytes + request_bytes_per_work · work`` on each device of its replica, for as
+long as it is in flight there. Without the lease it is not sent there. This is admission by reservation: a
+request states all its needs before it begins, claims all of them or none, and holds nothing while it waits.
+So no two requests can block each other (Coffman, Elphick & Shoshani, "System Deadlocks", 1971: without
+hold-and-wait there is no deadlock). Small requests would overtake a large one for ever. So when a request has
+waited half of its time, memory is kept free for it, and those that came later leave it that much. Of several
+such requests, the one that has waited longest goes first, so that these cannot block each other either.
 
-What is lent is summed over all workers of the host by cells of the shared counts, "accelerator/NAME", and the
-limit is kept as :mod:`routing.shared.limits` does. What a worker held that was killed is gone with its cells.
+What is lent is summed over all workers of the host by cells in shared memory, "accelerator/NAME", and the
+limit is kept as :mod:`routing.shared.limits` does. If a worker is killed, its leases are gone with its cells.
 
-It fails where what is declared is too little, or where a server frees late: a lease ends with the last byte
-of the answer, or when the proxy closes the connection because the client has left; what a server frees after
-that has to fit into the headroom. Requests that reach a replica past this proxy are not known here. Several
-proxies share each device out (:mod:`routing.shared.quota_share`), so that what one of them does not use
-is no use to another, and a request that needs more than such a part is refused.
+Failure modes: too little memory is declared, or a server frees memory late. A lease ends with the last byte
+of the response, or when the proxy closes the connection because the client has left; what a server frees
+after that must fit into the headroom. Requests that reach a replica past this proxy are not known here.
+Several proxies share each device (:mod:`routing.shared.quota_share`): what one of them does not use is no use
+to another, and a request that needs more than one proxy's part is rejected.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,15 +2,16 @@
 
 Rules.
 
-- The highest class is served first; within a class, who came first. A class that is never served would wait
-  for ever, so everybody has a deadline; the lower classes are those that meet it under overload.
-- Who waits for something particular (one replica, others than those it was at, much memory) lets others by:
-  what is free is no use to it, and when that is free which it needs, it is asked first. Who only prefers a
-  fast replica lets others by for half of its time, and then takes what is free.
-- A request of a higher class takes the place of the last one of the lowest class when the line is full.
+- The highest class is served first; within a class, first come, first served. A class that is never served
+  would wait for ever, so each request has a deadline. Under overload the lower classes run into it.
+- A request that waits for something particular (one replica, another replica than those it was at, much
+  memory) lets others pass: what is free is of no use to it. When what it needs is free, it is asked first. A
+  request that only prefers a fast replica lets others pass for half of its time, then takes any slot.
+- When the queue is full, a request of a higher class replaces the last one of the lowest class.
 
-The line knows no replicas and no clock; :mod:`routing.balancing.admission.admission_queue` serves it. Times
-are monotonic seconds."""
+The queue knows no replicas and no clock; :mod:`routing.balancing.admission.admission_queue` serves it. Times
+are monotonic seconds.
+"""
 
 from bisect import insort
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
-"""Service rate: how fast a fleet ends requests, and so what Retry-After tells those that cannot be served.
+"""Service rate: how fast a fleet ends requests, and so what Retry-After says to requests that are rejected.
 
 The rate is an exponentially decaying average over :data:`TAU_S` of the requests that all workers of the host
-have ended, looked at on the slow timer while somebody waits: where nobody does, what ends is what comes, and
-says nothing of what could be served. It is forgotten when nobody has waited for so long.
+have ended. It is updated on the slow timer while a request waits. Otherwise what ends is what comes, which
+says nothing of what could be served. The rate is forgotten when nobody has waited for so long.
 """
 
 from math import exp
@@ -14,7 +14,7 @@ _ENOUGH = 10
 
 
 class ServiceRate:
-    """Requests a second that end."""
+    """Requests a second that end (the service rate)."""
 
     __slots__ = ("_at", "_ended", "_idle_s", "_sum", "_weight", "per_s", "seen")
 
@@ -27,7 +27,8 @@ class ServiceRate:
         """Requests that the rate comes from."""
 
     def observe(self, ended: float, now: float) -> None:
-        """``ended``: how many in all. Fewer than before: what a worker did went with it."""
+        """``ended``: how many requests have ended in all. Fewer than before: a worker has gone, and its count
+        with it."""
         passed = now - self._at
         self._idle_s = 0.0
         if not self._at or ended < self._ended or passed <= 0:
@@ -41,7 +42,8 @@ class ServiceRate:
         self._at, self._ended = now, ended
 
     def observe_idle(self, ended: float, now: float) -> None:
-        """As :meth:`observe`, while nobody waits: what ends then is what comes, not what could be served."""
+        """As :meth:`observe`, while no request waits: then the rate is what comes, not what could be
+        served."""
         self._idle_s += now - self._at if self._at else 0.0
         self._at, self._ended = now, ended
         if self._idle_s > TAU_S:
@@ -52,10 +54,10 @@ class ServiceRate:
         return self.seen >= _ENOUGH and self.per_s > 0
 
     def wait_for(self, requests: float) -> float:
-        """Seconds until so many have ended. Meaningful while it is :attr:`known`."""
+        """Seconds until so many requests have ended. Only while the rate is :attr:`known`."""
         return requests / self.per_s if self.per_s else MOST_S
 
     def retry_after(self, requests: float, otherwise: float) -> float:
-        """The same as advice: 1 to 60 s. ``otherwise``: while nothing is known."""
+        """The same as advice for a client: 1 to 60 s. ``otherwise``: while the rate is not known."""
         seconds = self.wait_for(requests) if self.known else otherwise
         return min(MOST_S, max(LEAST_S, seconds))

@@ -35,23 +35,25 @@ always one."""
 
 
 class OutcomeListener(Protocol):
-    """Who hears how an attempt ended, when that says something about the replica."""
+    """Hears how an attempt ended, if that says something about the replica. A protocol: outlier detection,
+    which implements it, stands above attempts."""
 
     def answered(self, attempt: "Attempt", now: float) -> None:
-        """A replica with failures behind it, or an ejected one, has answered."""
+        """A replica that had failures, or is ejected, has responded."""
 
     def not_answered(self, attempt: "Attempt", outcome: Outcome, now: float) -> None:
-        """Anything but a success."""
+        """The attempt ended in anything but a success."""
 
     def emptied(self, replica: Replica) -> None:
         """The last request of a replica that is no longer in the table has ended."""
 
     def succeeded(self, source: ClientSource, replica: Replica, now: float) -> None:
-        """Such a request has been answered there. Told while it was asked for."""
+        """A request from this source has succeeded there. Called while attempts are monitored."""
 
 
 class Attempt:
-    """Whoever holds it owes exactly one :meth:`settle`, on every way out. Not for several threads."""
+    """One request at one replica. Its holder owes exactly one :meth:`settle`, on every way out. Not
+    thread-safe."""
 
     __slots__ = (
         "_learned_at",
@@ -116,29 +118,29 @@ class Attempt:
         self._source = source
 
     def monitor(self) -> None:
-        """In case it succeeds, it is asked whose request it was. Right after it was begun."""
+        """If it succeeds, ask whose request it was. Called right after it was begun."""
         if self.mode == OPEN:
             self.mode = MONITORED
 
     def stop_monitoring(self) -> None:
-        """It is one like any other again."""
+        """It is a usual attempt again."""
         if self.mode == MONITORED:
             self.mode = OPEN
 
     def mark_short_deadline(self) -> None:
-        """Its client does not wait long. Right after it was begun; it is not monitored any more."""
+        """Its client does not wait long. Called right after it was begun; it is no longer monitored."""
         if self.mode == OPEN or self.mode == MONITORED:
             self.replica.stall_exempt += 1
         self.mode = SHORT_DEADLINE
 
     def wait_for_client(self) -> None:
-        """It is the client's turn."""
+        """The proxy waits for the client, which is still uploading."""
         if self.mode == OPEN:
             self.mode = UPLOADING
             self.replica.stall_exempt += 1
 
     def wait_for_replica(self, now: float) -> None:
-        """It is the replica's turn, from ``now`` on."""
+        """The proxy waits for the replica, from ``now`` on."""
         if self.mode == UPLOADING:
             self.mode = OPEN
             replica = self.replica
@@ -147,11 +149,11 @@ class Attempt:
             replica.stall_exempt -= 1
 
     def request_sent(self, now: float) -> None:
-        """Only now has the replica the whole request: what it takes for the answer counts from here."""
+        """The replica has the whole request only now: its response time counts from here."""
         self.started = self._learned_at = now
 
     def first_byte(self, now: float) -> None:
-        """The first response byte came."""
+        """The first byte of the response has come."""
         replica = self.replica
         replica.last_heard_at = now
         counts = replica.first_byte
@@ -159,7 +161,7 @@ class Attempt:
         counts[bucket] = counts.get(bucket, 0) + 1
 
     def heard(self, now: float, tokens: int = 0) -> None:
-        """Any response bytes came; ``tokens``: output tokens in them, where the caller can tell."""
+        """More bytes of the response have come. ``tokens``: output tokens in them, if the caller can tell."""
         self.replica.last_heard_at = now
         if tokens:
             self._tokens += tokens
@@ -167,9 +169,9 @@ class Attempt:
                 self._learn_passing(now)
 
     def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
-        """End it: uncount, learn, judge. ``output_tokens``: of the whole answer, 0 when not known.
+        """End it: uncount, learn, judge. ``output_tokens``: of the whole response, 0 when not known.
 
-        ``at_once``: the answer came in one piece and :meth:`first_byte` was not called, for its first byte
+        ``at_once``: the response came in one piece and :meth:`first_byte` was not called, for its first byte
         came with its last. Returns the sketch's bucket for the seconds it took. Raises RuntimeError when it
         was settled before.
         """
@@ -276,8 +278,8 @@ def _count(replica: Replica, outcome: Outcome) -> None:
     if outcome in FAILURES:
         replica.failed += 1
     elif outcome is Outcome.CANCELLED:
-        replica.cancelled += 1
+        replica.outcomes.cancelled += 1
     elif outcome is Outcome.REJECTED:
-        replica.rejected += 1
+        replica.outcomes.rejected += 1
     elif outcome is Outcome.CLIENT_ERROR:
-        replica.client_errors += 1
+        replica.outcomes.client_errors += 1

@@ -7,7 +7,7 @@ class Outcome(enum.Enum):
     """Exactly one of these is told to the pool for every attempt that was begun."""
 
     SUCCESS = "success"
-    """The replica answered below 400 and the answer was carried to its end."""
+    """The status was below 400 and the response came to its end."""
     FAILED = "failed"
     """The replica answered 5xx."""
     WITHOUT_MODEL = "without_model"

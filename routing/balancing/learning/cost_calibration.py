@@ -3,11 +3,11 @@
 Theory. The best guess of a request's work, by squares, is the mean of what requests took that were told to be
 as large: the *regression* on the estimate. It is kept as one mean for each octave of the estimate, so it
 needs no form: estimates that are right stay what they are, a constant ``max_tokens`` becomes the usual
-answer, and the noisier estimates are, the nearer they are drawn to the mean. How far is not set, it is what
+response, and the noisier estimates are, the nearer they are drawn to the mean. How far is not set, it is what
 the means say. A factor per octave (mean taken over mean told) is what a request is multiplied by. Of an
 octave that few requests were in, the fleet's factor counts as :data:`PRIOR` of them.
 
-What a request took is the tokens of its answer, or the seconds that a usual replica of weight 1 would have
+What a request took is the tokens of its response, or the seconds that a usual replica of weight 1 would have
 needed: its own, times usual over learned seconds per unit of work of the replica that it was at, in which
 the unit cancels. Factors are over the fleet's own, so that the mean work stays the mean told. Only requests
 that have not waited in the replica are looked at, and of many only some (:meth:`FleetSpeed.sample
@@ -16,7 +16,7 @@ that have not waited in the replica are looked at, and of many only some (:meth:
 Source: regression by bins ("regressogram", Tukey 1961) with an empirical-Bayes prior.
 
 Failure mode: what clients tell must go on meaning the same: after they change it, an octave takes up to
-:data:`MOST` answers to be right again.
+:data:`MOST` responses to be right again.
 """
 
 from math import frexp, log
@@ -29,7 +29,7 @@ MOST_OF_ALL = 1000
 LOWEST, HIGHEST = -4, 37
 """Octaves: an estimate ``x`` is in ``frexp(x)[1]``, the outermost take what is beyond them."""
 BOUND = 1024.0
-"""Of a factor, and of what one answer may have taken, over the mean."""
+"""Of a factor, and of what one response may have taken, over the mean."""
 BEGINS, ENDS = 0.25, 0.12
 """Logarithm of a factor from which on there is something to correct, and below which no more."""
 LEAST = 20
@@ -41,7 +41,7 @@ def octave(told: float) -> int:
 
 
 class Octave:
-    """Means of what was told and taken, over so many answers."""
+    """Means of what was told and taken, over so many responses."""
 
     __slots__ = ("answers", "taken", "told")
 
@@ -73,7 +73,7 @@ class CostCalibration:
         return min(1.0, max(0.0, 1.0 - self._residual / self._spread))
 
     def learn(self, told: float, taken: float) -> None:
-        """One answer. Both above 0."""
+        """One response. Both above 0."""
         of_all = self.all
         if of_all.answers >= LEAST:
             taken = min(taken, BOUND * of_all.taken)

@@ -1,11 +1,11 @@
-"""Failure penalty: a failure is learned as a slow answer.
+"""Failure penalty: a failure is learned as a slow response.
 
-Theory. A replica that fails at once looks fast and idle. Every rule that follows latency or load then
-sends it most of the traffic (35 to 87 % in simulation). Learning each failure as an answer of
-several seconds brings that to a tenth of a percent, long before ejection has enough failures.
+Theory. A replica that fails at once looks fast and idle. Every strategy that follows latency or load then
+sends it most of the traffic (35 to 87 % in simulation). Each failure is learned as a response of several
+seconds. That brings it down to a tenth of a percent, long before ejection has enough failures.
 
-A rejection (429, or 503 with ``Retry-After``) is load, so it counts as an answer as slow as the slow
-ones of the pool: enough to turn traffic elsewhere, forgotten as fast.
+A rejection (429, or 503 with ``Retry-After``) is load. It counts as a response as slow as the pool's slow
+ones: enough to turn traffic elsewhere, and forgotten as fast.
 
 Source: Finagle's and Linkerd's failure penalties, and our own simulation.
 """

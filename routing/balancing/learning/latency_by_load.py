@@ -1,19 +1,17 @@
-"""Latency by load: seconds per unit of work of each replica, apart by how much it had in flight.
+"""Latency by load: seconds per unit of work of each replica, apart by how many requests it had in flight.
 
-Theory. What an answer takes depends on what else is there, and a mean over all of it says neither what an
-idle replica would take nor a full one. So answers are counted by level of load, each level twice as wide as
-the one before it: 0, 1, 2–3, 4–7 … requests that are there when the answer is complete; a stream whose
-tokens are known counts as it passes, for it lasts while loads come and go. Each level is two sums, seconds
-and units of work, which decay with age; beside them stands a prior worth two requests, the replica's
-learned speed whatever its load (:mod:`routing.balancing.learning.learned_speed`), which begins at its
-hardware weight. Levels that nobody has tried, or not for long, so read as that. Failures count at the level
-they happen at.
+Theory. How long a response takes depends on the load, and a mean over all loads says neither what an idle
+replica would take nor a full one. So responses are counted by level of load, each level twice as wide as the
+one before it: 0, 1, 2–3, 4–7 … requests in flight when the response is complete. A stream whose tokens are
+known counts as it passes, for loads change while it lasts. Each level is two sums, seconds and units of work,
+which decay with age. Beside them stands a prior worth two requests: the replica's learned speed whatever its
+load (:mod:`routing.balancing.learning.learned_speed`), which begins at its hardware weight. So a level that
+was not used for long reads as the prior. Failures count at the level where they happen.
 
 Source: Wydrowski et al., "Load is not what you should balance: Introducing Prequal" (NSDI 2024), §4:
-latency is estimated from recent answers that had about as many requests in flight beside them.
+latency is estimated from recent responses that had about as many requests in flight beside them.
 
-Failure mode: a level is as old as the last visit to it, a few τ at most, then it is what is known of the
-whole.
+Failure mode: a level is as old as its last use, a few τ at most; then it is the prior.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +20,8 @@ from typing import ClassVar
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.learning.latency_ewma import LatencyTracker
-from routing.balancing.replica.state import LOAD_LEVELS, Replica
+from routing.balancing.replica.learned_state import LOAD_LEVELS
+from routing.balancing.replica.state import Replica
 
 RENEWED_EVERY_S = 0.25
 SMOOTHING = 0.02

@@ -3,10 +3,10 @@
 Kept only while such a strategy is in force, one rule at a time; what was learned stays with the replica
 when the strategy changes, and goes stale by its age alone.
 
-Theory. *Mean*: two sums, seconds and answers, each decayed as ``e^(−Δt/τ)``; beside them stands a prior worth
-two answers, so that the mean of an idle replica drifts back to what is expected of it. *Peak*: a
-slower answer is taken at once, a faster one pulls the peak down by the time that has passed since the last
-one; an idle replica's peak drifts to the expectation.
+Theory. *Mean*: two sums, seconds and responses, each decayed as ``e^(−Δt/τ)``. Beside them stands a prior
+worth two responses, so that the mean of an idle replica drifts back to what is expected of it. *Peak*: a
+slower response is taken at once; a faster one pulls the peak down by the time since the last one. An idle
+replica's peak drifts to what is expected.
 
 What is expected of a replica is its learned speed (:mod:`routing.balancing.learning.learned_speed`) times the
 fleet's mean request, or the median of the others' where nothing has been learned of it. It leaves weights
@@ -25,12 +25,13 @@ from typing import ClassVar
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.learning.shared_evidence import exchange_evidence
-from routing.balancing.replica.state import LatencyTail, Replica, SpeedByLoad
+from routing.balancing.replica.learned_state import LatencyTail, SpeedByLoad
+from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 
 
 class LatencyTracker(ABC):
-    """What one worker keeps of one fleet's answers, by one rule. ``tau_s``: its memory."""
+    """What one worker keeps of one fleet's responses, by one rule. ``tau_s``: its memory."""
 
     __slots__ = ("_least_tau_s", "tau_s")
     passing: ClassVar[bool] = False
@@ -41,13 +42,13 @@ class LatencyTracker(ABC):
 
     @abstractmethod
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
-        """One answer, or what a failure counts as. ``work``: its estimate."""
+        """One response, or what a failure counts as. ``work``: its estimate."""
 
     @abstractmethod
     def refresh(
         self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
     ) -> None:
-        """On the slow timer. ``expected``: seconds, one a replica; ``mean_s``: the fleet's mean answer."""
+        """On the slow timer. ``expected``: seconds, one a replica; ``mean_s``: the fleet's mean response."""
 
     def exchange(self, replicas: Sequence[Replica], now: float) -> None:
         """On the slow timer, where there are other workers: show them what was learned, and take theirs."""
@@ -71,7 +72,7 @@ class ResponseTime(LatencyTracker):
 
     @abstractmethod
     def _reading(self, replica: Replica, expected: float, now: float) -> float:
-        """The answer time at ``now``."""
+        """The response time at ``now``."""
 
 
 class MeanLatency(ResponseTime):

@@ -1,19 +1,20 @@
 """Learned speed (a time-decayed moving average): seconds per unit of work, from what requests took.
 
-Theory. The estimate is a ratio of two sums, seconds over units of work, each decayed as
-``e^(−Δt/τ)``: a time-decayed moving average in which every request counts by the work it was. Besides the
-evidence stands a prior, worth a few requests: the pool's median speed, scaled by this replica's
-hardware weight. So a new replica begins there, and the estimate of an idle one drifts
-back there as its evidence decays, and it is tried again. Sums of several workers are simply added.
+Theory. The estimate is a ratio of two sums, seconds over units of work, each decayed as ``e^(−Δt/τ)``: a
+time-decayed moving average in which every request counts by its work. Beside this evidence stands a prior,
+worth a few requests: the pool's median speed, scaled by the replica's hardware weight. A new replica begins
+at the prior. As the evidence of an idle replica decays, its estimate drifts back to the prior, so that it is
+tried again. Sums of several workers are simply added.
 
 Source: time-decayed averages as in Finagle's and Linkerd's EWMA; τ is the larger of 5 s and three
-mean response times, so that slow fleets do not forget between two answers.
+mean response times, so that slow fleets do not forget between two responses.
 """
 
 from collections.abc import Iterable
 from math import exp
 
-from routing.balancing.replica.state import LearnedSpeed, Replica
+from routing.balancing.replica.learned_state import LearnedSpeed
+from routing.balancing.replica.state import Replica
 
 SHORTEST_TAU_S = 5.0
 TAU_IN_ANSWERS = 3.0
@@ -27,7 +28,7 @@ def tau_s(mean_answer_s: float) -> float:
 
 
 def learn(speed: LearnedSpeed, seconds: float, units: float, now: float, tau: float) -> float:
-    """Fold one answer in; returns the estimate in seconds per unit of work."""
+    """Fold one response in; returns the estimate in seconds per unit of work."""
     keep = exp((speed.at - now) / tau)
     speed.at = now
     speed.seconds = seconds = speed.seconds * keep + seconds
@@ -52,7 +53,7 @@ def forget(speed: LearnedSpeed) -> None:
 
 
 def rescale(speed: LearnedSpeed, old_weight: float, new_weight: float) -> None:
-    """An operator changed the hardware weight: take his word until new answers say otherwise."""
+    """An operator changed the hardware weight: take his word until new responses say otherwise."""
     if old_weight > 0 and new_weight > 0:
         speed.seconds *= old_weight / new_weight
 

@@ -1,10 +1,10 @@
-"""p99 of a fleet: how slow its slow answers are, over the last ones.
+"""p99 of a fleet: how slow its slow responses are, over the last ones.
 
-Theory. It is read where a failure is to count as a slow answer and where silence is to be told from slowness,
-so it must not vanish where answers are rare. A window is over after 10 s if it has 100 answers, fewer than
-which have no 99th percentile to speak of; it is looked at before that, with those that there are. Where
-answers are rare it lasts until it has as many, 10 minutes at most. One without any answer says nothing: what
-was known stays.
+Theory. The p99 says how long a failure counts as a slow response, and when silence is a stall and not
+slowness. So it must not vanish where responses are rare. A window ends after 10 s if it has 100 responses:
+fewer have no 99th percentile to speak of. Before that it is read from those that there are. Where responses
+are rare, the window lasts until it has as many, 10 minutes at most. A window without any response changes
+nothing.
 """
 
 from collections.abc import Sequence

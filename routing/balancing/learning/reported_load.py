@@ -14,7 +14,7 @@ the load of those that nobody here chose for.
 (of requests that last ``T`` the number in flight ``t`` later is still alike by ``e^(−t/T)``). But other
 proxies hear the same report and move at the same time: all avoid a replica until the next report, and then
 all come back. Simulated (four proxies, 16 unequal batching servers, 85 % load, reports each 2 s): the last
-reading makes the mean answer a third longer, the mean of some readings 4 %, and where the proxies know how
+reading makes the mean response a third longer, the mean of some readings 4 %, and where the proxies know how
 many they are, 1 %. So readings are averaged with their signs, decaying with MEAN_S, which is slow against
 reports and fast against how traffic changes.
 
@@ -52,7 +52,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from routing.balancing.replica import sibling_load
-from routing.balancing.replica.state import LoadReportHistory, Replica
+from routing.balancing.replica.load_reports import LoadReportHistory
+from routing.balancing.replica.state import Replica
 from routing.contract.load_report import ReportedLoad
 
 LAG_S = 1.0
@@ -71,7 +72,7 @@ LEAST_USUAL = 4
 
 
 class ReportContext(NamedTuple):
-    """What a fleet's reports are read by."""
+    """What a fleet's reports are compared with."""
 
     period_s: float
     """Between two probes."""
@@ -82,12 +83,12 @@ class ReportContext(NamedTuple):
 
 
 def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
-    """A report has come, ``report.age_s`` old. One that is older than the last is left."""
+    """A report has come, ``report.age_s`` old. An older one than the last is ignored."""
     if report.problem:
         return
-    state = replica.reported
+    state = replica.load_reports.history
     if state is None:
-        state = replica.reported = LoadReportHistory()
+        state = replica.load_reports.history = LoadReportHistory()
     at = now - report.age_s
     if at <= state.at:
         return
@@ -97,12 +98,12 @@ def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
 
 
 def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> None:
-    """On the slow timer: bring what others have at each of a pool's replicas up to date."""
+    """On the slow timer: renew the load that others have at each of a pool's replicas."""
     told, most_own = [], LEAST_USUAL
     for replica in replicas:
         own = replica.in_flight + replica.peer_in_flight - replica.external_load
         most_own = max(most_own, own)
-        if (state := replica.reported) is None:
+        if (state := replica.load_reports.history) is None:
             continue
         _remember(state, now, own)
         if state.unread:
@@ -117,8 +118,8 @@ def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> N
 
 
 def told(replica: Replica, now: float) -> ReportedLoad | None:
-    """Its last report with the age that it has now."""
-    state = replica.reported
+    """The replica's last report, with its age now; ``None``: there was none."""
+    state = replica.load_reports.history
     if state is None or state.load is None:
         return None
     return replace(state.load, age_s=round(max(now - state.at, 0.0), 3))

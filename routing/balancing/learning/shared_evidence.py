@@ -6,7 +6,8 @@ On the slow timer, by way of the shared counts. Evidence is plain sums, so that 
 from collections.abc import Iterable
 from math import exp
 
-from routing.balancing.replica.state import LearnedSpeed, Replica
+from routing.balancing.replica.learned_state import LearnedSpeed
+from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 from routing.shared.shm_counters import CounterCells
 

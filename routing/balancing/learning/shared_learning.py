@@ -1,14 +1,14 @@
 """Shared learning: what the workers of a host have learned of a fleet, averaged: sizes, lengths, corrections.
 
 Theory. Every worker shows its own values and now and then takes the mean of all workers', each weighted by
-how many answers it has had lately. Such averaging converges, all of them on the same value, and keeps what
-is true of them together; a worker without traffic follows those that have some, and one that has just
-begun knows at once what they do. So units of learned speeds mean the same in each worker, and what was
-learned stays when the one that learned it is replaced. A value of 0 is not known, and not counted.
+its recent number of responses. Such averaging converges: all workers get the same value, and what is true of
+them together is kept. A worker without traffic follows those that have some, and a new one knows at once what
+they know. So units of learned speeds mean the same in each worker, and what was learned stays when a worker
+is replaced. A value of 0 is not known, and not counted.
 
 Source: consensus by averaging (DeGroot 1974).
 
-Failure mode: none but a worker alone on its host, which begins with nothing after it was killed.
+Failure mode: only that a worker alone on its host begins with nothing after it was killed.
 """
 
 from math import exp, log2
@@ -19,7 +19,7 @@ from routing.shared.shm_counters import CounterCells, SharedCounters
 EVERY_S = 1.0
 TAU_S = 10.0
 IDLE_SHARE = 0.001
-"""What an answer counts that was long ago."""
+"""What a response counts that was long ago."""
 MOST_KNOWN = 50.0
 
 # Fields of a fleet's cell.
@@ -29,7 +29,7 @@ MEANS = 2
 """Where they begin; :data:`MOST_MEANS` of them."""
 MOST_MEANS = 8
 OCTAVES = 2 * (MEANS + MOST_MEANS)
-"""Where the octaves begin, counted in words of 4 bytes, one each: answers, and the logarithm of a factor."""
+"""Where the octaves begin, counted in words of 4 bytes, one each: responses, and a factor's logarithm."""
 _STEPS = 2.0**18
 _OFFSET = 32.0
 
@@ -63,7 +63,7 @@ class SharedLearning:
         self._cells = None
 
     def means(self, own: tuple[float, ...], succeeded: int, now: float) -> tuple[float, ...]:
-        """Show these, and have what all workers hold together. ``succeeded``: answers to this worker."""
+        """Show these, and have what all workers hold together. ``succeeded``: responses to this worker."""
         cells = self._cells
         assert cells is not None
         self._due = now + EVERY_S

@@ -1,25 +1,25 @@
-"""Tail latency as weight: how slow a replica's slowest answers are (p99), as a factor: ``Replica.favour``.
+"""Tail latency as weight: how slow a replica's slowest responses are (p99), as a factor: ``Replica.favour``.
 
-Theory. The seconds per unit of work of each answer are counted in buckets 5 % wide, in this window and the
+Theory. The seconds per unit of work of each response are counted in buckets 5 % wide, in this window and the
 one before it. Their 99th percentile, times the replica's weight, is what a replica of weight 1 would show.
-The pool's median of those, over the replica's own, is what its *favour* is made of. Dividing by work takes
-the mix of requests out, the weight what is expected of the hardware, the median what slows all of them
-alike.
+The pool's median of those, over the replica's own, is the base of its *favour*. Dividing by work takes out
+the mix of requests, the weight takes out the expected speed of the hardware, and the median takes out what
+slows all replicas alike.
 
-This is a control loop with dead time: an answer tells of the load there was when its request was sent. Near
-saturation a tenth more load may double the percentile, so weights in full proportion to it swing from one
-replica to the next, and cost more than they save. Hence the damping. Of a ratio only what is beyond
-:data:`SPARED` counts, within a quarter and four times, and a favour falls with a time constant of
-:data:`FALLS_IN_S` and rises with :data:`RISES_IN_S`. What few answers show is believed in part: the
-logarithm of the ratio counts ``n / (n + 50)``. So a replica that is hardly asked any more goes back to its
-weight as its answers grow old, and is tried again.
+This is a control loop with dead time: a response shows the load at the time when its request was sent. Near
+saturation a tenth more load may double the percentile. Weights in full proportion to it would swing from one
+replica to the next, and cost more than they save. So they are damped. Of a ratio only what is beyond
+:data:`SPARED` counts, within a quarter and four times. A favour falls with a time constant of
+:data:`FALLS_IN_S` and rises with :data:`RISES_IN_S`. Few responses count in part: the logarithm of the ratio
+counts ``n / (n + 50)``. So a replica that is hardly asked any more goes back to its weight as its responses
+grow old, and is tried again.
 
 Source: weights that follow latency as in the "latency-aware" policy of Cassandra's drivers and F5's
 observed modes; percentiles by counts in logarithmic buckets (:mod:`routing.contract.sketch`); gains and
 times by our own simulation.
 
-Failure mode: among fewer than a hundred answers the percentile is the slowest of them, so one failure,
-which counts as a slow answer, costs a replica of a quiet fleet much of its weight for a while.
+Failure mode: among fewer than a hundred responses the percentile is the slowest of them. So one failure,
+which counts as a slow response, costs a replica of a quiet fleet much of its weight for a while.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,8 @@ from math import exp, floor, log
 from statistics import median
 
 from routing.balancing.learning.latency_ewma import LatencyTracker
-from routing.balancing.replica.state import LatencyTail, Replica
+from routing.balancing.replica.learned_state import LatencyTail
+from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 
 SPARED = 2.0
@@ -36,7 +37,7 @@ FALLS_IN_S = 0.5
 RISES_IN_S = 5.0
 MOVES_EVERY_S = 0.25
 DOUBT = 50.0
-"""So many answers count as much as knowing nothing does."""
+"""So many responses count as much as knowing nothing does."""
 _STEPS = 20.0
 """Buckets an e-fold."""
 _LEAST = 1e-12
@@ -90,7 +91,7 @@ def _damped(ratio: float) -> float:
 
 
 def _of_all(replica: Replica, slowest: float, count: int, now: float, window_s: float) -> tuple[float, int]:
-    """Show this worker's, and have the host's: the mean of all workers', by their answers."""
+    """Show this worker's, and have the host's: the mean of all workers', by their responses."""
     cells = replica.cells
     assert cells is not None
     cells.write(cell.SLOWEST, slowest)
@@ -107,7 +108,7 @@ def _of_all(replica: Replica, slowest: float, count: int, now: float, window_s: 
 
 
 def _slowest(tail: LatencyTail, now: float, window_s: float) -> tuple[float, int]:
-    """Logarithm of the 99th percentile, and of how many answers; begins a new window when one is over."""
+    """Logarithm of the 99th percentile, and of how many responses; begins a new window when one is over."""
     age = now - tail.began
     if age >= window_s:
         tail.older = tail.newer if age < 2 * window_s else {}

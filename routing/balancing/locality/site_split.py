@@ -1,7 +1,8 @@
 """Zone-aware routing: the replicas of one pool by site, divided before the strategy picks among them.
 
-What decides is in :mod:`routing.balancing.locality.spillover`, with its theory. Where sites do not matter
-nobody has one of these."""
+The rules and their theory are in :mod:`routing.balancing.locality.spillover`. A pool has one of these only
+where sites matter.
+"""
 
 from collections.abc import Sequence
 from math import inf

@@ -1,43 +1,43 @@
-"""Locality, spill-over: requests stay at the proxy's own site while it can take them; the rest goes on.
+"""Locality, spill-over: requests stay at the proxy's own site while it has room; the rest goes elsewhere.
 
-Theory. A request that leaves its site pays for the way, and takes a place that the other site's own requests
-may need. So the own site is used first, and left for one of four reasons:
+Theory. A request that leaves its site takes longer, and takes a slot that the other site's own requests may
+need. So the own site is used first. A request goes elsewhere for one of four reasons:
 
-1. *Nobody can be asked there*: the others are, at once.
-2. *It is busier than ``spill_above``*, and others are less busy. Of busyness ``u`` above the threshold ``s``
-   the share ``(u − s) / (1 − s)`` of requests goes on, each by chance: none at the threshold, all when it is
-   full. What leaves lowers ``u`` and with it the share, so the two settle where the own site has what it can
-   take, ``u`` between ``s`` and 1; there is no switch that could flap, and no state.
-3. *It cannot meet the deadline* that the client gave, by the time that the request is expected to take there,
-   and others can. Likewise what would be too late elsewhere does not go on for reason 2.
-4. *The request would have to wait* for a place there, and others have one that is free, unless only the wait
-   ends in time.
+1. *No replica of the site can be asked.* Then those of the other sites are, at once.
+2. *The site is busier than ``spill_above``*, and the others are less busy. With utilization ``u`` above the
+   threshold ``s``, the share ``(u − s) / (1 − s)`` of requests leaves, each by chance: none at the threshold,
+   all when the site is full. What leaves lowers ``u`` and with it the share. So the two settle where the site
+   has what it can take, ``u`` between ``s`` and 1. There is no switch that could flap, and no state.
+3. *The site cannot meet the client's deadline*, by the expected time of the request, and others can. Nor does
+   a request leave for reason 2 if it would be too late elsewhere.
+4. *The request would have to wait* for a slot here, and others have a free one, unless only the wait ends in
+   time.
 
 How busy a site is:
 
-- Where each replica says how many requests it serves at once, ``u`` is the requests of this host there,
-  those that wait for a place included, over the places. The request that is to be placed is not counted:
-  with one place and none in use a site is idle. What a replica reports of others' requests fills at most its
-  own places: one that has many, or says so, does not make a site busy whose other replicas are idle.
-- Elsewhere there is nothing that could be full. A server that shares itself out among all its requests
-  (processor sharing) is busy for the part ``ρ`` of the time when a request takes ``1 / (1 − ρ)`` times as
-  long as it would alone. How long it would take alone nobody knows, but how long it would take elsewhere:
-  so ``u = 1 − T_elsewhere / T_here``, of the least expected seconds at both, ``m · (n + 1)``. At 0.8 a site
-  is left when a request takes five times as long there as elsewhere; with equal servers and the others idle
-  that is at four requests in flight at each, which is just what ``ρ = n / (n + 1)`` says. It needs no
-  memory of better times, which would be wrong for good if a fleet was never idle.
+- Where every replica has a concurrency limit, ``u`` is this host's requests there, those that wait for a slot
+  included, over the slots. The request to be placed is not counted: a site with one slot and none in use is
+  idle. What a replica reports of others' requests fills at most its own slots. So one replica with many, or
+  with a wrong report, does not make a site busy whose other replicas are idle.
+- Without limits nothing can be full. A server that shares itself among all its requests (processor sharing)
+  is busy for the part ``ρ`` of the time when a request takes ``1 / (1 − ρ)`` times as long as it would alone.
+  Nobody knows how long it would take alone, but it is known how long it would take elsewhere. So
+  ``u = 1 − T_elsewhere / T_here``, of the least expected seconds at both, ``m · (n + 1)``. At 0.8 requests
+  leave a site when they take five times as long there as elsewhere. With equal servers, and the others idle,
+  that is at four requests in flight at each, just as ``ρ = n / (n + 1)`` says. No memory of better times is
+  needed, which would be wrong for good if a fleet was never idle.
 
-All sites but the own are one: the strategy picks among their replicas as it always does, by what it learned
-of them, which knows of the way as well. Replicas that name no site are near to everybody. In panic, and
-when only ejected replicas are left, sites say nothing: all are asked alike.
+All sites but the own are one: the strategy picks among their replicas as always, by what it learned of them,
+the distance included. Replicas without a site are near to every proxy. In panic, and when only ejected
+replicas are left, sites do not matter.
 
-Requests with a key (sessions, prompts) spill by its last hash instead of by chance, so that those that leave
-are the same ones from request to request; of prompts that only begin alike, some leave.
+Requests with a key (sessions, prompts) leave by its last hash instead of by chance. So the same ones leave
+from request to request, and of prompts that only begin alike, some leave.
 
-Sources: zone-aware routing of Envoy, which likewise sends the part that is too much, and does nothing in
-panic; processor sharing as in Kleinrock, Queueing Systems II (1976), ch. 4. Failure mode: a proxy sees only
-what its own host sends, so requests of other hosts at a batching server show as slowness alone, and its
-limits are its share of them.
+Sources: zone-aware routing of Envoy, which also sends away what is too much, and does nothing in panic;
+processor sharing as in Kleinrock, Queueing Systems II (1976), ch. 4. Failure mode: a proxy sees only what its
+own host sends. Requests of other hosts at a batching server show only as slowness, and the limits are this
+proxy's part of them.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def spill_share(busy: float, elsewhere: float, spill_above: float) -> float:
 
 
 def utilization(replicas: Iterable[Replica]) -> float | None:
-    """Requests there, and waiting for a place there, over the places; ``None``: one of them has no number."""
+    """Requests there, those that wait for a slot included, over the slots; ``None``: one has no limit."""
     requests = places = 0
     for replica in replicas:
         slots = replica.concurrency

@@ -1,1 +1,1 @@
-"""Outlier detection: ejection, soft ejection, poison clients, panic, slow start; who is eligible by that."""
+"""Outlier detection: ejection, soft ejection, poison clients, panic, slow start; who is eligible by these."""

@@ -1,29 +1,29 @@
-"""Outlier ejection: live traffic takes a replica out for a while, and lets it back through one request.
+"""Outlier ejection: live traffic takes a failing replica out for a while. One probe request lets it back.
 
 Rules.
 
-- ``consecutive_failures`` failures in a row eject. Load (429), cancels and the client's own errors
-  neither count nor break the row; any success breaks it. A row that one client, or a few, have made may be
-  their fault: :mod:`routing.balancing.outlier.poison_clients`.
-- The first ejection lasts ``base_s``; each that follows soon after the last doubles it; ±20 % jitter,
-  at most 300 s. Soon is within ``base_s`` and as long as the last one was, or within the replica's next 20
-  answers (and 300 s), so that it means the same where answers are rare.
-- After that the replica is on probation: one request at a time on this host. An answer lets it
-  back, a failure ejects it again.
-- At most ``max_ejected_percent`` of the pool's replicas are out at once on this host. A worker claims: it
-  writes its ejection where the others see it, reads again, and takes it back if together they are
-  now beyond the limit. Two that claim at once both take it back; the next failure decides. A pool of
-  one never loses its replica.
-- Requests in flight and nothing heard for ``stall_s`` ejects too; hearing from it again lets it back.
+- ``consecutive_failures`` failures in a row eject. Overload (429), cancelled requests and the client's own
+  errors neither count nor end the row. Any success ends it. If one client or a few made the whole row, it may
+  be their fault: :mod:`routing.balancing.outlier.poison_clients`.
+- The first ejection lasts ``base_s``. Each one that follows soon after the last lasts twice as long, with
+  ±20 % jitter, at most 300 s. "Soon" is within ``base_s`` plus the length of the last ejection, or within the
+  replica's next 20 responses (and 300 s), so that it means the same where responses are rare.
+- Then the replica is on probation: one probe request at a time on this host. A response lets it back, a
+  failure ejects it again.
+- At most ``max_ejected_percent`` of the pool's replicas are ejected at once on this host. A worker claims an
+  ejection: it writes it to shared memory, reads what the others wrote, and takes it back if all together are
+  beyond the limit. If two workers claim at once, both take it back; the next failure decides. A pool of one
+  never loses its replica.
+- A stall ejects too: requests in flight, and no byte for ``stall_s``. The next byte lets the replica back.
 
-Source: Envoy's outlier detection (consecutive 5xx, base time, percentage), with probation in place of
-full return, as circuit breakers do it.
+Source: Envoy's outlier detection (consecutive 5xx, base time, percentage). Probation in place of full return
+is what circuit breakers do.
 """
 
 from random import Random
 
 from routing.balancing.replica.client_source import ClientSource
-from routing.balancing.replica.state import EjectionState
+from routing.balancing.replica.outlier_state import EjectionState
 
 LONGEST_S = 300.0
 JITTER = 0.2
@@ -31,7 +31,8 @@ SOON_ANSWERS = 20
 
 
 def failed(state: EjectionState, limit: int, source: ClientSource | None = None) -> bool:
-    """Count one failure; True: as many in a row as eject. ``source``: whose request may be at fault."""
+    """Count one failure. Returns whether there are now as many in a row as eject. ``source``: whose request
+    it was, which may be at fault."""
     if not state.failures:
         state.failure_run.begin()
     state.failures += 1
@@ -40,7 +41,7 @@ def failed(state: EjectionState, limit: int, source: ClientSource | None = None)
 
 
 def allowed(replicas: int, max_percent: float) -> int:
-    """How many of so many replicas may be out at once."""
+    """How many of so many replicas may be ejected at once."""
     return min(int(replicas * max_percent / 100), max(0, replicas - 1))
 
 
@@ -53,7 +54,8 @@ def eject(
     stalled: bool = False,
     answers: int = 0,
 ) -> None:
-    """Take out from ``now`` on. ``answers``: that this worker has had from the replica, failures included."""
+    """Eject from ``now`` on. ``answers``: responses that this worker has had from the replica, failures
+    included."""
     soon_s = base_s + state.lasted_s
     if answers - state.returned_after < SOON_ANSWERS:
         soon_s = max(soon_s, LONGEST_S)
@@ -74,7 +76,7 @@ def eject(
 
 
 def undo(state: EjectionState) -> None:
-    """The claim was beyond the host's limit: as if it had not been made, but for the failures counted."""
+    """The claim was beyond the host's limit: restore the state before it, except for the failures counted."""
     state.until = state.claimed_at = 0.0
     state.reason = ""
     state.consecutive_ejections -= 1
@@ -84,7 +86,7 @@ def undo(state: EjectionState) -> None:
 def adopt(
     state: EjectionState, until: float, claimed_at: float, consecutive_ejections: int, lasted_s: float
 ) -> None:
-    """Another worker of this host has ejected the replica; it is out for this one as well."""
+    """Another worker of this host has ejected the replica: follow it here."""
     state.until = until
     state.claimed_at = claimed_at
     state.consecutive_ejections = consecutive_ejections
@@ -95,7 +97,7 @@ def adopt(
 
 
 def lift(state: EjectionState, now: float, answers: int = 0) -> None:
-    """Let back in full. ``answers``: as for :func:`eject`."""
+    """End the ejection; the replica is back in full. ``answers``: as for :func:`eject`."""
     state.until = state.claimed_at = 0.0
     state.reason = ""
     state.failures = 0
@@ -106,5 +108,6 @@ def lift(state: EjectionState, now: float, answers: int = 0) -> None:
 
 
 def stalled(in_flight: int, last_heard_at: float, now: float, stall_s: float, pool_p99_s: float) -> bool:
-    """Requests in flight and silence for longer than ``stall_s`` and than three slow answers of the pool."""
+    """Whether there are requests in flight and no byte for longer than ``stall_s``, and than three slow
+    responses of the pool."""
     return in_flight > 0 and now - last_heard_at > max(stall_s, 3 * pool_p99_s)

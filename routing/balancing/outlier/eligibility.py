@@ -1,8 +1,8 @@
 """Eligibility: admin state × health × ejection, three facts that are never folded into one.
 
-A replica is eligible when all three allow it; :func:`ineligible_because` says, in plain words, which of them
-does not. :func:`partition` says for a whole pool who is asked: those that are eligible and, where these are
-too few, others that are better than an error (:func:`asked_despite`).
+A replica is eligible when all three allow it. :func:`ineligible_because` says in plain words which of them
+does not. :func:`partition` sorts a whole pool: the eligible replicas and, if these are too few, others that
+are better than an error (:func:`asked_despite`).
 """
 
 from collections import Counter
@@ -67,7 +67,7 @@ def available(replicas: Iterable[Replica], site: str = "") -> int:
 def may_finish(replica: Replica, panic: bool) -> bool:
     """Whether it can be asked about work that it took on before; while it empties, too."""
     state = replica.spec.admin_state
-    if replica.no_credential:
+    if replica.security.no_credential:
         return False
     return state != "maintenance" and _healthy(replica, panic) and not replica.ejection.until
 
@@ -84,8 +84,8 @@ def ineligible_because(replica: Replica, now: float) -> list[str]:
         found.append(f"{spec.admin_state}, as an operator wants it")
     if spec.weight <= 0:
         found.append("weight 0")
-    if replica.no_credential:
-        found.append(replica.no_credential)
+    if replica.security.no_credential:
+        found.append(replica.security.no_credential)
     if spec.health != "ready":
         found.append(_HEALTH_WORDS[spec.health])
     if ejection.until:
@@ -121,8 +121,8 @@ def _first_obstacle(replica: Replica) -> str:
         return spec.admin_state
     if spec.weight <= 0:
         return "with weight 0"
-    if replica.no_credential:
-        return f"without its credential ({replica.no_credential.removeprefix('credential ')})"
+    if replica.security.no_credential:
+        return f"without its credential ({replica.security.no_credential.removeprefix('credential ')})"
     if spec.health != "ready":
         return spec.health
     return "ejected" if replica.ejection.until else "ready"
@@ -130,7 +130,7 @@ def _first_obstacle(replica: Replica) -> str:
 
 def _intended(replica: Replica) -> bool:
     spec = replica.spec
-    return spec.admin_state == "active" and spec.weight > 0 and not replica.no_credential
+    return spec.admin_state == "active" and spec.weight > 0 and not replica.security.no_credential
 
 
 def _healthy(replica: Replica, panic: bool) -> bool:

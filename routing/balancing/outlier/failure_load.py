@@ -1,17 +1,16 @@
-"""Failure penalty as load: where strategies count, a failure stays in flight as long as a slow answer would.
+"""Failure penalty as load: for strategies that count requests, a failure stays in flight for some seconds.
 
-Theory. A replica that fails at once never has anything in flight, so every rule that looks for the least
-loaded one finds it: 60 % of all requests in simulation. What
-:mod:`routing.balancing.learning.failure_penalty` is to rules that learn answer times, this is to rules that
-count: each failure is a request that takes several seconds more. By Little's law that is the same load as if
-it had answered slowly. The time is looked at on the slow timer, and failures close to each other end
-together, so that few entries are kept however many fail.
+Theory. A replica that fails at once never has anything in flight. So every strategy that looks for the least
+loaded replica finds it: 60 % of all requests in simulation. A failure therefore counts as one more request
+that takes as long as a slow response would. By Little's law that is the same load as if the replica had
+responded slowly. :mod:`routing.balancing.learning.failure_penalty` does the same for strategies that learn
+response times. The slow timer ends the penalties. Failures close to each other end together, so that there
+are few entries however many requests fail.
 
-It is load in the strategies' eyes alone: it takes no place and no memory, and limits know nothing of it.
-Rules that weigh waiting against working read load beyond what is in flight as somebody who waits, so it is
-kept from them; they learn times.
+Only strategies see this load. It takes no slot and no memory, and no limit counts it. Strategies that weigh
+waiting take load beyond the requests in flight for a queue, so they do not get it; they learn times.
 
-Source: our own; "a failure counts as a slow answer" is Finagle's.
+Source: our own. That a failure counts as a slow response is Finagle's.
 """
 
 from routing.balancing.replica.sibling_load import count_failures
@@ -22,8 +21,8 @@ _PARTS = 10
 
 
 def add(replica: Replica, seconds: float, now: float) -> None:
-    """One more failure, for so long."""
-    ends, until = replica.failure_ends, now + seconds
+    """Count one more failure as load, for so many seconds."""
+    ends, until = replica.failure_load.ends, now + seconds
     if ends and until - ends[-1][0] < seconds / _PARTS:
         ends[-1] = (ends[-1][0], ends[-1][1] + 1)
     else:
@@ -32,13 +31,13 @@ def add(replica: Replica, seconds: float, now: float) -> None:
 
 
 def expire(replica: Replica, now: float) -> None:
-    """Take off what is over."""
-    ends = replica.failure_ends
+    """Take off the failures whose time is over."""
+    ends = replica.failure_load.ends
     while ends and ends[0][0] <= now:
         count_failures(replica, -ends.popleft()[1])
 
 
 def forget(replica: Replica) -> None:
-    """For a replica that returns from ejection, and where the strategy does not want it."""
-    replica.failure_ends.clear()
-    count_failures(replica, -replica.failure_load)
+    """Take off all: for a replica that returns from ejection, or where the strategy does not want them."""
+    replica.failure_load.ends.clear()
+    count_failures(replica, -replica.failure_load.requests)

@@ -1,7 +1,7 @@
-"""Outlier detector: what live traffic says about a pool's replicas: ejected, on probation, back.
+"""Outlier detector: what live traffic shows of a pool's replicas. It ejects them and lets them back.
 
-The rules are in :mod:`routing.balancing.outlier.ejection`; here they meet the pool's replicas and, by way of
-the shared counts, the other workers of the host.
+The rules are in :mod:`routing.balancing.outlier.ejection`. Here they are applied to the pool's replicas and,
+by way of shared memory, kept in step with the other workers of the host.
 """
 
 import logging
@@ -14,6 +14,7 @@ from routing.balancing.learning import latency_ewma, learned_speed
 from routing.balancing.learning.failure_penalty import failure_seconds
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.outlier import (
+    effective_weight,
     ejection,
     eligibility,
     failure_load,
@@ -44,8 +45,9 @@ _WORDS = {
 
 
 class OutlierDetector:
-    """Of one pool. ``replicas()``: those in the table. ``emptied`` is called when the last request of one
-    that is not any more has ended, ``changed(now)`` when a replica was ejected or let back."""
+    """Outlier detection of one pool. ``replicas()``: those in the table. ``emptied`` is called when the last
+    request of a replica that is no longer in the table has ended; ``changed(now)`` when a replica was ejected
+    or let back."""
 
     def __init__(
         self,
@@ -75,7 +77,8 @@ class OutlierDetector:
         self._monitor_until = 0.0
 
     def follow_strategy(self, goes_by_load: bool) -> None:
-        """The strategy in force counts what is in flight, and does not take it for people who wait."""
+        """Another strategy is in force. ``goes_by_load``: it counts requests in flight, and does not take
+        load for a queue."""
         self._goes_by_load = goes_by_load
         if not goes_by_load:
             for replica in self._replicas():
@@ -84,17 +87,17 @@ class OutlierDetector:
     # --- attempts that ended ---------------------------------------------------------------------
 
     def answered(self, attempt: Attempt, now: float) -> None:
-        """A replica that had failures, or is ejected, has answered."""
+        """A replica that had failures, or is ejected, has responded."""
         state = attempt.replica.ejection
         state.failures = 0
-        attempt.replica.ejection.soft_until = 0.0
+        soft_ejection.end(attempt.replica)
         if state.failure_run.is_shown:
             shared_consecutive_failures.end(attempt.replica)
         if state.until and (attempt.probe or attempt.started >= state.claimed_at or state.stalled):
             self._uneject(attempt.replica, now)
 
     def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
-        """Learn from what is no success, and eject when that is due."""
+        """Learn from an attempt that was no success, and eject if that is due."""
         replica = attempt.replica
         if outcome in FAILURES:
             self._speed.failed(replica, now - attempt.started, now)
@@ -111,7 +114,7 @@ class OutlierDetector:
             self._answered_without_success(attempt, outcome, now)
 
     def succeeded(self, source: ClientSource, replica: Replica, now: float) -> None:
-        """Such a request has been answered there."""
+        """A request from this source has succeeded at this replica."""
         if any(self._poison_clients.knows(who) for who in source):
             number = number_of(replica.uid)
             self._poison_clients.succeeded(source.request, number, now)
@@ -172,7 +175,7 @@ class OutlierDetector:
         return any(self._poison_clients.is_suspect(who, now) for who in source)
 
     def _excuse(self, replica: Replica, now: float) -> str:
-        """Why its row of failures is not its fault, in words; empty: it is."""
+        """Why the replica's row of failures is not its fault, in words; empty: it is."""
         self._sibling_news.follow(self._poison_clients)
         state, limit = replica.ejection, self.policy.ejection.consecutive_failures
         others = [other for other in self._replicas() if other is not replica]
@@ -206,7 +209,7 @@ class OutlierDetector:
         for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
-            if replica.failure_load:
+            if replica.failure_load.requests:
                 failure_load.expire(replica, now)
             waiting = replica.in_flight - replica.stall_exempt
             if state.until:
@@ -244,7 +247,7 @@ class OutlierDetector:
     # --- out and back ----------------------------------------------------------------------------
 
     def _eject(self, replica: Replica, now: float, words: str, stalled: bool = False) -> None:
-        """Take a replica out if the host's limit allows it. One that is out already is out anew."""
+        """Eject a replica if the host's limit allows it. One that is ejected already is ejected anew."""
         state = replica.ejection
         if replica.leaving:
             return
@@ -266,13 +269,12 @@ class OutlierDetector:
         self._changed(now)
 
     def _soft_eject(self, replica: Replica, available: int, now: float, words: str) -> None:
-        """As many are ejected as may be."""
+        """The limit on ejections is reached: eject softly."""
         if not soft_ejection.may_begin(replica, self._replicas(), available):
             return
-        begins = not replica.ejection.soft_until
         seconds = failure_seconds(0.0, self._speed.p99_s)
-        soft_ejection.begin(replica, now + seconds)
-        if begins:
+        if soft_ejection.begin(replica, now + seconds):
+            effective_weight.soft_eject(replica)
             said = (replica.name, self.fleet, seconds, words)
             log.info(
                 "replica %s of fleet %s gets next to nothing for %.0f s, for no more may be ejected: %s",
@@ -288,15 +290,15 @@ class OutlierDetector:
         self._changed(now)
 
     def _forget_learned(self, replica: Replica) -> None:
-        """What it was learned to cost while it failed is no longer true."""
+        """What was learned of the replica while it failed is no longer true."""
         learned_speed.forget(replica.speed)
         latency_ewma.forget(replica)
         success_rate.forget(replica)
         failure_load.forget(replica)
-        replica.ejection.soft_until = 0.0
+        soft_ejection.end(replica)
 
     def _follow(self, replica: Replica, now: float) -> None:
-        """Take over what other workers have decided."""
+        """Follow what other workers have decided about this replica."""
         was_out = bool(replica.ejection.until)
         shared_ejection.follow_ejections(replica, now)
         if was_out and not replica.ejection.until:
@@ -309,6 +311,6 @@ class OutlierDetector:
 
 
 def _words(replica: Replica, outcome: Outcome) -> str:
-    if outcome is Outcome.REFUSED and replica.not_verified:
-        return f"{_WORDS[outcome]}: {replica.not_verified}"
+    if outcome is Outcome.REFUSED and replica.security.not_verified:
+        return f"{_WORDS[outcome]}: {replica.security.not_verified}"
     return _WORDS[outcome]

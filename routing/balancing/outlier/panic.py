@@ -1,13 +1,13 @@
 """Panic threshold: when most replicas look dead, the probes are more likely wrong than the replicas.
 
-Theory. If fewer than half of the replicas that have ever passed a probe are ready, sending everything
-to the few left would bring those down too. So health is ignored for replicas that have passed once.
-Admin state is never ignored, and a replica still ``checking`` never gets traffic.
+Theory. If fewer than half of the replicas that have ever passed a probe are ready, sending all requests to
+the few that are left would overload those too. So health is ignored for replicas that have passed once. Admin
+state is never ignored, and a replica that is still ``checking`` never gets traffic.
 
-Where a proxy prefers its own site, sites are judged apart, and it is panic only when that is so at each of
-them: a site fails as a whole (its power, its cooling, its line), so one whose replicas are dead beside one
-whose are not has most likely failed, however many of the fleet were there. Failure mode: probes that cannot
-reach a site which works; its requests then go to the others, as many as fit there.
+Where a proxy prefers its own site, each site is judged by itself, and the fleet is in panic only if every
+site is. A site fails as a whole (power, cooling, network). If its replicas look dead while another site's do
+not, it has most likely failed. Failure mode: probes that cannot reach a site which works. Its requests then
+go to the other sites, as many as fit there.
 
 Source: Envoy's panic threshold (50 %).
 """

@@ -1,31 +1,31 @@
-"""Poison clients and requests: whose fault a failure is, the replica's or that of who sends such requests.
+"""Poison clients and requests: whether a failure is the fault of the replica or of the client's request.
 
-Theory. A request that no replica can serve (it crashes them, it asks for what none has) fails wherever it is
-sent, and a client that repeats it would get one replica after the other ejected. So a row of failures ejects
-only where it says something about the replica:
+Theory. A request that no replica can serve (it crashes them, or asks for what none has) fails everywhere. A
+client that repeats it would get one replica after the other ejected. So a row of failures ejects only where
+it says something about the replica:
 
-- A client is a **suspect** if its requests have failed at two replicas or more and were not seen to succeed
-  since. What suspects have of a row is left out, however many they are: the rest has to be a row by itself.
+- A client is a **suspect** if its requests failed at two replicas or more and did not succeed since. Failures
+  of suspects are left out of a row, however many they are. The rest must be a row by itself.
 - *Two clients* are left that have not failed elsewhere lately, or the connection was refused, or nobody knows
-  who sent the request: it counts at once.
-- Else it is *one client's* different requests, or those of clients that *fail elsewhere too*, whatever they
-  are seen to succeed with. It counts. But where a part of what the other replicas answer are failures as
-  well, the row has to be so long that it is as unlikely by chance as five failures where a tenth of all fail.
-  Replicas in such a row themselves are left out of that, so that of two that break one does not excuse the
-  other.
-- *One client's one request*, again and again: it counts once that very request was seen to succeed elsewhere.
-  Where it was sent to no other replica, twice as many failures do; then it will be, and shows itself.
+  who sent the request: the row counts at once.
+- Otherwise the failures are *one client's* different requests, or those of clients that *fail elsewhere too*,
+  whether or not they also succeed. The row counts. But if a part of the other replicas' responses are
+  failures too, the row must be longer: as unlikely by chance as five failures where a tenth of all fail.
+  Replicas that have such a row themselves are left out here, so that of two broken replicas one does not
+  excuse the other.
+- *One client's one request*, again and again: the row counts once that very request succeeded elsewhere. If
+  it was sent to no other replica, twice as many failures count. It will then be sent to another, and shows.
 
-Who is a suspect is known from failures alone, which are rare. Whether a suspect succeeds elsewhere (two
-replicas may be broken at once) is looked at only while a row is held against it: the pool then has the next
-requests say who sent them.
+Suspects are known from failures alone, which are rare. Whether a suspect succeeds elsewhere (two replicas may
+be broken at once) is looked at only while a row is held against the client: the pool then monitors the next
+requests, and asks who sent them.
 
-A client is its key, where keys are asked for, else its address. What is remembered is bounded: so many
-clients and requests, the ones that failed last. Nothing of it is on the way of a request that succeeds.
+A client is its key, where keys are required, else its address. Memory is bounded: a fixed number of clients
+and requests, those that failed last. A request that succeeds spends no time on any of this.
 
-Failure mode: more clients than are told apart in a row, each of which fails everywhere, count as several.
+Failure mode: a row of more clients than are told apart, each of which fails everywhere, counts as several.
 
-Source: our own; Envoy and nginx count a failure against whoever was asked.
+Source: our own. Envoy and nginx count each failure against the replica.
 """
 
 from collections import OrderedDict
@@ -81,7 +81,7 @@ class ClientRecord:
 
 
 class PoisonClients:
-    """Clients and requests that have failed, of one fleet. Numbers stand for both alike, and for replicas."""
+    """Clients and requests of one fleet that have failed. Both are named by numbers, and so are replicas."""
 
     __slots__ = ("_known",)
 
@@ -92,11 +92,11 @@ class PoisonClients:
         return len(self._known)
 
     def knows(self, who: int) -> bool:
-        """Whether it has failed."""
+        """Whether this client or request has failed."""
         return who in self._known
 
     def failed(self, who: int, replica: int, now: float) -> bool:
-        """It has failed at this replica; whether that changes what is known of it."""
+        """It has failed at this replica. Returns whether that is news."""
         record = self._record(who)
         if replica != record.failed_last:
             record.failed_last, record.failed_before_at = replica, record.failed_last_at
@@ -115,8 +115,8 @@ class PoisonClients:
         return is_news
 
     def succeeded(self, who: int, replica: int, now: float) -> bool:
-        """It was seen to succeed at this replica; whether that is news. Of one that has not failed nothing is
-        kept."""
+        """It has succeeded at this replica. Returns whether that is news. Nothing is kept of one that has not
+        failed."""
         record = self._known.get(who)
         if record is None:
             return False
@@ -127,7 +127,7 @@ class PoisonClients:
         return is_news
 
     def is_suspect(self, who: int, now: float) -> bool:
-        """Whether it failed at several replicas and was not seen to succeed since."""
+        """Whether it failed at two replicas or more, and did not succeed since."""
         record = self._known.get(who)
         if record is None or now - record.good_at < TRUST_S:
             return False
@@ -135,7 +135,7 @@ class PoisonClients:
         return min(first, other) > max(record.good_at, now - MEMORY_S)
 
     def fails_elsewhere(self, who: int, replica: int, now: float) -> bool:
-        """Whether it failed at another replica than this one lately, whatever it has succeeded with."""
+        """Whether it failed lately at another replica than this one, whether or not it also succeeded."""
         record = self._known.get(who)
         if record is None:
             return False
@@ -143,7 +143,7 @@ class PoisonClients:
         return now - at < MEMORY_S
 
     def is_good(self, who: int, now: float, except_at: int = 0) -> bool:
-        """Whether it was seen to succeed lately. ``except_at``: at another replica than this one."""
+        """Whether it succeeded lately. ``except_at``: only at another replica than this one."""
         record = self._known.get(who)
         if record is None:
             return False
@@ -155,7 +155,7 @@ class PoisonClients:
     ) -> str:
         """Why a row of failures at a replica is not its fault, in words; empty: it is.
 
-        ``limit``: failures in a row that eject. ``others_fail``: share of failures among the answers of the
+        ``limit``: failures in a row that eject. ``others_fail``: share of failures among the responses of the
         pool's other replicas, 0 to 1.
         """
         clients = failure_run.clients

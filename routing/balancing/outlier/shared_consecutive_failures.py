@@ -1,18 +1,18 @@
-"""Consecutive failures, of all workers of a host together.
+"""Consecutive failures, summed over all workers of a host.
 
-Theory. Connections are shared out among workers, so that of eight each has an eighth of a replica's
-failures: five in a row of each are forty, which take long where requests are rare. So each worker shows how
-long its own row is, on the slow timer, and whose: beside that is how many requests the replica has answered
-in each worker (:mod:`routing.balancing.outlier.success_rate` keeps that). While that number stands still, the
-rows add up. Where it has grown, somebody has had an answer since, and what this worker had of its row before
-says nothing of the host's.
+Theory. Connections are spread over the workers. With eight workers, each sees an eighth of a replica's
+failures: five in a row at each are forty, which take long where requests are rare. So on the slow timer each
+worker shows the length of its own row, and which clients it came from. Beside it stands how many responses
+the replica has given in each worker (:mod:`routing.balancing.outlier.success_rate` keeps that). While these
+numbers do not grow, the rows add up. Where one has grown, some worker had a response since then, and the
+failures before it no longer count for the host.
 
-What clients have of a row that fail elsewhere too is left out
-(:mod:`routing.balancing.outlier.poison_clients`), and a row that is one client's in all workers ejects nobody
-by this; where one worker has it all, its requests are looked at there.
+Failures of clients that fail elsewhere too are left out (:mod:`routing.balancing.outlier.poison_clients`). A
+row of one client in all workers ejects nobody by this rule. If one worker has the whole row, that worker
+looks at the single requests.
 
-What the others have is as old as their last look, a tenth of a second while they have requests. Where many
-fail in that time, each worker's own row is long enough first.
+What the others show is as old as their last timer, a tenth of a second while they have requests. Where many
+requests fail in that time, each worker's own row is long enough first.
 
 Source: our own.
 """
@@ -34,7 +34,7 @@ SEVERAL = -1.0
 
 
 def begin(replica: Replica) -> None:
-    """Its first failure since its last answer in this worker."""
+    """The replica's first failure since its last response in this worker."""
     failure_run, cells = replica.ejection.failure_run, replica.cells
     failure_run.left_out = failure_run.judged = 0
     if cells is not None:
@@ -43,7 +43,7 @@ def begin(replica: Replica) -> None:
 
 
 def end(replica: Replica) -> None:
-    """It has answered."""
+    """The replica has responded."""
     failure_run, cells = replica.ejection.failure_run, replica.cells
     if cells is not None and failure_run.is_shown:
         failure_run.is_shown = False
@@ -52,8 +52,8 @@ def end(replica: Replica) -> None:
 
 
 def length(replica: Replica, fails_elsewhere: Callable[[int], bool]) -> int:
-    """Of the host's row, if that has grown since it was judged and several clients have made it; else 0.
-    Shows this worker's part to the others."""
+    """Length of the host's row of failures; 0 if it has not grown since it was judged, or if one client made
+    all of it. Shows this worker's part to the others."""
     cells, state = replica.cells, replica.ejection
     if cells is None or not cells.siblings:
         return 0
@@ -78,7 +78,7 @@ def length(replica: Replica, fails_elsewhere: Callable[[int], bool]) -> int:
         return 0
     view, total, clients = cells.view, own, {client}
     for sibling in cells.siblings:
-        # One that is not up to date with answers has not looked at its row since.
+        # One that is not up to date with responses has not looked at its row since.
         if (theirs := view[sibling + FAILURE_RUN]) and view[sibling + FAILURE_RUN_AFTER] == answers:
             total += int(theirs)
             clients.add(view[sibling + FAILURE_RUN_CLIENT])

@@ -1,7 +1,7 @@
-"""Ejections shared by the workers of a host, and the host's one probe request of a replica on probation.
+"""Shared ejection: the workers of a host eject together, and send one probe request at a time on probation.
 
-Exchanged by way of the shared counts on the slow timer, and whenever a worker is about to claim an ejection.
-An ejection holds on the whole host while some worker's claim is newer than every worker's last return.
+Workers exchange ejections through shared memory, on the slow timer and before each claim. An ejection holds
+on the whole host while some worker's claim is newer than every worker's last return.
 """
 
 from routing.balancing.outlier import ejection
@@ -10,7 +10,7 @@ from routing.shared import shm_counters as cell
 
 
 def show_ejection(replica: Replica) -> None:
-    """Write own ejection, or its end, where peers see it."""
+    """Write this worker's ejection, or its end, where sibling workers see it."""
     cells, state = replica.cells, replica.ejection
     if cells is None:
         return
@@ -23,7 +23,7 @@ def show_ejection(replica: Replica) -> None:
 
 
 def follow_ejections(replica: Replica, now: float) -> None:
-    """Take over what peers have ejected or let back since."""
+    """Follow what sibling workers have ejected or let back since."""
     cells, state = replica.cells, replica.ejection
     if cells is None or not cells.siblings:
         return
@@ -45,7 +45,7 @@ def follow_ejections(replica: Replica, now: float) -> None:
 
 
 def claim_probe(replica: Replica, now: float) -> bool:
-    """Claim the host's one probe request: write, read again, undo when another has it too."""
+    """Claim the host's one probe request: write, read again, undo if another worker has it too."""
     cells = replica.cells
     if cells is None:
         return True
@@ -59,6 +59,6 @@ def claim_probe(replica: Replica, now: float) -> bool:
 
 
 def release_probe(replica: Replica) -> None:
-    """The probe request ended without a verdict."""
+    """The probe request ended without a decision."""
     if replica.cells is not None:
         replica.cells.write(cell.PROBING_SINCE, 0.0)

@@ -1,13 +1,13 @@
-"""Poison clients, shared: what the workers of a host tell each other of clients whose requests fail.
+"""Poison clients, shared: the workers of a host tell each other which clients' requests fail.
 
-Theory. Connections are shared out among workers, so that each sees a part of what one client does. Each
-writes what it has found into a ring of its own, in its cell of the fleet, and reads the others' rings on the
-slow timer and before it holds a row of failures against a replica. Told is only what is news: that a client
-failed at one replica, that it failed at a second one, that it was seen to succeed. Single requests are each
-worker's own matter, for there may be many. A ring that is overrun costs knowledge, and nothing else.
+Theory. Connections are spread over the workers, so each sees only a part of what one client does. Each worker
+writes what it finds into a ring of its own, in its cell of the fleet. It reads the others' rings on the slow
+timer, and before it counts a row of failures against a replica. Only news is written: a client failed at one
+replica, it failed at a second one, it succeeded. Single requests are not shared, for there may be many. If a
+ring is overwritten before it is read, knowledge is lost and nothing else.
 
-An entry is two fields: who and where, 32 bits each, and when. The time is written last and wiped first, so
-that what stands beside a time belongs to it.
+An entry is two fields: client and replica, 32 bits each, and the time. The time is written last and cleared
+first, so that what stands beside a time belongs to it.
 """
 
 from hashlib import blake2b
@@ -25,12 +25,12 @@ _REPLICA = SUCCEEDED - 1
 
 
 def number_of(uid: str) -> int:
-    """What stands for a replica in entries: the same in all workers."""
+    """The number of a replica in entries: the same in all workers."""
     return int.from_bytes(blake2b(uid.encode(), digest_size=4).digest()) & _REPLICA or 1
 
 
 class SharedPoisonClients:
-    """One fleet's ring in one worker, and its peers'."""
+    """One fleet's ring in one worker, and those of its sibling workers."""
 
     __slots__ = ("_cells", "_read", "_shared", "_written")
 
@@ -58,7 +58,7 @@ class SharedPoisonClients:
             self._cells = None
 
     def tell(self, fleet: str, who: int, replica: int, now: float, succeeded: bool = False) -> None:
-        """Let the others know that this client has failed, or ``succeeded``, at this replica."""
+        """Write for the others that this client has failed, or ``succeeded``, at this replica."""
         self._share(fleet)
         cells = self._cells
         if cells is None:
@@ -74,7 +74,7 @@ class SharedPoisonClients:
         cells.write(WRITTEN, self._written)
 
     def follow(self, suspects: PoisonClients) -> None:
-        """Take over what the others have told since."""
+        """Read what the other workers have written since."""
         cells = self._cells
         if cells is None:
             return

@@ -1,13 +1,13 @@
 """Slow start: a replica that has just become ready gets a growing share of its weight.
 
-Theory. A new replica is empty, so every load-based rule would send it the next hundred requests while its
+Theory. A new replica is empty. So every load-based strategy would send it the next hundred requests while its
 caches are cold. Its effective weight, the inverse of its score and its slots therefore grow from 10 % to
-100 % over a while (30 s by default, and never less than three mean answers of the fleet). They grow with
-the square of the time: along a straight line an idle replica is chosen more often than its weight says, so
-that it had up to 35 % of its fair share in the first quarter (in simulation), and so has at most 25 %,
-which :mod:`routing.balancing.outlier.slow_start_pacing` makes a half of that where the fleet is nearly full.
+100 %, over 30 s by default and never less than three mean response times of the fleet. They grow with the
+square of the time. Along a straight line, an idle replica is picked more often than its weight says: up to
+35 % of its fair share in the first quarter (in simulation). With the square it is at most 25 %, and half of
+that with :mod:`routing.balancing.outlier.slow_start_pacing`, where the fleet is nearly full.
 
-Source: HAProxy and nginx ``slowstart``; Envoy's slow start mode (which keeps a floor of 10 % as well).
+Source: HAProxy and nginx ``slowstart``; Envoy's slow start mode, which has a floor of 10 % as well.
 """
 
 from routing.balancing.replica.state import Replica
@@ -17,7 +17,7 @@ ANSWERS = 3.0
 
 
 def duration_s(least_s: float, mean_answer_s: float) -> float:
-    """How long it takes in a fleet of such answers. ``least_s`` 0: there is none."""
+    """How long it takes in a fleet of such responses. ``least_s`` 0: there is none."""
     return max(least_s, ANSWERS * mean_answer_s) if least_s else 0.0
 
 

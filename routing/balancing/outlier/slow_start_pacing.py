@@ -1,18 +1,19 @@
-"""Slow start, pacing: a replica that has had more than its part of the requests is left alone for a while.
+"""Slow start, pacing: a replica in slow start that has had more than its share gets nothing for a while.
 
-Theory. Weights and places say who is to be asked, not how often. A replica that has come back is empty:
-beside others with queues, one request at a time is worth several of theirs, and of four places, a tenth is
-none and one a quarter. Where the rest of the fleet is nearly full, rules that go by load or by answer times
-so give it more than a quarter of its fair share from the first moment (in simulation, 16 replicas of 4
-places at 85 % load). So requests are counted: on the slow timer, what it was given since the last look
-against its part of all that its site had, by weight and by slow start. While it has had one too many it
-rests: no place where places are counted, else a hundredth of its weight.
+Theory. Weights and limits say how much a replica may have at once, not how often it is picked. A replica that
+has come back is empty. Beside others with queues, one slot of it is worth several of theirs, and with four
+slots there is no tenth: it has one slot, a quarter. So where the rest of the fleet is nearly full, strategies
+that go by load or by response times give it more than a quarter of its fair share from the first moment (in
+simulation, 16 replicas of 4 slots at 85 % load). The slow timer therefore counts: the requests that the
+replica was sent since the last timer, against its due, which is its part of all requests of its site by
+weight and slow start. While it is one request or more above its due, it is paused: it has no slot, or a
+hundredth of its weight where there are no limits.
 
-It rests for the sake of the others' speed, so only where others can serve instead: at least half of the
-replicas are not in slow start, and nobody has waited for longer than a mean answer takes. Where places are
-not counted nobody is seen to wait, so the whole has to be eight times what is in slow start.
+The pause keeps response times short, so it needs others that can serve instead: at least half of the
+replicas are not in slow start, and no request has waited for longer than a mean response time. Without
+limits nothing is seen to wait, so the whole pool must have eight times the weight of what is in slow start.
 
-Source: our own; counting against a due is the deficit of fair queueing (Shreedhar and Varghese, "Efficient
+Source: our own. Counting against a due is the deficit of fair queueing (Shreedhar and Varghese, "Efficient
 Fair Queuing Using Deficit Round Robin", SIGCOMM 1995).
 """
 
@@ -22,11 +23,11 @@ from routing.balancing.replica.state import Replica
 
 SHARE = 0.01
 SEVERAL = 8
-"""Times as much as those in slow start has to be there where nobody is seen to wait."""
+"""Without limits: so many times the weight of those in slow start must be there."""
 
 
 class SlowStartPacer:
-    """Of one pool in one worker."""
+    """Counts the requests of replicas in slow start, for one pool in one worker."""
 
     __slots__ = ("_dues", "_is_hardly_missed", "_is_spared")
 
@@ -36,7 +37,8 @@ class SlowStartPacer:
         self._is_spared = self._is_hardly_missed = False
 
     def look(self, asked: Sequence[Replica], waited_s: float, mean_answer_s: float) -> None:
-        """On the slow timer, before :meth:`is_due`. ``waited_s``: by who has waited longest."""
+        """On the slow timer, before :meth:`is_due`. ``waited_s``: how long the oldest request of the queue
+        has waited."""
         started = [replica for replica in asked if replica.slow_start.started is not None]
         self._is_spared = 0 < 2 * len(started) <= len(asked) and waited_s <= mean_answer_s
         if not started:
@@ -55,8 +57,8 @@ class SlowStartPacer:
         self._dues = {site: picked / weight for site, (picked, weight) in sums.items()}
 
     def is_due(self, replica: Replica, share: float, *, has_slots: bool) -> bool:
-        """Whether this one rests until the next look. ``share``: of its weight, in slow start;
-        ``has_slots``: whether they are counted."""
+        """Whether a pause of this replica is due until the next timer. ``share``: part of its weight that
+        slow start leaves. ``has_slots``: whether there is a limit."""
         due = share * replica.spec.weight * self._dues.get(replica.spec.site, 0.0)
         replica.slow_start.over_share = max(0.0, replica.slow_start.over_share - due)
         is_spared = self._is_spared and (has_slots or self._is_hardly_missed)

@@ -1,18 +1,19 @@
-"""Soft ejection: what a replica gets that would be ejected, were it not for the limit on ejections.
+"""Soft ejection: a replica that should be ejected, but may not be because of the limit, gets next to nothing.
 
-Theory. That many replicas must stay is no reason to send them what is known to fail. The failure penalty
-keeps most of it away from rules that learn times or count requests, but not all: where all other places are
-taken, who fails at once always has a free one (1 % of all requests in simulation), and rules that take
-turns by weight look at neither (6 to 16 %). So each failure that would eject sets the replica back, for as
-long as a failure counts: it has a hundredth of its weight, and no place where places are counted. Its next
-success ends that. Otherwise it is tried again by one request in a hundred of its own, or by whatever comes
-when its time is over.
+Theory. Many replicas must stay in use, but that is no reason to send requests to one that is known to fail.
+The failure penalty keeps most requests away where a strategy learns times or counts requests, but not all. If
+all other slots are taken, a replica that fails at once always has a free one (1 % of all requests in
+simulation). Strategies that take turns by weight look at neither (6 to 16 %). So each failure that would
+eject makes a soft ejection, for as long as a failure counts: a hundredth of the weight, and no slot where
+there is a limit. The replica's next success ends it. Until then it is tried by one request in a hundred of
+its own, or when the time is over.
 
-The limit on ejections is there lest the rest break down. So it is set back only while half of the pool is
-neither ejected nor set back; beyond that the fault is likely behind all of them, or in the requests.
+The limit on ejections protects the rest of the pool from overload. So a soft ejection begins only while half
+of the pool is neither ejected nor soft-ejected. Beyond that, the cause is likely behind all replicas, or in
+the requests.
 
-Source: our own. A row that is its clients' fault (:mod:`routing.balancing.outlier.poison_clients`) sets back
-as little as it ejects.
+Source: our own. A row of failures that is its clients' fault
+(:mod:`routing.balancing.outlier.poison_clients`) makes no soft ejection either.
 """
 
 from collections.abc import Iterable
@@ -23,31 +24,34 @@ SHARE = 0.01
 
 
 def may_begin(replica: Replica, replicas: Iterable[Replica], available: int) -> bool:
-    """Whether half of a pool is well besides. ``available``: how many could be in use if none was ejected."""
+    """Whether half of the pool is neither ejected nor soft-ejected. ``available``: replicas that could be in
+    use if none was ejected."""
     return 2 * (1 + sum(_is_out(other) for other in replicas if other is not replica)) <= available
 
 
-def begin(replica: Replica, until: float) -> None:
-    """Set it back until then, at once. Those who pick must look at it anew."""
-    if not replica.ejection.soft_until:
-        replica.ramp *= SHARE
-        replica.share *= SHARE
-        replica.cost /= SHARE
-        if replica.limit:
-            replica.limit = 0
+def begin(replica: Replica, until: float) -> bool:
+    """Soft-eject the replica until then. Returns whether that is new: then its effective weight must fall at
+    once."""
+    begins = not replica.ejection.soft_until
     replica.ejection.soft_until = until
+    return begins
+
+
+def end(replica: Replica) -> None:
+    """End the soft ejection. The effective weight follows on the slow timer."""
+    replica.ejection.soft_until = 0.0
 
 
 def share(replica: Replica, now: float) -> float:
-    """By what its weight is to be multiplied; ends what is over."""
+    """Factor on the replica's weight. Ends a soft ejection whose time is over."""
     if now >= replica.ejection.soft_until:
-        replica.ejection.soft_until = 0.0
+        end(replica)
         return 1.0
     return SHARE
 
 
 def words(replica: Replica, now: float) -> str:
-    """For people; empty: it is as any other."""
+    """Why the replica gets next to nothing, for people; empty: it is not soft-ejected."""
     left = replica.ejection.soft_until - now
     if left <= 0:
         return ""

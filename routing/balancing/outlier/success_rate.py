@@ -1,19 +1,19 @@
-"""Success-rate outlier: ejection of a replica that fails often, though never five times in a row.
+"""Success rate outlier: ejects a replica that fails often, though never five times in a row.
 
-Theory. Over the last 15 to 30 s, with at least 20 answers: below 80 % success while the other replicas of
-the pool together reach 80 %, and fail so much less that it is not by chance: where a seventh of all
-requests fail, every seventh replica has five or more of twenty fail. Where the whole pool fails, the
-requests are at fault or something behind all replicas is, and ejecting some would only load the others.
-Where answers are rare the windows are longer, until 20 answers are in each, 10 minutes together at most: a
-replica that answers once in ten seconds is judged by 200 to 400 s.
+Theory. A replica is an outlier when, over the last 15 to 30 s and at least 20 responses, less than 80 % were
+successes, while the pool's other replicas together reach 80 %. It must also fail so much more often than they
+do that it is not by chance: where a seventh of all requests fail, every seventh replica has five or more
+failures of twenty. If the whole pool fails, the requests are at fault, or something behind all replicas is;
+ejecting some would only load the others. Where responses are rare the windows are longer, until each has 20
+responses, 10 minutes together at most. A replica that responds once in ten seconds is judged by 200 to 400 s.
 
 The workers of a host count together, as of the last slow timer.
 
-Where it would do well without the failures of one client, it is asked whose fault those are
+If the replica would do well without the failures of one client, the question is whose fault those are
 (:mod:`routing.balancing.outlier.poison_clients`).
 
-Source: Envoy's outlier detection (success rate), with a fixed threshold besides the deviation, which is
-that of the binomial distribution rather than one between replicas.
+Source: Envoy's outlier detection (success rate), with a fixed threshold besides the deviation. The deviation
+is that of the binomial distribution, not the one between replicas.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ DEVIATIONS = 5.0
 
 
 def renew(replicas: Iterable[Replica], now: float) -> None:
-    """Start new windows where the present ones are full. Call at least every few seconds."""
+    """Start new windows where the present ones are full. To be called every few seconds at least."""
     for replica in replicas:
         window = replica.ejection.windows
         _read(replica)
@@ -50,7 +50,7 @@ def renew(replicas: Iterable[Replica], now: float) -> None:
 
 
 def forget(replica: Replica) -> None:
-    """Begin again: for a replica that was let back."""
+    """Start new windows: for a replica that was let back."""
     window = replica.ejection.windows
     _read(replica)
     window.succeeded = window.earlier_succeeded = window.all_succeeded
@@ -59,14 +59,14 @@ def forget(replica: Replica) -> None:
 
 
 def failed_by(replica: Replica, client: int) -> None:
-    """One of its failures was with a request of this client."""
+    """The replica failed with a request of this client."""
     counts = replica.ejection.windows.by_client
     if client in counts or len(counts) < MOST_CLIENTS:
         counts[client] = counts.get(client, 0) + 1
 
 
 def by_one_client(replica: Replica) -> int:
-    """The client without whose failures it does well enough; 0: there is none."""
+    """The client without whose failures the replica does well enough; 0: there is none."""
     window = replica.ejection.windows
     sums = Counter(window.earlier_by_client)
     sums.update(window.by_client)
@@ -80,14 +80,14 @@ def by_one_client(replica: Replica) -> int:
 
 
 def failed_share(replicas: Iterable[Replica]) -> float:
-    """Of these replicas' answers together, which part were failures lately; 0 where there were none."""
+    """Share of failures among these replicas' recent responses together; 0 if there were none."""
     counts = [_counted(replica) for replica in replicas]
     succeeded, failed = sum(s for s, _ in counts), sum(f for _, f in counts)
     return failed / (succeeded + failed) if failed else 0.0
 
 
 def is_outlier(replica: Replica, replicas: Sequence[Replica]) -> bool:
-    """Whether it fails often while the others do not."""
+    """Whether the replica fails often while the others do not."""
     succeeded, failed = _counted(replica)
     if not failed or succeeded + failed < LEAST_ANSWERS or succeeded >= THRESHOLD * (succeeded + failed):
         return False
@@ -100,13 +100,13 @@ def is_outlier(replica: Replica, replicas: Sequence[Replica]) -> bool:
 
 
 def words(replica: Replica) -> str:
-    """Why it was ejected."""
+    """Why the replica was ejected, in words."""
     succeeded, failed = _counted(replica)
     return f"{failed} of {succeeded + failed} answers failed lately, while other replicas did well"
 
 
 def _read(replica: Replica) -> None:
-    """What all workers of the host have counted."""
+    """Read what all workers of the host have counted."""
     window, cells = replica.ejection.windows, replica.cells
     window.all_succeeded, window.all_failed = replica.succeeded, replica.failed
     if cells is not None:
@@ -117,7 +117,7 @@ def _read(replica: Replica) -> None:
 
 
 def _is_filled(replica: Replica) -> bool:
-    """Whether the present window alone has the answers that are needed: it is the least that is looked at."""
+    """Whether the present window alone has enough responses: it is the shortest that is judged by."""
     window = replica.ejection.windows
     answers = window.all_succeeded - window.succeeded + window.all_failed - window.failed
     return answers >= LEAST_ANSWERS

@@ -1,8 +1,9 @@
-"""Candidates: another replica for a request where the one that was picked for it has no slot.
+"""Candidates: another replica for a request, where the picked one has no slot.
 
-The strategy picks again among those that have one. Of a small pool these are all; of a large one a sample
-(:mod:`routing.balancing.admission.free_slots`), or those near to where the request's key leads. It does so
-beside what it keeps of the whole list, which would have to be made anew for the next request.
+The strategy picks again among the replicas that have a slot. In a small pool these are all of them. In a
+large pool they are a sample (:mod:`routing.balancing.admission.free_slots`), or replicas near to where the
+request's key leads. What the strategy keeps of the whole list stays as it is: it would have to be built anew
+for the next request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,8 @@ from routing.shared.shm_counters import SharedCounters
 
 
 class CandidateSearch:
-    """Of one pool, which sets :attr:`eligible` and :attr:`reserves_memory` whenever they change."""
+    """The search of one pool, which sets :attr:`eligible` and :attr:`reserves_memory` whenever they
+    change."""
 
     def __init__(
         self, free_slots: FreeSlots, shared: SharedCounters | None, strategy: Strategy, rng: Random
@@ -33,7 +35,7 @@ class CandidateSearch:
         self.follow(strategy)
 
     def follow(self, strategy: Strategy) -> None:
-        """Pick by this one, which is given lists that come once."""
+        """Pick by this strategy. Its lists of candidates are used once and never come again."""
         self._pick_of_found = strategy.pick
         self._pick_of_sample = getattr(strategy, "pick_of_sample", strategy.pick)
 
@@ -45,9 +47,9 @@ class CandidateSearch:
     def another_than_wait(
         self, preferred: Replica, candidates: Sequence[Replica], demand: Demand, now: float, new: bool
     ) -> tuple[Replica | None, bool]:
-        """Another one of a large pool, of which the strategy has seen a part, than wait for the best of
-        those; ``None``: it is worth the wait. And whether one had a slot. ``new``: the request may not take
-        a slot that others wait for."""
+        """In a large pool, where the strategy has seen only a part: another replica that is better than
+        waiting for ``preferred``, or ``None`` if the wait is worth it; and whether any had a slot. ``new``:
+        the request may not take a slot that others wait for."""
         found, _ = self._free_slots.some(candidates, demand, self._rng)
         if new:
             found = [one for one in found if not sibling_load.is_waited_for(one)]
@@ -65,7 +67,7 @@ class CandidateSearch:
         now: float,
         key: tuple[int, ...],
     ) -> Replica | None:
-        """The best of those that have a slot, where these have refused; ``None``: nobody has."""
+        """The best replica that has a slot, without those that ``refused``; ``None``: there is none."""
         if self.sees_peers:
             # Those of a large pool were read milliseconds ago, but one has just refused.
             small = candidates is self.eligible and len(candidates) <= LARGE_POOL
@@ -90,7 +92,7 @@ class CandidateSearch:
         demand: Demand,
         key: tuple[int, ...],
     ) -> list[Replica]:
-        """Those that have a slot, or of a large pool those near to where a key has led."""
+        """Replicas that have a slot; in a large pool those near to where the key leads."""
 
         def with_slot(some: Iterable[Replica]) -> list[Replica]:
             return sibling_load.with_slot(some, demand)
@@ -106,13 +108,13 @@ class CandidateSearch:
         return found or self._free_slots.all(candidates, demand)
 
     def with_slot(self, candidates: Sequence[Replica], demand: Demand) -> tuple[list[Replica], bool]:
-        """Those that have a slot, or some of them; whether these are all."""
+        """Replicas that have a slot, or some of them; and whether these are all."""
         if len(candidates) <= LARGE_POOL or self.reserves_memory:
             return sibling_load.with_slot(candidates, demand), True
         return self._free_slots.some(candidates, demand, self._rng)
 
     def pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
-        """Of one or more that have a slot, all or a sample of them, once more for the same request."""
+        """Pick once more for the same request, among replicas that have a slot: all of them or a sample."""
         if len(found) == 1:
             return found[0]
         pick = self._pick_of_found if all_found else self._pick_of_sample

@@ -1,7 +1,7 @@
 """Endpoint set: a pool's replicas over table swaps: who stays, who is new, who leaves when it is drained.
 
-A replica keeps its live state while its uid and URL match. One that has left the table is kept until its
-last request has ended, and comes back with its state if the table brings it back before that.
+A replica keeps its live state while its uid and URL match. One that is no longer in the table is kept until
+its last request has ended. If the table brings it back before that, it has its state back.
 """
 
 from collections.abc import Iterable

@@ -1,12 +1,11 @@
-"""Library calls: of one process, from any thread, begun and settled under one lock, and queued for slots.
+"""Library calls: begun and settled from any thread of one process, under one lock, and queued for slots.
 
-The lock is held for the microseconds of a pick or a settlement, never while a call runs or waits. An object
-that is thrown away may settle its call in the middle of another's pick, in the same thread: the garbage
-collector runs where it likes. So the lock may be taken again by its holder, and what comes in then is kept
-until the pick is done.
+The lock is held for the microseconds of a pick or a settlement, never while a call runs or waits. The garbage
+collector may settle a call that was thrown away in the middle of another's pick, in the same thread. So the
+lock is reentrant, and what comes in then is kept until the pick is done.
 
-Who waits is handed its slot by whoever gives one back, and the first in line looks by itself every
-:data:`LOOK_EVERY_S`, for slots that come with time alone: a slow start that goes on, an ejection that
+A waiting call gets its slot from the call that gives one back. The first in the queue also looks by itself
+every :data:`LOOK_EVERY_S`, for slots that come with time alone: a slow start that goes on, an ejection that
 ends.
 """
 
@@ -31,8 +30,8 @@ _RANK = 1
 
 
 class ThreadSafePool:
-    """Who calls those that wait (:class:`routing.balancing.admission.admission_queue.QueueWaker`), and the
-    lock round it all."""
+    """A pool with a lock around it, which wakes the calls that wait
+    (:class:`routing.balancing.admission.admission_queue.QueueWaker`)."""
 
     def __init__(self, pool: Pool, clock: Callable[[], float]) -> None:
         self.pool = pool
@@ -85,7 +84,7 @@ class ThreadSafePool:
 
 
 class LibraryCall:
-    """One call: it has a slot, was refused, or waits
+    """One call of the library: it has a slot, was rejected, or waits
     (:class:`routing.balancing.admission.request_queue.Waiter`)."""
 
     def __init__(

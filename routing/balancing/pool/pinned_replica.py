@@ -1,8 +1,8 @@
-"""Pinned replica (stickiness): only one can serve the request, for it keeps what the request is about."""
+"""Pinned replica (stickiness): the one replica that can serve a request, because it keeps its state."""
 
 
 class PinnedReplica:
-    """Who alone may be asked: :meth:`routing.balancing.pool.pool.Pool.begin_pinned`."""
+    """The only replica that may be asked: :meth:`routing.balancing.pool.pool.Pool.begin_pinned`."""
 
     __slots__ = ("finishes", "name", "uid", "what")
 

@@ -1,10 +1,10 @@
-"""Pool: a fleet in one worker: who is eligible, and who gets the next request (load balancing).
+"""Pool: one fleet in one worker. It knows which replicas are eligible, and picks one for each request.
 
-:meth:`Pool.begin` picks and counts in one step, so that in-flight is counted by whoever sends, first.
-It returns an :class:`Attempt`, whose holder owes exactly one :meth:`Attempt.settle` on every way out.
+:meth:`Pool.begin` picks and counts in one step: whoever sends a request counts it in flight first. It returns
+an :class:`Attempt`. Its holder owes exactly one :meth:`Attempt.settle`, on every way out.
 
-Eligibility is sorted out when something changed and on a slow timer that begin() itself looks at;
-between those a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
+Eligibility is computed when something changed, and on a slow timer that begin() itself looks at. Between
+those, a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.reported_load import ReportContext
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
-from routing.balancing.outlier import eligibility, slow_start, slow_start_pacing, soft_ejection
+from routing.balancing.outlier import eligibility
+from routing.balancing.outlier.effective_weight import EffectiveWeights
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
@@ -94,7 +95,7 @@ class Pool:
         self._due = 0.0
         """When begin() has to look up: the slow timer or, with other workers, their counts."""
         self._refresh_due = 0.0
-        self._pacer = slow_start_pacing.SlowStartPacer()
+        self._effective_weights = EffectiveWeights(self._host_share, self.admission.slot_freed)
         self.replace(snapshot)
 
     @property
@@ -125,6 +126,7 @@ class Pool:
         self._follow(terms)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
+        self._effective_weights.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
         self._endpoints.take(pairs, snapshot.tls)
         for replica in self.replicas:
@@ -138,7 +140,7 @@ class Pool:
 
     def _follow(self, terms: Terms) -> None:
         """Pick by these from now on."""
-        self._slow_path.terms = terms
+        self._slow_path.follow(terms)
         self._search.follow(terms.passing_strategy)
         self.strategy = strategy = terms.strategy
         self.affinity = strategy.affinity
@@ -191,7 +193,7 @@ class Pool:
         return "" if self._eligible else self._slow_path.reject(False, now).message
 
     def observe(self, seconds: float) -> None:
-        """A client has its answer: seconds from complete request head to last response byte."""
+        """A client has its response: seconds from complete request head to last response byte."""
         counts = self.counters.latency
         bucket = bucket_of(seconds)
         counts[bucket] = counts.get(bucket, 0) + 1
@@ -211,7 +213,7 @@ class Pool:
         ``excluded``: those that are not asked, for it has been at them already.
 
         ``work``: estimated units; 0: there is no estimate (the fleet's mean is used). Below 0: so much, with
-        the sign turned, is known, in tokens, and the answer's length is not (the fleet's mean is added).
+        the sign turned, is known, in tokens, and the response's length is not (the fleet's mean is added).
 
         ``since``: when it began to wait, if it has.
 
@@ -280,7 +282,7 @@ class Pool:
         until: float,
         pinned: PinnedReplica | None = None,
     ) -> Attempt | Rejection:
-        """With the estimate that what requests took has made of the one that was told."""
+        """With a calibrated estimate of the work. ``told``: the estimate before that."""
         factors = self._factors
         work = told if factors is None else told * factors.get(frexp(told)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs:
@@ -347,14 +349,14 @@ class Pool:
         self._refresh_due = self._due = now + REFRESH_S
         replicas = self.replicas
         self.budget.rotate(now)
-        self._limited = self.policy.queue.cold == "hold"
         since = self.admission.queue.since
         waited_s = now - since if since else 0.0
-        self._pacer.look(self._eligible, waited_s, self.speed.mean_seconds)
+        mean_answer_s = self.speed.mean_seconds
+        limited = self._effective_weights.update(replicas, self._eligible, waited_s, mean_answer_s, now)
+        self._limited = limited or self.policy.queue.cold == "hold"
         for replica in replicas:
-            self._ramp(replica, now)
             fleet_warmup.follow(replica, now)
-        if any(replica.reported is not None for replica in replicas):
+        if any(replica.load_reports.history is not None for replica in replicas):
             period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
             around = ReportContext(period_s, self.speed.mean_work, proxies)
             reported_load.correct(replicas, now, around)
@@ -374,28 +376,6 @@ class Pool:
         self._search.reserves_memory = reserves = any(replica.memory is not None for replica in replicas)
         self._factors = None if reserves else self.speed.calibration.factors
         self._sort(now)
-
-    def _ramp(self, replica: Replica, now: float) -> None:
-        spec = replica.spec
-        over_s = slow_start.duration_s(self.policy.slow_start_s, self.speed.mean_seconds)
-        share = slow_start.advance(replica, now, over_s)
-        limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
-        own = None if limit is None else self._host_share.of(limit)
-        slots = own if self.policy.queue.at == "proxy" else None
-        paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=slots is not None)
-        replica.concurrency = slow_start.slots(own, share)
-        if replica.ejection.soft_until:
-            share *= soft_ejection.share(replica, now)
-        elif paced and slots is None:
-            share *= slow_start_pacing.SHARE
-        replica.ramp = share
-        replica.share = spec.weight * share
-        replica.limit = None if slots is None else replica.concurrency
-        if replica.limit and (paced or replica.ejection.soft_until):
-            replica.limit = 0
-        replica.limited = limited = replica.limit is not None or replica.memory is not None
-        replica.slot_freed = self.admission.slot_freed if limited else None
-        self._limited |= limited
 
     def _sort(self, now: float) -> None:
         self.admission.free_slots.forget()

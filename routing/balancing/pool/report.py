@@ -1,4 +1,4 @@
-"""What a pool says about its replicas: to telemetry in numbers, to people in words."""
+"""Report: what a pool says about its replicas, in numbers for telemetry and in words for people."""
 
 import msgspec
 
@@ -30,7 +30,7 @@ class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
 def explanation(
     replica: Replica, found: Eligibility, now: float, work: float, sites: SiteSplit | None
 ) -> ReplicaExplanation:
-    """``work``: of a usual request. ``sites``: where it matters at which site a replica is."""
+    """Why a replica is asked or not. ``work``: of a usual request. ``sites``: set where sites matter."""
     reasons = ineligible_because(replica, now)
     despite = asked_despite(replica, found) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)
@@ -55,9 +55,9 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         picked=replica.picked,
         succeeded=replica.succeeded,
         failed=replica.failed,
-        rejected=replica.rejected,
-        cancelled=replica.cancelled,
-        client_errors=replica.client_errors,
+        rejected=replica.outcomes.rejected,
+        cancelled=replica.outcomes.cancelled,
+        client_errors=replica.outcomes.client_errors,
         in_flight=replica.in_flight,
         work=replica.work,
         seconds_per_work=replica.seconds_per_work if learned else None,
@@ -65,9 +65,9 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         ejected_for_s=max(0.0, state.until - now) if state.until else None,
         ejection_reason=state.reason,
         ejections=state.count,
-        no_credential=replica.no_credential,
+        no_credential=replica.security.no_credential,
         reported=reported_load.told(replica, now),
-        reports_refused=replica.reports_refused,
+        reports_refused=replica.load_reports.refused,
         elsewhere=replica.external_load,
         latency=replica.latency,
         first_byte=replica.first_byte,

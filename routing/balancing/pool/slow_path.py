@@ -1,9 +1,9 @@
-"""Slow path of a pick: how a request comes to a replica of its pool, or to none, the rare ways.
+"""Slow path of a pick: the rare ways in which a request gets a replica of its pool, or is rejected.
 
-The usual way, at a replica that takes whatever comes, is in :meth:`routing.balancing.pool.pool.Pool.begin`
-itself. Here are those where a slot has to be claimed first (a limit, memory on a device), where sites
-matter, where one request decides about a replica on probation, where one replica alone can serve, and where
-nobody can."""
+The usual way, at a replica without a limit, is in :meth:`routing.balancing.pool.pool.Pool.begin` itself. Here
+are the others: a slot or device memory must be claimed first, sites matter, one probe request decides about a
+replica on probation, only one replica can serve the request (it is pinned), or no replica can be asked.
+"""
 
 from collections.abc import Iterator, Sequence
 from math import inf
@@ -50,7 +50,7 @@ class SlowPath:
         counters: FleetCounters,
         rng: Random,
     ) -> None:
-        self.terms = terms
+        self.follow(terms)
         self.eligibility = Eligibility()
         self.sites: SiteSplit | None = None
         """Where replicas are, if the proxy's own site goes before others now."""
@@ -62,6 +62,12 @@ class SlowPath:
         self._speed = speed
         self._counters = counters
         self._rng = rng
+
+    def follow(self, terms: Terms) -> None:
+        """Pick by these from now on."""
+        self.terms = terms
+        self._busy: dict[Replica | None, Rejection] = {}
+        """By the replica that the request would best wait for."""
 
     def begin_by_site(
         self,
@@ -247,18 +253,23 @@ class SlowPath:
         message = memory_leases.why_short(self.terms.name, short, demand)
         if memory_leases.fits_nowhere(short if only else self._endpoints.listed, demand.work):
             return Rejection("memory_never", message, None)
-        rejection = Rejection("memory_short", message, RETRY_AFTER_S, self.terms.policy.queue.timeout_s)
         # That what it waits for is particular, so that smaller requests may go by.
-        rejection.preferred = short[0]
-        rejection.declined_slot = declined
-        return rejection
+        preferred, timeout_s = short[0], self.terms.policy.queue.timeout_s
+        return Rejection("memory_short", message, RETRY_AFTER_S, timeout_s, preferred, declined)
 
     def busy(self, preferred: Replica | None = None, declined: bool = False) -> Rejection:
-        """The request has to wait for a slot."""
-        rejection = Rejection("busy", "no replica has a place", None, self.terms.policy.queue.timeout_s)
-        rejection.preferred = preferred
-        rejection.declined_slot = declined
-        return rejection
+        """The request has to wait for a slot. In an overload most picks end here, so that what is usual is
+        made once for each table and replica."""
+        if declined:
+            return self._new_busy(preferred, declined)
+        found = self._busy.get(preferred)
+        if found is None:
+            found = self._busy[preferred] = self._new_busy(preferred, declined)
+        return found
+
+    def _new_busy(self, preferred: Replica | None, declined: bool) -> Rejection:
+        timeout_s = self.terms.policy.queue.timeout_s
+        return Rejection("busy", "no replica has a place", None, timeout_s, preferred, declined)
 
     def probe(self, work: float, now: float) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it."""

@@ -1,6 +1,6 @@
 """Terms: what a fleet's snapshot says of picking a replica. Replaced as a whole, never edited."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from routing.balancing import strategies
 from routing.balancing.strategies.base import Strategy
@@ -9,8 +9,9 @@ from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot
 
 
-class Terms(NamedTuple):
-    """Three copies of one strategy, for each remembers the list that it is given."""
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Holds three copies of one strategy, because each remembers the list that it is given."""
 
     name: str
     """The fleet's."""
@@ -28,7 +29,7 @@ def terms_of(snapshot: FleetSnapshot, before: Terms | None = None) -> Terms:
     for the replicas. Raises ValueError for a strategy or parameters that there are not."""
     policy = snapshot.policy
     if before is not None and _wanted(before.policy) == _wanted(policy):
-        return before._replace(name=snapshot.name, policy=policy)
+        return replace(before, name=snapshot.name, policy=policy)
     strategy = _built(policy)
     # What one of another package keeps is its own affair: it gets those lists as well.
     passing = strategy if isinstance(strategy, IsolatedStrategy) else _built(policy)

@@ -1,4 +1,4 @@
-"""Client source: who a request came from, and the consecutive failures of one replica, by who sent them."""
+"""Client source: who sent a request, and which clients a replica's consecutive failures came from."""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -18,17 +18,17 @@ MOST_CLIENTS = 64
 
 
 def client_number(name: bytes) -> int:
-    """What stands for a client of this name."""
+    """The number of the client of this name."""
     return number_of(blake2b(name, digest_size=4).digest())
 
 
 def number_of(digest: bytes) -> int:
-    """What stands for whatever has this digest of four bytes."""
+    """The number for a digest of four bytes."""
     return int.from_bytes(digest) or 1
 
 
 class ClientFailures:
-    """What one client has of a row."""
+    """One client's part of a row of failures."""
 
     __slots__ = ("failures", "is_varied", "request")
 
@@ -41,7 +41,7 @@ class ClientFailures:
 
 
 class FailureRun:
-    """A replica's failures since its last answer that was none: by whom."""
+    """A replica's failures since its last response that was none: by whom."""
 
     __slots__ = ("answers", "clients", "is_shown", "judged", "left_out")
 
@@ -50,7 +50,7 @@ class FailureRun:
         """By client, :data:`UNKNOWN` among them."""
         # What :mod:`routing.balancing.outlier.shared_consecutive_failures` goes by.
         self.left_out = 0
-        """Those before another worker's last answer."""
+        """Those before another worker's last response."""
         self.judged = 0
         """How long the host's row was when it was judged."""
         self.answers = 0.0

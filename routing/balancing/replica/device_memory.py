@@ -4,6 +4,7 @@ The theory is in :mod:`routing.balancing.admission.memory_leases`, which also ke
 table."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -21,8 +22,9 @@ RESERVED_SINCE = 2
 """When that one began to wait."""
 
 
-class Demand(NamedTuple):
-    """What a request asks of memory."""
+@dataclass(slots=True)
+class Demand:
+    """What a request asks of memory, and since when it waits."""
 
     work: float
     since: float = inf
@@ -75,12 +77,12 @@ class Device:
         return float("inf") if self.spec is None else self.share_of(self.capacity)
 
     def free(self, since: float = inf) -> float:
-        """What it could lend now to one that has waited since then."""
+        """What could be lent now to a request that waits since then."""
         siblings = 0.0 if self.cells is None else self.cells.siblings_sum(LEASED_BYTES)
         return max(0.0, self.limit - self._kept_from(since) - self.leased - siblings)
 
     def take(self, amount: int, since: float) -> bool:
-        """Lend so much to one that has waited since then, if there is as much."""
+        """Lend so much, if there is as much for a request that waits since then."""
         limit = self.limit - self._kept_from(since)
         if self.cells is not None:
             granted = take(self.cells, LEASED_BYTES, amount, limit)
@@ -102,7 +104,7 @@ class Device:
             freed()
 
     def reserve(self, holder: object, since: float, amount: int) -> None:
-        """Keep so much free of leases for this one: what is there already, and what is given back."""
+        """Keep so much free for this request: of what is there already, and of what is given back."""
         self.reserved[holder] = (since, amount)
         self.show()
 
@@ -155,7 +157,7 @@ class Lease(NamedTuple):
 
 
 class ReplicaMemory:
-    """What requests at one replica lease. Kept over table swaps, with what is out on lease."""
+    """Memory that requests at one replica lease. Kept over table swaps, with the leases in force."""
 
     __slots__ = ("_claimed", "_leases", "devices", "per_request", "per_work", "was_short")
 
@@ -173,8 +175,8 @@ class ReplicaMemory:
         return ceil(self.per_request + self.per_work * work)
 
     def claim(self, demand: Demand) -> bool:
-        """Lease on all devices or on none; False: one of them has not as much. Whoever claims goes on with
-        :meth:`hold` or :meth:`unclaim` in the same breath."""
+        """Lease on all devices or on none; False: one of them does not have as much. Whoever claims calls
+        :meth:`hold` or :meth:`unclaim` next, before anything else runs."""
         amount = self.need(demand.work)
         for count, device in enumerate(self.devices):
             if not device.take(amount, demand.since):
@@ -213,7 +215,7 @@ class ReplicaMemory:
                 device.give_back(lease.amount)
 
     def short(self, demand: Demand) -> Device | None:
-        """The first device that has not as much as this request needs."""
+        """The first device that does not have as much as this request needs; ``None``: all have."""
         amount = self.need(demand.work)
         return next((device for device in self.devices if device.free(demand.since) < amount), None)
 

@@ -1,10 +1,10 @@
-"""Prefix cache index: which prompts' beginnings a replica was sent lately, by their hashes (KV cache).
+"""Prefix cache index: which prompts' prefixes a replica was sent lately, by their hashes (KV cache).
 
-Theory. What was used least lately is forgotten first, in two generations: hashes are noted in the young one;
-when that is full it becomes the old one, whose hashes are then forgotten, but for those that were used in the
-meantime and are in the young one again. So a hash outlives at least half of what fits in, and nothing has to
-be moved. A prompt's hashes are noted together: whoever knows one knows all before it, which is what lets
-:meth:`PrefixCacheIndex.length` halve its way.
+Theory. The least recently used hashes are forgotten first, in two generations. Hashes are noted in the young
+generation. When that is full it becomes the old one, and the hashes of the old one are forgotten, except
+those that were used in the meantime and are in the young one again. So a hash outlives at least half of what
+fits in, and nothing has to be moved. A prompt's hashes are noted together: where one is known, all before it
+are. So :meth:`PrefixCacheIndex.length` can search by halves.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ BYTES_EACH = 128
 
 
 class PrefixCacheIndex:
-    """Of one replica, in one worker."""
+    """The prompts of one replica, in one worker."""
 
     __slots__ = ("old", "young")
 
@@ -24,13 +24,13 @@ class PrefixCacheIndex:
         """A hash is known that is in either."""
 
     def note(self, key: Sequence[int], most: int) -> None:
-        """It is sent a prompt with these hashes. ``most``: that are to be kept, about."""
+        """The replica is sent a prompt with these hashes. ``most``: how many hashes to keep, about."""
         self.young.update(dict.fromkeys(key))
         if 2 * len(self.young) > most:
             self.old, self.young = self.young, {}
 
     def length(self, key: Sequence[int], least: int) -> int:
-        """How many of a prompt's hashes it knows, where it knows ``least`` of them."""
+        """How many of a prompt's hashes are known here. ``least``: so many are known already."""
         young, old = self.young, self.old
         most = len(key)
         while least < most:

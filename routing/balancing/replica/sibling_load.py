@@ -1,8 +1,8 @@
-"""Load of sibling workers: what they have in flight at a replica, and slots claimed of the rest.
+"""Load of sibling workers: what they have in flight at a replica, and claims of the slots that are left.
 
-Counts are read by way of the shared counts, often, at most every half millisecond (a poll that is older than
-the requests sent since would herd; those are added by the worker itself), of large pools less often, so that
-reading costs a worker 1 or 2 % of its time at most.
+The counts are read from shared memory, at most every half millisecond. Counts that are older than the
+requests sent since then would make all workers pick the same replica (herding); a worker adds its own
+requests itself. Large pools are read less often, so that reading takes 1 or 2 % of a worker's time at most.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def read_counts(replicas: Iterable[Replica]) -> None:
         replica.peer_in_flight = load = int(in_flight)
         if queued:
             load += int(queued)
-        load += replica.failure_load
+        load += replica.failure_load.requests
         replica.peer_load = load
         replica.peer_load_work = work
         replica.load = replica.in_flight + replica.queued + load
@@ -49,7 +49,7 @@ def read_counts(replicas: Iterable[Replica]) -> None:
 
 
 def count_queued(replica: Replica, requests: int, work: float) -> None:
-    """So many more requests of this worker wait for a place there; negative: fewer."""
+    """So many more requests of this worker wait for a slot there; negative: fewer."""
     replica.queued += requests
     # Set to nothing, not subtracted: sums of floats must come back to it exactly.
     replica.queued_work = replica.queued_work + work if replica.queued else 0.0
@@ -66,7 +66,7 @@ def count_external(replica: Replica, requests: int, work: float) -> None:
     if replica.cells is None:
         # As read_counts does for those that have peers.
         replica.peer_in_flight = requests
-        replica.peer_load = requests + replica.failure_load
+        replica.peer_load = requests + replica.failure_load.requests
         replica.peer_load_work = work
         replica.load = replica.in_flight + replica.queued + replica.peer_load
         replica.load_work = replica.work + replica.queued_work + work
@@ -74,7 +74,7 @@ def count_external(replica: Replica, requests: int, work: float) -> None:
 
 def count_failures(replica: Replica, requests: int) -> None:
     """So many more failures count as requests in flight; negative: fewer."""
-    replica.failure_load += requests
+    replica.failure_load.requests += requests
     # Beside what peers have there, from which the replica's load is made up anew when it has become empty.
     replica.peer_load += requests
     replica.load += requests
@@ -100,12 +100,12 @@ def with_slot(replicas: Iterable[Replica], demand: Demand) -> list[Replica]:
 
 
 def is_waited_for(replica: Replica) -> bool:
-    """Whether somebody waits for a place there."""
+    """Whether a request waits for a slot there."""
     return replica.load > replica.in_flight + replica.peer_in_flight
 
 
 def claim_slot_and_memory(replica: Replica, demand: Demand) -> bool:
-    """Have a place for one more request, and memory for it on its devices, if the host's workers together
+    """Claim a slot for one more request, and memory for it on its devices, if the host's workers together
     leave one. Count it at once, or another claim overwrites it."""
     memory = replica.memory
     if memory is None:

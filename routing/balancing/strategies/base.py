@@ -15,7 +15,7 @@ class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnswerMemory(NamedTuple):
-    """What a strategy that goes by the times of answers wants kept of them."""
+    """What a strategy that goes by response times wants to have kept of them."""
 
     tau_s: float
     """Memory in seconds."""
@@ -41,15 +41,15 @@ class Strategy(Protocol):
     """Fields with defaults; ``msgspec.Meta`` carries bounds and words."""
 
     weighs_waiting: ClassVar[bool]
-    """Whether it may choose a replica without a free place although others have one, because it expects the
-    request to be done sooner there; the request then waits. The others are given those with a place alone."""
+    """Whether it may choose a replica without a free slot although others have one, because it expects the
+    request to be done sooner there; the request then waits. Others get only replicas that have a slot."""
 
     memory: AnswerMemory | None
-    """``None``: the strategy does not go by times of answers, and nobody spends time on them."""
+    """``None``: the strategy does not go by response times, and none are kept."""
 
     affinity: Affinity | None
-    """What of a request it goes by besides; only a :class:`KeyedStrategy` has any, for the others nobody
-    reads requests."""
+    """What it reads in a request (stickiness). Only a :class:`KeyedStrategy` has any; for the others no
+    request is read."""
 
     def __init__(self, parameters: msgspec.Struct) -> None: ...
 
@@ -83,12 +83,12 @@ class KeyedStrategy(Strategy, Protocol):
         self, key: tuple[int, ...], with_slot: Callable[[Iterable[Replica]], list[Replica]]
     ) -> list[Replica] | None:
         """Of a large pool, some near to where the last :meth:`pick_near` with this key has led, those that
-        have a place; ``with_slot`` tells which have one. ``None``: it is to be given all that have."""
+        have a slot; ``with_slot`` tells which have one. ``None``: it is to be given all that have."""
         ...
 
     def pick_among(
         self, found: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
     ) -> Replica:
         """As the last :meth:`pick_near` with this key, but only among these of its candidates, one or more:
-        they have a place."""
+        they have a slot."""
         ...

@@ -1,19 +1,19 @@
-"""Bounded load: how much a replica may have before its keys go elsewhere.
+"""Bounded load: how many requests a replica may have in flight before its keys overflow to others.
 
-Theory. A replica may have ``c`` times its fair share of all requests in flight, the one to be placed among
-them: ``⌈c · (T + 1) · share / Σ share⌉``, with ``c`` above 1 a little. Somebody is always below that. An
-idle replica may always take one.
+Theory. A replica may have ``c`` times its fair share of all requests in flight, the one to be placed
+included: ``⌈c · (T + 1) · share / Σ share⌉``, with ``c`` a little above 1. Some replica is always below that.
+An idle replica may always take one.
 
 Requests that others have at a replica, as it reports (:mod:`routing.balancing.learning.reported_load`),
-cannot be moved from it. One that has more than the fair share by those alone is full, and counts neither in
-``T`` nor in ``Σ share``: the fair share is that of the others. Else one replica with a thousand requests, or
-one that says so, would raise everybody's bound until it bounds nobody.
+cannot be moved away. A replica that has more than the fair share by those alone is full. It counts neither in
+``T`` nor in ``Σ share``: the fair share is that of the other replicas. Otherwise one replica with a thousand
+requests, or with a wrong report, would raise everybody's bound until it bounds nobody.
 
-That alone lets ``1 / c`` of the replicas have everything where one key is in all requests, and the others
-nothing: above that part of the fleet's capacity their queues grow without end. So nobody takes more either
-while it has ``2 · c`` times what the least loaded would have with the request. Where keys are many this is
-rarely the lower bound. Of a large pool a few stand for all, others each time: one of hundreds is nearly
-always idle, and would draw too many from where they belong.
+This bound alone has a flaw: if all requests have the same key, ``1 / c`` of the replicas get everything and
+the others nothing. Above that part of the fleet's capacity, queues grow without end. So a replica also takes
+no more while it has ``2 · c`` times what the least loaded would have with the request. With many keys this is
+rarely the lower bound. In a large pool a sample stands for all, another one each time: of hundreds of
+replicas one is nearly always idle, and would draw too many keys from their homes.
 
 Source: Mirrokni, Thorup and Zadimoghaddam, "Consistent Hashing with Bounded Loads" (arXiv 1608.01350) for the
 first; the second is from our own simulations.

@@ -1,19 +1,20 @@
-"""Consistent hashing with bounded loads: requests of one session go to one replica.
+"""Consistent hashing with bounded loads: requests of one session go to one replica (sticky sessions).
 
-Theory. The session's key has its place on a ring (:mod:`routing.balancing.strategies.hash_ring`), and the
-replica whose point is nearest serves all of them, so that what it keeps of the session (a cache, an adapter,
-a warm file) is used again. A replica with more than ``load_bound`` times its fair share in flight is passed
-over for the next on the ring (:mod:`routing.balancing.strategies.bounded_load`), always the same one for a
-key, so that a session that overflows still has few homes. Both ring and bound go by weight. Slow start lowers
-the bound alone: until a new replica may take its keys, they stay where they were. Nothing is remembered, so
-all workers and proxies agree.
+Theory. The session's key has its place on a ring (:mod:`routing.balancing.strategies.hash_ring`). The replica
+whose point is nearest serves all requests of the session, so that what it keeps of it (a cache, an adapter, a
+warm file) is used again. A replica with more than ``load_bound`` times its fair share in flight is passed
+over for the next one on the ring (:mod:`routing.balancing.strategies.bounded_load`). For one key that is
+always the same, so that a session that overflows still has few homes. Both ring and bound go by weight. Slow
+start lowers only the bound: until a new replica may take its keys, they stay where they were. Nothing is
+remembered, so all workers and proxies agree.
 
 A request without a key goes where it is expected to be done soonest, as by ``least_expected_work``.
 
 Source: Mirrokni, Thorup and Zadimoghaddam (arXiv 1608.01350), as in HAProxy's ``hash-balance-factor``.
 
-Weakness: a bound too tight sends sessions away for the smallest unevenness, and with few requests in flight a
-session's second request at a time overflows at once; one too loose lets a popular session overload its home.
+Weakness: a bound that is too tight sends sessions away for the smallest imbalance. With few requests in
+flight, a session's second concurrent request overflows at once. A bound that is too loose lets a popular
+session overload its home.
 """
 
 import re
@@ -60,7 +61,7 @@ class ConsistentHashParameters(msgspec.Struct, frozen=True, forbid_unknown_field
     user: Annotated[
         bool,
         msgspec.Meta(
-            description="Whether requests with neither have the key that their JSON body names: "
+            description="Whether requests with neither take the key from their JSON body: "
             "prompt_cache_key, user, safety_identifier or metadata.user_id."
         ),
     ] = True

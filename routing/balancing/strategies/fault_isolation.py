@@ -1,9 +1,9 @@
-"""Fault isolation of a strategy of another package: what it does wrong costs no request.
+"""Fault isolation of a strategy of another package: its errors cost no request.
 
-It is handed candidates in a tuple, which it cannot change. An exception in its pick, or an answer that is
-none of the candidates, is replaced by the default strategy's pick. It is then left alone for
-:data:`ISOLATE_S`, so that one that always fails costs one try a second, and is logged once a minute at most.
-What it costs in time is not guarded against: a pick that blocks blocks the worker.
+It gets the candidates in a tuple, which it cannot change. If its pick raises, or returns something that is no
+candidate, the default strategy picks instead. It is then not asked for :data:`ISOLATE_S`, so that one that
+always fails costs one try a second, and is logged once a minute at most. Its time is not limited: a pick that
+blocks blocks the worker.
 """
 
 import logging

@@ -9,17 +9,17 @@ share of the work ahead of it::
 
     score = m · (w + κ · (W / C) · max(0, n + 1 − C) / n)
 
-κ above 1 makes waiting count more than working, because estimates of the work ahead are rougher than
-the count of requests. ``W`` and ``n`` include the requests that wait in the proxy for a place there. A large
-request so waits for a fast replica rather than take a slow one's free place, which is what halves the tail; a
-small one, for which waiting would be most of its time, takes the free place. Between 2 and 7 κ changes the
+κ above 1 makes waiting count more than working, because estimates of the work ahead are rougher than the
+count of requests. ``W`` and ``n`` include the requests that wait in the proxy for a slot there. So a large
+request waits for a fast replica rather than take a slow one's free slot, which is what halves the tail. A
+small one, for which waiting would be most of its time, takes the free slot. Between 2 and 7 κ changes the
 mean by 4 % at most (simulated, 85 % load). The tail is shortest at 2 to 4 where sizes are spread widely:
 beyond, large requests wait too rarely; below, small ones wait too often.
 
 *Several proxies* that serve the same replicas see only their own requests. ``C`` is then this proxy's part
 of the slots (:mod:`routing.shared.quota_share`), ``n`` and ``W`` are its own: since the others follow the
 same rule, what they have there is on average what it has, and where its part is taken the others' parts most
-likely are. What that misses, learned speeds add: where others' requests wait, answers take longer. It holds
+likely are. What that misses, learned speeds add: where others' requests wait, responses take longer. It holds
 where requests wait at the replicas (``queue.at: replica``), so that a part is no wall: with one slot of four
 for each of four proxies, a proxy that may not pass its part leaves slots idle while its requests wait.
 
@@ -29,11 +29,11 @@ number of slots exists. Then::
     score = m · (n + 1)^a · w
 
 with ``m`` learned as experienced, at whatever depth it had. ``w`` is the same for all candidates; it
-is there so that both forms can be compared in one fleet. ``a`` is 1. Where answers tell their tokens it is
+is there so that both forms can be compared in one fleet. ``a`` is 1. Where responses tell their tokens it is
 0.8: ``m`` is then learned from every stream as it passes and shows the depth by itself.
 
 ``m`` is learned by :mod:`routing.balancing.learning.learned_speed`: seeded from the hardware weight and the
-pool's median, drifting back there while idle; failures count as slow answers. Slow start scales ``m``.
+pool's median, drifting back there while idle; failures count as slow responses. Slow start scales ``m``.
 
 Source: expected-delay routing (shortest expected delay, "join the shortest workload queue"; for the
 batching form Finagle's and Linkerd's EWMA · (pending + 1)), and our own simulations.
@@ -54,7 +54,7 @@ from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.sampling import LARGE_POOL, sample
 
 DEPTH_POWER = 0.8
-"""How the number of requests counts at batching servers whose answers tell their tokens: a lower one has
+"""How the number of requests counts at batching servers whose responses tell their tokens: a lower one has
 shorter tails at usual load, a higher one copes better where the batch or its memory is full."""
 
 
@@ -64,8 +64,8 @@ class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
         msgspec.Meta(
             ge=0.0,
             le=20.0,
-            description="How much more a second of waiting counts than a second of working, "
-            "for replicas whose max_concurrency is set.",
+            description="How much more a second of waiting in a queue counts than a second of processing, "
+            "for replicas with max_concurrency.",
         ),
     ] = 3.0
 

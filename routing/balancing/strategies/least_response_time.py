@@ -1,8 +1,8 @@
 """Least response time.
 
-Theory. Take the least ``t · (in_flight + 1) / weight``, where ``t`` is the replica's mean answer time
-over the last τ seconds. ``t`` tells slow from fast, the count corrects it before the next answer is in.
-``t`` is kept by :mod:`routing.balancing.learning.latency_ewma`: a failure counts as a slow answer, and a
+Theory. Take the least ``t · (in_flight + 1) / weight``, where ``t`` is the replica's mean response time
+over the last τ seconds. ``t`` tells slow from fast, the count corrects it before the next response is in.
+``t`` is kept by :mod:`routing.balancing.learning.latency_ewma`: a failure counts as a slow response, and a
 replica that nobody has tried for a while drifts back to what is expected of it.
 
 Source: nginx's ``least_time`` and F5's "observed" modes, with a time-decayed mean (as Finagle's EWMA).
@@ -30,18 +30,18 @@ class LeastResponseTimeParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
         msgspec.Meta(
             ge=0.1,
             le=3600.0,
-            description="Memory in seconds: an answer this old counts a third of a new one. "
-            "Never shorter than three mean answers.",
+            description="Memory in seconds: a response this old counts a third of a new one. "
+            "Never shorter than three mean response times.",
         ),
     ] = 10.0
 
 
 class LeastResponseTime:
-    """Least mean answer time for its load and weight; ties at random."""
+    """Least mean response time for its load and weight; ties at random."""
 
     name: ClassVar[str] = "least_response_time"
     sentence: ClassVar[str] = (
-        "Picks the replica with the shortest recent answers for the requests it has in flight and its weight."
+        "Picks the replica with the shortest recent response times for its requests in flight and its weight."
     )
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = LeastResponseTimeParameters

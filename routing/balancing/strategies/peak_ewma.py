@@ -1,8 +1,8 @@
 """Peak EWMA.
 
-Theory. Take the least ``p · (in_flight + 1) / weight``, where ``p`` is the replica's peak answer time: a
-slower answer is believed at once, faster ones lower it as ``e^(−Δt/τ)``. So a replica that slows down is
-left after a single answer and has to prove itself over about τ. ``p`` is kept by
+Theory. Take the least ``p · (in_flight + 1) / weight``, where ``p`` is the replica's peak response time: a
+slower response is believed at once, faster ones lower it as ``e^(−Δt/τ)``. So a replica that slows down is
+left after a single response and has to prove itself over about τ. ``p`` is kept by
 :mod:`routing.balancing.learning.latency_ewma`; while a replica is idle its peak drifts to what is expected of
 it, so that it is tried again.
 
@@ -30,18 +30,18 @@ class PeakEwmaParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         msgspec.Meta(
             ge=0.1,
             le=3600.0,
-            description="How long a peak is remembered, in seconds: after this time of faster answers a "
-            "third of it is left. Never shorter than three mean answers.",
+            description="How long a peak is remembered, in seconds: after this time of faster responses a "
+            "third of it is left. Never shorter than three mean response times.",
         ),
     ] = 10.0
 
 
 class PeakEwma:
-    """Least peak answer time for its load and weight; ties at random."""
+    """Least peak response time for its load and weight; ties at random."""
 
     name: ClassVar[str] = "peak_ewma"
     sentence: ClassVar[str] = (
-        "Leaves a replica as soon as one answer is slow, and trusts it again over seconds of fast ones."
+        "Avoids a replica as soon as one response is slow; seconds of fast responses win the trust back."
     )
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = PeakEwmaParameters

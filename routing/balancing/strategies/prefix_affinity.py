@@ -1,31 +1,32 @@
-"""Prefix affinity: a prompt goes where its beginning was sent before, so that what was computed serves again.
+"""Prefix affinity: a prompt goes to a replica that already had its prefix, to use its KV cache again.
 
-Theory. Model servers keep the KV cache of prompts for a while, and read only what follows a beginning that
-they know. Of each prompt the hashes of its beginnings, block by block, are remembered at the replica that it
-was sent to (:mod:`routing.balancing.replica.prefix_cache_index`). A prompt goes
+Theory. Model servers keep the KV cache of prompts for a while. Of a prompt whose prefix they have, they
+compute only the rest. The hashes of each prompt's prefixes, block by block, are remembered at the replica
+that it was sent to (:mod:`routing.balancing.replica.prefix_cache_index`). A prompt goes
 
-1. to the replica that knows the longest beginning of it;
-2. where that has more than ``load_bound`` times its fair share in flight, to the one that knows the longest
-   beginning of those that have not. Shares are by learned speed, which starts from weight: ``1 / m``, as
-   ``least_expected_work`` has it;
-3. where none of these knows any of it, to one expected to be done about as soon as the soonest: within twice
-   its ``m · (n + 1)``.
+1. to the replica that has its longest prefix;
+2. if that has more than ``load_bound`` times its fair share in flight, to the one with the longest prefix
+   among those that have not. Shares are by learned speed, which starts from weight: ``1 / m``, as in
+   ``least_expected_work``;
+3. if none of these has any prefix of it, to one of those expected to be done soonest: within twice the least
+   ``m · (n + 1)``.
 
-Of several the prompt's next block, the first that they do not know, draws one (rendezvous hashing). So all
-workers and proxies send what begins alike to the same one of them, although each knows only what it has sent
-itself. Wherever a prompt goes, that replica knows it from then on. The bound always wins: a beginning that
-everybody sends spreads over as many replicas as its load takes, and none of them takes more while it
-has ``2 · load_bound`` times what the least loaded would have, so that nobody is idle beside long queues.
+Among several, the prompt's next block (the first that they do not have) draws one: rendezvous hashing. So all
+workers and proxies send prompts with the same prefix to the same one of them, although each knows only what
+it has sent itself. Wherever a prompt goes, that replica has it from then on. The bound always wins. A prefix
+that all prompts share spreads over as many replicas as its load takes. None of them takes more while it has
+``2 · load_bound`` times what the least loaded would have, so that no replica is idle beside long queues.
 
-In a large pool not all are looked at: those next on a ring from the prompt's first block, and from the first
-block that the best of these do not know.
+In a large pool not all replicas are looked at: only those next on a ring from the prompt's first block, and
+from the first block that the best of these do not have.
 
 Source: SGLang's cache-aware router (Zheng et al., "SGLang", 2024) for longest prefix with a bound on
 imbalance; vLLM's automatic prefix caching and the prefix scorer of the Gateway API's inference extension for
-hashes of blocks, each of all before it; Preble (Srivatsa et al., 2024) for placing what shares a beginning.
+hashes of blocks, each of all before it; Preble (Srivatsa et al., 2024) for placing prompts that share a
+prefix.
 
-Weakness: what replicas really keep is not known, only what they were sent; where prompts have little in
-common it is least expected work with fewer choices.
+Weakness: what replicas really keep is not known, only what they were sent. Where prompts have little in
+common, this is least expected work with fewer choices.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +60,7 @@ class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_field
             ge=1.0,
             le=100.0,
             description="How many times its fair share of the requests in flight a replica may have before "
-            "prompts that it knows go elsewhere.",
+            "prompts whose prefix it has go elsewhere.",
         ),
     ] = 1.5
     block_bytes: Annotated[
@@ -67,8 +68,8 @@ class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_field
         msgspec.Meta(
             ge=16,
             le=65536,
-            description="Size of a prompt's first blocks; later ones are up to an eighth of what stands "
-            "before them. A beginning that is shorter is not recognised.",
+            description="Size of a prompt's first blocks, in bytes. Later blocks are up to an eighth of all "
+            "before them. A shorter common prefix is not recognised.",
         ),
     ] = 256
     memory_mb: Annotated[
@@ -76,7 +77,7 @@ class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_field
         msgspec.Meta(
             ge=1,
             le=4096,
-            description="MiB that a worker may take to remember what this fleet's replicas were sent.",
+            description="MiB that one worker may use to remember the prompts sent to this fleet's replicas.",
         ),
     ] = 32
 
@@ -86,8 +87,8 @@ class PrefixAffinity:
 
     name: ClassVar[str] = "prefix_affinity"
     sentence: ClassVar[str] = (
-        "Sends a prompt to the replica that was sent the longest beginning of it, unless that has more than "
-        "its share in flight."
+        "Sends a prompt to the replica that already had its longest prefix, unless that has more than its "
+        "share in flight."
     )
     weighs_waiting: ClassVar[bool] = False
     Parameters: ClassVar[type[msgspec.Struct]] = PrefixAffinityParameters

@@ -1,25 +1,25 @@
-"""Prequal: hot and cold.
+"""Prequal: hot and cold replicas.
 
-Theory. A replica with more requests in flight for its weight than 84 % of the pool is *hot*, every other
-one *cold*. Among the cold ones the one that is expected to answer soonest is taken, for load says little
-there; where all are hot, the one with the fewest in flight, for what comes next there is a queue. Where hot
-begins is read when the list of candidates is renewed (every tenth of a second), as Prequal's own bound is
-that of its recent probes: so a burst finds all hot before long, and spreads.
+Theory. A replica with more requests in flight for its weight than 84 % of the pool is *hot*, every other one
+*cold*. Among the cold ones, the one with the lowest expected latency is picked, for load says little there.
+If all are hot, the one with the fewest requests in flight is picked, for the next request must queue. Where
+hot begins is computed when the list of candidates is renewed (every tenth of a second), as Prequal's own
+bound is that of its recent probes. So in a burst all replicas are hot before long, and the burst spreads.
 
-How soon it would answer is learned at the load that it has now
-(:mod:`routing.balancing.learning.latency_by_load`), per unit of work, which takes the mix of requests out. It
-begins at the hardware weight, drifts back to what is known of the replica while idle, and is longer in slow
-start. Both halves of the rule attract whoever fails fast: that one has nothing in flight and answers soonest.
-Here a failure is learned as a slow answer (:mod:`routing.balancing.learning.failure_penalty`), and what is in
-flight at a replica counts as many times as its learned speed is slower than four times the pool's median, so
-it is soon hot with nothing in flight.
+The latency is learned at the load that the replica has now
+(:mod:`routing.balancing.learning.latency_by_load`), per unit of work, so that the mix of requests does not
+matter. It begins at the hardware weight, drifts back to what is known of the replica while that is idle, and
+is longer in slow start. Both halves of the rule attract a replica that fails fast: it has nothing in flight
+and responds soonest. So a failure is learned as a slow response
+(:mod:`routing.balancing.learning.failure_penalty`). And if a replica's learned speed is several times slower
+than four times the pool's median, each request in flight there counts so many times: it is soon hot.
 
 Source: Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing Prequal"
-(NSDI 2024), §4. There both figures come from probes; here whoever sends counts and learns.
+(NSDI 2024), §4. There both figures come from probes; here from the requests themselves.
 
-Weakness: blind to the size of what is in flight. Below the bound the fastest gets all, so in a quiet fleet
-few replicas work, and what is known of the others is old. Servers that batch have no bound below which more
-requests cost nothing: answers there take a tenth longer than with the default.
+Weakness: blind to the size of what is in flight. Below the bound the fastest replica gets all requests, so in
+a quiet fleet few replicas work, and what is known of the others is old. Servers that batch have no bound
+below which more requests cost nothing: responses there take a tenth longer than with the default.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.balancing.affinity import Affinity
-from routing.balancing.replica.state import LOAD_LEVELS, Replica
+from routing.balancing.replica.learned_state import LOAD_LEVELS
+from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.sampling import sample
 
@@ -53,8 +54,8 @@ class PrequalParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         msgspec.Meta(
             ge=0.1,
             le=3600.0,
-            description="Memory in seconds: an answer this old counts a third of a new one. "
-            "Never shorter than three mean answers.",
+            description="Memory in seconds: a response this old counts a third of a new one. "
+            "Never shorter than three mean response times.",
         ),
     ] = 5.0
 

@@ -1,8 +1,8 @@
-"""Strategy plug-ins: those that other packages bring, by the entry point ``switchyard.strategies``.
+"""Strategy plug-ins: strategies of other packages, by the entry point ``switchyard.strategies``.
 
-Looked for once a process, the first time a name is asked for that is not one of the project's own, or all
-names are. What cannot be used is left out and said in words, once in the log and wherever its name is used;
-it never keeps a process from starting.
+They are looked up once a process: when a name is asked for that is not one of the project's own, or when all
+names are. One that cannot be used is left out. The reason is in the log once, and wherever its name is used.
+It never keeps a process from starting.
 """
 
 import logging

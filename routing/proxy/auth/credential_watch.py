@@ -31,9 +31,9 @@ class CredentialWatch:
     def follow(self, pool: Pool) -> None:
         """A fleet has a new table."""
         for replica in pool.replicas:
-            before = replica.no_credential
+            before = replica.security.no_credential
             self.equip(replica)
-            if replica.no_credential != before:
+            if replica.security.no_credential != before:
                 _say(pool.name, replica)
             if replica.spec.credential and self._timer is None:
                 self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
@@ -45,11 +45,11 @@ class CredentialWatch:
         try:
             value = self._credentials.bearer(reference) if reference else b""
         except CredentialError as error:
-            replica.no_credential = str(error)
+            replica.security.no_credential = str(error)
             if endpoint is not None:
                 endpoint.disable(str(error))
             return
-        replica.no_credential = ""
+        replica.security.no_credential = ""
         if endpoint is not None:
             endpoint.set_credential(value)
 
@@ -60,7 +60,8 @@ class CredentialWatch:
 
 
 def _say(fleet: str, replica: Replica) -> None:
-    if replica.no_credential:
-        log.warning("replica %s of fleet %s gets no requests: %s", replica.name, fleet, replica.no_credential)
+    problem = replica.security.no_credential
+    if problem:
+        log.warning("replica %s of fleet %s gets no requests: %s", replica.name, fleet, problem)
     else:
         log.info("the credential of replica %s of fleet %s is there", replica.name, fleet)

@@ -385,7 +385,7 @@ class UpstreamExchange(ExchangeState):
         self.account_passthrough(now)
         self.attempt = None
         if outcome is Outcome.REFUSED:
-            attempt.replica.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
+            attempt.replica.security.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
         elif outcome is not Outcome.PREVENTED:
             attempt.source = fingerprint_of(self)
         attempt.settle(outcome, now)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -37,7 +38,7 @@ def keyed_pool(make_pool):
     def make(replicas, **policy):
         pool = make_pool(replicas, **policy)
         pool.strategy = ByNumber()
-        pool._slow_path.terms = pool._slow_path.terms._replace(strategy=pool.strategy)
+        pool._slow_path.terms = replace(pool._slow_path.terms, strategy=pool.strategy)
         pool.affinity = pool.strategy.affinity
         pool._pick = pool.strategy.pick
         return pool

@@ -217,7 +217,7 @@ def test_a_generator_that_is_closed_gives_its_place_back() -> None:
     replica = next(running := stream())
     assert replica.in_flight == 1
     running.close()
-    assert (replica.in_flight, replica.failed, replica.cancelled) == (0, 0, 1)
+    assert (replica.in_flight, replica.failed, replica.outcomes.cancelled) == (0, 0, 1)
 
     # Left alone in a circle, it is closed by the garbage collector, wherever that runs.
     circle: list[object] = []

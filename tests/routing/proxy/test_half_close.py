@@ -66,7 +66,7 @@ async def test_a_whole_request_and_its_answer(
     await until(lambda: rig.proxy.clients == 0, 0.5)
     cancelled = half_close == "abort"
     assert rig.table.fleets["f"].counters.cancelled == cancelled
-    assert [one.cancelled for one in rig.table.fleets["f"].replicas] == [cancelled]
+    assert [one.outcomes.cancelled for one in rig.table.fleets["f"].replicas] == [cancelled]
 
 
 async def test_the_policy_changes_while_connections_are_open(rig: Rig, held: Held, client: Client) -> None:

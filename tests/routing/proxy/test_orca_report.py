@@ -21,7 +21,7 @@ def known(rig: Rig) -> Known:
 
 
 def load_of(rig: Rig) -> ReportedLoad | None:
-    state = known(rig).reported
+    state = known(rig).load_reports.history
     return None if state is None else state.load
 
 
@@ -49,7 +49,7 @@ async def test_it_is_kept_at_the_replica_and_not_passed_on(rig: Rig, head: bytes
     assert answer.get(b"endpoint-load-metrics") == []
     assert answer.get(b"x-a") == ([b"1"] if b"X-A" in head else [])
     assert load_of(rig) == LOAD
-    assert known(rig).reports_refused == 0
+    assert known(rig).load_reports.refused == 0
 
 
 async def test_the_same_connections_next_answers_tell_again(rig: Rig) -> None:
@@ -73,7 +73,7 @@ async def test_what_cannot_be_read_is_counted_and_costs_nothing(rig: Rig, field:
     answer = await answered(rig, replica, b"endpoint-load-metrics: %b\r\nContent-Length: 2\r\n\r\n" % field)
     assert (answer.status, answer.body, answer.get(b"endpoint-load-metrics")) == (200, b"ok", [])
     assert load_of(rig) is None
-    assert known(rig).reports_refused == bool(field)
+    assert known(rig).load_reports.refused == bool(field)
 
 
 async def test_an_answer_without_it_tells_nothing(rig: Rig) -> None:
@@ -81,7 +81,7 @@ async def test_an_answer_without_it_tells_nothing(rig: Rig) -> None:
     rig.fleet(replica)
     answer = await answered(rig, replica, b"X-Endpoint-Load-Metrics: a=1\r\nContent-Length: 2\r\n\r\n")
     assert answer.get(b"x-endpoint-load-metrics") == [b"a=1"]
-    assert (known(rig).reported, known(rig).reports_refused) == (None, 0)
+    assert (known(rig).load_reports.history, known(rig).load_reports.refused) == (None, 0)
 
 
 async def test_replicas_are_asked_for_it_where_the_fleet_says_so(rig: Rig) -> None:

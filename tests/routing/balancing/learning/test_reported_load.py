@@ -240,15 +240,15 @@ def test_nothing_is_kept_of_replicas_that_report_nothing(make_pool):
     pool = make_pool(1)
     pool.begin(1.0, 1.0)
     pool.refresh(2.0)
-    assert pool.replicas[0].reported is None
+    assert pool.replicas[0].load_reports.history is None
 
 
 def test_what_is_remembered_is_bounded(make_pool):
     replica = replica_of(make_pool)
     first_report(replica)
     watch(replica, 0.1, 100.0)
-    assert replica.reported is not None
-    assert len(replica.reported.own) < 200
+    assert replica.load_reports.history is not None
+    assert len(replica.load_reports.history.own) < 200
 
 
 # --- one that is wrong ----------------------------------------------------------------------------

@@ -259,7 +259,7 @@ async def test_asked_before_that_is_noticed_it_fails_before_anything_is_sent(rig
     first, second = await rig.replica(), await rig.replica()
     rig.fleet(first, credentials={"r0": "env:TEST_REPLICA_UNSET"})
     client = await rig.client()
-    rig.table.fleets["f"].replicas[0].no_credential = ""
+    rig.table.fleets["f"].replicas[0].security.no_credential = ""
     answer = await client.ask(GET % b"")
     assert answer.status == 502
     why = f"credential env:TEST_REPLICA_UNSET is an environment variable that is not set here (host {HERE})"
@@ -268,7 +268,7 @@ async def test_asked_before_that_is_noticed_it_fails_before_anything_is_sent(rig
 
     rig.fleet(first, second, credentials={"r0": "env:TEST_REPLICA_UNSET"})
     for _ in range(2):
-        rig.table.fleets["f"].replicas[0].no_credential = ""
+        rig.table.fleets["f"].replicas[0].security.no_credential = ""
         assert (await client.ask(GET % b"")).status == 200
     assert not first.connections
     assert len(second.requests) == 2

@@ -45,7 +45,7 @@ async def test_client_leaves(rig: Rig, replica: Replica, client: Client, way: st
     assert replica.connections[0].closed_at - left < 0.1
     pool = rig.table.fleets["f"]
     await until(lambda: pool.counters.cancelled == 1)
-    assert pool.replicas[0].cancelled == 1
+    assert pool.replicas[0].outcomes.cancelled == 1
     assert pool.replicas[0].failed == 0
 
 

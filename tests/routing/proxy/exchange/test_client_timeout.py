@@ -43,7 +43,12 @@ async def given_up(rig: Rig, limit_ms: int = 150) -> Answer:
 
 def untouched(replica: Routed, cancelled: int = 1) -> None:
     """As if the replica had never been asked, but for the count of requests that were cancelled."""
-    assert (replica.failed, replica.rejected, replica.succeeded, replica.cancelled) == (0, 0, 0, cancelled)
+    assert (replica.failed, replica.outcomes.rejected, replica.succeeded, replica.outcomes.cancelled) == (
+        0,
+        0,
+        0,
+        cancelled,
+    )
     assert (replica.ejection.failures, replica.ejection.until, replica.ejection.count) == (0, 0.0, 0)
     assert (replica.ejection.windows.failed, replica.ejection.windows.succeeded) == (0, 0)
     assert (replica.speed.units, replica.speed.seconds) == (0.0, 0.0)
@@ -111,7 +116,9 @@ async def test_retrying(rig: Rig, first: str) -> None:
         answer = await client.answer(b"POST")
     assert answer.status == 504
     assert answer.get(b"x-switchyard-retries") == [b"1"]
-    assert (pool.replicas[0].failed, pool.replicas[0].rejected) == ((1, 0) if first == "lost" else (0, 1))
+    assert (pool.replicas[0].failed, pool.replicas[0].outcomes.rejected) == (
+        (1, 0) if first == "lost" else (0, 1)
+    )
     untouched(pool.replicas[1], cancelled=len(hanging.requests))
     assert (pool.counters.errors, pool.counters.answered) == (0, 0)
 

@@ -74,7 +74,7 @@ async def test_another_replica_answers(rig: Rig, script: Script, request_bytes: 
     assert pool.counters.retries == len(overloaded.requests) == 2
     assert pool.counters.errors == 0
     # Load, not death.
-    assert [(replica.rejected, replica.failed) for replica in pool.replicas] == [(2, 0), (0, 0)]
+    assert [(replica.outcomes.rejected, replica.failed) for replica in pool.replicas] == [(2, 0), (0, 0)]
 
 
 async def test_a_connection_whose_answer_was_dropped_is_clean(rig: Rig) -> None:

@@ -563,5 +563,11 @@ async def test_counters(rig: Rig, client: Client, replica: Replica) -> None:
     pool = rig.table.fleets["f"]
     counters, one = pool.counters, pool.replicas[0]
     assert (counters.requests, counters.answered, counters.errors) == (5, 5, 2)
-    assert (one.picked, one.succeeded, one.client_errors, one.rejected, one.failed) == (5, 1, 1, 1, 2)
+    assert (one.picked, one.succeeded, one.outcomes.client_errors, one.outcomes.rejected, one.failed) == (
+        5,
+        1,
+        1,
+        1,
+        2,
+    )
     assert sum(counters.latency.values()) == 5

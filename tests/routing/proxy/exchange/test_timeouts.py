@@ -156,7 +156,7 @@ async def test_a_clients_own_limit(rig: Rig) -> None:
     await until(lambda: not asked.open)
     pool = rig.table.fleets["f"]
     assert [replica.failed for replica in pool.replicas] == [0, 0]
-    assert sum(replica.cancelled for replica in pool.replicas) == 1
+    assert sum(replica.outcomes.cancelled for replica in pool.replicas) == 1
     assert (pool.counters.errors, pool.counters.cancelled) == (0, 1)
     for replica in replicas:
         replica.script = lambda connection, seen: answer_now(connection)

@@ -55,7 +55,7 @@ async def test_a_real_server_and_a_real_client(rig: Rig) -> None:
         assert socket.close_code == 1000
         await until(lambda: replica.in_flight == 0)
     assert replica.stall_exempt == 0
-    assert (replica.cancelled, replica.failed, replica.picked) == (0, 0, 1)
+    assert (replica.outcomes.cancelled, replica.failed, replica.picked) == (0, 0, 1)
 
 
 async def test_what_is_forwarded(replica: Replica, client: Client) -> None:
