@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.site import Site
 from tests.conftest import RedisServer
@@ -63,6 +63,7 @@ def test_while_redis_hangs_the_verdict_stays(
     open_page: Open, proxy: Proxy, redis_server: RedisServer
 ) -> None:
     """Each answer then takes seconds: the page is not live, and says why all the same."""
+    unanswered: list[Route] = []
     page = open_page("/system")
     expect(page.locator("[data-worker]")).to_have_count(2)
     assert redis_server.process is not None
@@ -70,12 +71,15 @@ def test_while_redis_hangs_the_verdict_stays(
     try:
         banner = page.locator(".banner")
         expect(banner).to_contain_text("Redis")
-        page.route("**/api/v1/system", lambda route: None)  # never answered
+        page.route("**/api/v1/system", unanswered.append)
         expect(banner).to_contain_text("Not live:")
         expect(banner).to_contain_text("Redis")
         expect(banner).to_contain_text("The server does not answer; trying again")
     finally:
         redis_server.process.send_signal(signal.SIGCONT)
+        page.unroute_all()
+        for route in unanswered:  # else each leaves a task behind
+            route.abort()
 
 
 def test_while_the_server_is_gone(open_page: Open, site: Site, watched: Any) -> None:

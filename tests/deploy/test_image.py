@@ -77,6 +77,7 @@ def test_packages_are_those_of_the_lock() -> None:
     assert (PROJECT / pip[pip.index("-r") + 1]).is_file()
 
 
+@pytest.mark.long
 def test_our_commands_work_on_nothing_but_what_was_copied(built_image: Image) -> None:
     assert len(image.own_commands()) == 2
     assert (built_image.data / "static" / "staticfiles.json").is_file()

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.deploy.services import PROJECT, clean_environment
 from tests.deploy.taking_back import EARLIER, Rows
 
@@ -18,6 +20,7 @@ def of_columns(before: dict[str, Rows], after: dict[str, Rows]) -> dict[str, Row
     }
 
 
+@pytest.mark.long
 def test_what_an_older_version_knows_survives_taking_migrations_back(
     tmp_path: Path, empty_database_url: Callable[[], str], redis_url: str
 ) -> None:

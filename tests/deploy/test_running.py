@@ -18,7 +18,7 @@ from tests.deploy.services import Adapter, Running, compose_services
 from tests.postgres import PostgresServer
 from tests.proxy_process import Replica, until
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(240)]
 
 SECRETS = {"SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4, "POSTGRES_PASSWORD": "unused-on-a-socket"}
 TOKEN = "a-long-random-word"

@@ -91,6 +91,7 @@ def test_no_two_processes_of_a_host_answer_on_one_port() -> None:
     assert len(ports) == len(set(ports)) == 7
 
 
+@pytest.mark.long
 @pytest.mark.system
 @pytest.mark.timeout(240)
 def test_each_exec_start_runs_and_is_well(

@@ -34,7 +34,7 @@ from tests.postgres import PostgresServer, binaries
 from tests.proxy_process import free_port, until
 from tests.system.stack import Stack
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(240)]
 
 NO_CURL = "There is no curl here: apt-get install curl enables these tests"
 FLEETS = """\

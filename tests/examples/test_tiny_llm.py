@@ -124,6 +124,7 @@ def test_a_stream_comes_in_pieces_and_ends(quick: Server) -> None:
     assert events[-1] == "data: [DONE]"
 
 
+@pytest.mark.long
 def test_while_a_large_model_loads_the_server_says_so(tmp_path: Path) -> None:
     server = Server("wide", tmp_path)
     try:

@@ -63,6 +63,7 @@ def test_ctrl_c_ends_every_process_and_socket_within_ten_seconds(stack: Stack) -
     assert stack.sockets() == []
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_takes_everything_along(tmp_path: Path) -> None:
     running = Stack(tmp_path, "--no-examples")
     try:
@@ -78,6 +79,7 @@ def test_a_killed_supervisor_takes_everything_along(tmp_path: Path) -> None:
         running.stop()
 
 
+@pytest.mark.long
 def test_a_killed_up_takes_everything_along(tmp_path: Path) -> None:
     running = Stack(tmp_path, "--no-examples")
     try:

@@ -245,6 +245,7 @@ def manage(database_url: str, data: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_backup_goes_into_an_empty_database_of_either_kind_and_back(
     backup: Path, tmp_path: Path, empty_database_url: Callable[[], str]
 ) -> None:
@@ -278,6 +279,7 @@ def test_trying_a_backup_out_in_another_database_leaves_live_traffic_alone(
     assert "young" not in manage(other, tmp_path, "dump")
 
 
+@pytest.mark.long
 def test_an_older_schema_is_restored_as_it_was_and_then_migrated(
     tmp_path: Path, empty_database_url: Callable[[], str], redis_url: str
 ) -> None:
