@@ -32,9 +32,8 @@ def is_live(row: ProcessStatus) -> bool:
 
 def _row(seen: LiveProcess, software: str) -> ProcessStatus:
     sign = seen.sign
-    assessed = _assess(sign, seen.age_s, software)
     return ProcessStatus(
-        **asdict(assessed),
+        **asdict(_assess(sign, seen.age_s, software)),
         name=sign.name.partition("/")[2],
         role=sign.role,
         software=sign.software,
@@ -73,30 +72,8 @@ def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentSta
 def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessStatus:
     """Judged by its beats; ``sign`` adds what they do not tell."""
     beat = each.beat
-    role = "leads" if beat.leads else "stands by"
-    assessed = ComponentStatus(
-        level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."
-    )
-    if each.age_s > BEAT_LIVE_S:
-        assessed = ComponentStatus(
-            level="warn",
-            state="silent",
-            words=f"No beat for {durations.words(each.age_s)}: it is gone or stuck.",
-            cure="Look at its log. One that is gone leaves this list after an hour.",
-        )
-    elif beat.away:
-        assessed = ComponentStatus(
-            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
-        )
-    elif beat.beat_ms > SLOW_BEAT_MS:
-        assessed = ComponentStatus(
-            level="warn",
-            state="slow",
-            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms, of a second that it has.",
-            cure="Give it more CPU, or look how slow the database and Redis are.",
-        )
     return ProcessStatus(
-        **asdict(assessed),
+        **asdict(_assess_conductor(each)),
         name=beat.name,
         role="conductor",
         software=sign.software if sign else "",
@@ -104,4 +81,30 @@ def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessSta
         uptime_s=beat.uptime_s,
         cpu_percent=sign.cpu_percent if sign else None,
         memory_bytes=sign.memory_bytes if sign else None,
+    )
+
+
+def _assess_conductor(each: ConductorLive) -> ComponentStatus:
+    beat = each.beat
+    role = "leads" if beat.leads else "stands by"
+    if each.age_s > BEAT_LIVE_S:
+        return ComponentStatus(
+            level="warn",
+            state="silent",
+            words=f"No beat for {durations.words(each.age_s)}: it is gone or stuck.",
+            cure="Look at its log. One that is gone leaves this list after an hour.",
+        )
+    if beat.away:
+        return ComponentStatus(
+            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
+        )
+    if beat.beat_ms > SLOW_BEAT_MS:
+        return ComponentStatus(
+            level="warn",
+            state="slow",
+            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms, of a second that it has.",
+            cure="Give it more CPU, or look how slow the database and Redis are.",
+        )
+    return ComponentStatus(
+        level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."
     )
