@@ -49,24 +49,26 @@ def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentSta
         return ComponentStatus(
             level="warn",
             state="silent",
-            words=f"No sign of life for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
-            cure="Look at its log. A process that is gone leaves this list after 5 min.",
+            words=f"No heartbeat for {durations.words(age_s)}: it has stopped, or cannot reach Redis.",
+            cure="Check its log. A process that has stopped leaves this list after 5 min.",
         )
     if sign.loop_age_s > LOOP_LATE_S:
         return ComponentStatus(
             level="bad",
             state="stuck",
-            words=f"It lives, but its loop has not turned for {durations.words(sign.loop_age_s)}.",
-            cure="Look at its log; restart it if it stays so.",
+            words=f"It is running, but its main loop has not run for {durations.words(sign.loop_age_s)}.",
+            cure="Check its log; restart it if this lasts.",
         )
     if sign.software != software:
         return ComponentStatus(
             level="notice",
             state="well",
-            words=f"It runs {sign.software}, and the web process {software}.",
-            cure="Planes one version apart work together; finish the upgrade.",
+            words=f"It runs {sign.software}; the web process runs {software}.",
+            cure="Versions one apart work together. Finish the upgrade.",
         )
-    return ComponentStatus(level="calm", state="well", words=f"Its loop turned {sign.loop_age_s:.1f} s ago.")
+    return ComponentStatus(
+        level="calm", state="well", words=f"Its main loop last ran {sign.loop_age_s:.1f} s ago."
+    )
 
 
 def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessStatus:
@@ -91,8 +93,8 @@ def _assess_conductor(each: ConductorLive) -> ComponentStatus:
         return ComponentStatus(
             level="warn",
             state="silent",
-            words=f"No beat for {durations.words(each.age_s)}: it is gone or stuck.",
-            cure="Look at its log. One that is gone leaves this list after an hour.",
+            words=f"No beat for {durations.words(each.age_s)}: it has stopped or is stuck.",
+            cure="Check its log. A conductor that has stopped leaves this list after an hour.",
         )
     if beat.away:
         return ComponentStatus(
@@ -102,8 +104,8 @@ def _assess_conductor(each: ConductorLive) -> ComponentStatus:
         return ComponentStatus(
             level="warn",
             state="slow",
-            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms, of a second that it has.",
-            cure="Give it more CPU, or look how slow the database and Redis are.",
+            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms of the 1000 ms that it has.",
+            cure="Give it more CPU, or check how slow the database and Redis are.",
         )
     return ComponentStatus(
         level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."

@@ -5,8 +5,8 @@
  * @typedef {{level: Level, state: string, words: string, cure: string}} ComponentStatus
  * @typedef {ComponentStatus & {name: string, title: string, facts: Record<string, string>}} SystemComponent
  * @typedef {ComponentStatus & {name: string, proxy: string, software: string, pid: number, table: string,
- *   behind: string[], site: string, age_s: number, uptime_s: number, cpu_percent: number | null, clients: number, upstreams: number,
- *   in_flight: number}} ProxyWorkerStatus
+ *   behind: string[], site: string, age_s: number, uptime_s: number, cpu_percent: number | null, clients: number,
+ *   upstreams: number, in_flight: number}} ProxyWorkerStatus
  * @typedef {ComponentStatus & {name: string, role: string, software: string, age_s: number, uptime_s: number,
  *   cpu_percent: number | null, memory_bytes: number | null}} ProcessStatus
  * @typedef {{verdict: ComponentStatus, table: string | null, software: string, parts: SystemComponent[],
