@@ -14,17 +14,17 @@ from routing.contract.version import VERSION
 COMMANDS = {
     "up": "start everything on this machine; Ctrl-C stops it",
     "import": "write a fleet file from an nginx or LiteLLM configuration (docs/import.md)",
-    "apply": "make the fleets be as a fleet file says",
-    "dump": "print the fleet file that describes what is there",
-    "backup": "write all that the database holds into one file (docs/backup.md)",
-    "restore": "load such a file into a database",
+    "apply": "make the fleets match a fleet file",
+    "dump": "print a fleet file of the current fleets",
+    "backup": "write the whole database into one file (docs/backup.md)",
+    "restore": "load a backup file into a database",
     "ensure_admin": "make the first administrator, when there is none",
     "createtoken": "make an API token and print it once",
     "changepassword": "set a user's password",
-    "createaccount": "make an account that may look, or with --may-change change things too",
+    "createaccount": "make a read-only account, or with --may-change one with write access",
     "createsuperuser": "make another administrator",
-    "migrate": "bring the database to this version",
-    "check": "look for mistakes in the settings",
+    "migrate": "migrate the database to this version",
+    "check": "check the settings",
     "conductor": "run the process that merges telemetry and keeps Redis in step",
     "proxy": "run the data plane alone (docs/proxy.md)",
     "settings_page": "print every setting, as docs/settings.md has them",
@@ -84,5 +84,5 @@ def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {words}" for name, words in COMMANDS.items()]
     return "\n".join(
-        ["usage: switchyard COMMAND [arguments]; switchyard COMMAND --help says more", "", *lines]
+        ["usage: switchyard COMMAND [arguments]; switchyard COMMAND --help has details", "", *lines]
     )

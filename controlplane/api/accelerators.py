@@ -69,7 +69,7 @@ class AcceleratorList(ApiView):
 
     @lists(
         "list_accelerators",
-        "Accelerators, what replicas hold on them and what requests lease",
+        "Accelerators, the memory that replicas hold on them and that requests reserve",
         serializers.AcceleratorSerializer,
         SEARCH,
     )
@@ -95,7 +95,7 @@ class AcceleratorDetail(ApiView):
 
     @changes(
         "change_accelerator",
-        "Change how much memory it has, and how much of it stays free",
+        "Change its memory size or headroom",
         request_schemas.ACCELERATOR_CHANGES,
         serializers.AcceleratorChangedSerializer,
     )
@@ -103,7 +103,7 @@ class AcceleratorDetail(ApiView):
         who, expected = request.user.get_username(), expected_version(request)
         return _answer(accelerators.update(accelerator, body_of(request), who, if_version=expected))
 
-    @deletes("delete_accelerator", "Delete an accelerator that no replica runs on")
+    @deletes("delete_accelerator", "Delete an accelerator that no replica uses")
     def delete(self, request: Request, accelerator: str) -> Response:
         who, expected = request.user.get_username(), expected_version(request)
         accelerators.delete(accelerator, who, if_version=expected)

@@ -20,11 +20,13 @@ def _within(target: str) -> Q:
 
 
 AUDIT = Timeline(
-    Filter("actor", "Only what this user did."),
-    Filter("verb", "Only this verb, as in `replicas.update`."),
-    Filter("target", "Only this thing and what is in it: `llm` is also `llm/a`.", _within),
+    Filter("actor", "Only changes made by this user."),
+    Filter("verb", "Only changes with this verb, for example `replicas.update`."),
+    Filter(
+        "target", "Only changes of this object and of what belongs to it: `llm` includes `llm/a`.", _within
+    ),
     Filter("origin", "`session`, `server`, or `token sy_…`."),
-    Filter("write", "Only of this transaction: an event's `write`."),
+    Filter("write", "Only changes of this transaction: the `write` of an event."),
     searched=("actor", "verb", "target", "origin"),
 )
 

@@ -21,7 +21,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
             raise exceptions.AuthenticationFailed(f"Write it as: Authorization: {KEYWORD} sy_…")
         token = tokens.verify(parts[1].decode("latin-1"))
         if token is None:
-            raise exceptions.AuthenticationFailed("This token is not known, or its user is disabled.")
+            raise exceptions.AuthenticationFailed("This token is unknown, or its user is disabled.")
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -63,7 +63,7 @@ class ApiView(APIView):
 def _refuse_unknown(given: Iterable[str], known: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        listed = f"; there are: {', '.join(known)}" if known else "; there are none here"
+        listed = f"; known parameters: {', '.join(known)}" if known else "; this address takes none"
         hint = did_you_mean(unknown[0], known) or listed
         raise exceptions.ParseError(f'There is no query parameter "{unknown[0]}"{hint}')
 
@@ -82,10 +82,12 @@ def expected_version(request: Request) -> int | None:
     if header is None or header.strip() == "*":
         return None
     if not _ANY_ETAG.fullmatch(header.strip()):
-        raise exceptions.ParseError('If-Match holds one ETag as it was given out, in quotes, as in "7".')
+        raise exceptions.ParseError(
+            'If-Match must be one ETag in quotes, as the API returned it, for example "7".'
+        )
     match = _OUR_ETAG.fullmatch(header.strip())
     if match is None:
-        raise PreconditionFailed(f"{header.strip()} is no ETag that was ever given out here.")
+        raise PreconditionFailed(f"{header.strip()} is not an ETag of this API.")
     return int(match.group(1))
 
 

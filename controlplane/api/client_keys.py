@@ -18,7 +18,7 @@ from controlplane.services.client_keys import KeyChange
 WAIT_S = 0.25
 """A write waits this long for proxy workers to say that they have it."""
 REVOKED = OpenApiParameter(
-    "revoked", str, enum=["no", "yes"], description="`yes`: the revoked ones instead of those in force."
+    "revoked", str, enum=["no", "yes"], description="`yes`: revoked keys instead of valid ones."
 )
 
 
@@ -56,7 +56,7 @@ class ClientKeyList(ApiView):
 
     @lists(
         "list_client_keys",
-        "Keys that clients of the proxy present",
+        "Client keys of the proxy",
         serializers.ClientKeySerializer,
         REVOKED,
         SEARCH,
@@ -64,14 +64,14 @@ class ClientKeyList(ApiView):
     def get(self, request: Request) -> Response:
         revoked = request.query_params.get("revoked", "no")
         if revoked not in ("no", "yes"):
-            raise ParseError(f'revoked is yes or no, not "{revoked[:40]}".')
+            raise ParseError(f'revoked must be yes or no, not "{revoked[:40]}".')
         rows = ClientKey.objects.filter(revoked_at__isnull=revoked == "no").prefetch_related("fleets")
         rows = rows.filter(filters.search(request, "name"))
         return self.paged(request, rows, lambda page: [represented(row) for row in page])
 
     @creates(
         "create_client_key",
-        "Make a client key, which is shown in this answer only",
+        "Create a client key; only this response shows it",
         request_schemas.NEW_CLIENT_KEY,
         serializers.ClientKeyMadeSerializer,
     )
@@ -87,7 +87,7 @@ class ClientKeyDetail(ApiView):
 
     @changes(
         "change_client_key",
-        "Change a client key: its name, the fleets that it opens, what it may use",
+        "Change a client key: its name, fleets and limits",
         request_schemas.CLIENT_KEY_CHANGES,
         serializers.ClientKeyChangedSerializer,
     )
@@ -96,7 +96,7 @@ class ClientKeyDetail(ApiView):
         return _answer(client_keys.update(key, body_of(request), who, if_version=expected))
 
     @changes(
-        "revoke_client_key", "Revoke a client key, for good", None, serializers.ClientKeyChangedSerializer
+        "revoke_client_key", "Revoke a client key permanently", None, serializers.ClientKeyChangedSerializer
     )
     def delete(self, request: Request, key: int) -> Response:
         who, expected = request.user.get_username(), expected_version(request)

@@ -45,6 +45,6 @@ def _cursor(row: Any) -> str:
 def _older_than(cursor: str) -> Q:
     match = _CURSOR.fullmatch(cursor)
     if match is None:
-        raise ParseError("cursor is copied from the address in `next`, or left out for the newest page.")
+        raise ParseError("cursor must be copied from the URL in `next`; leave it out for the newest page.")
     at = EPOCH + int(match.group(1)) * MICROSECOND
     return Q(at__lt=at) | Q(at=at, pk__lt=int(match.group(2)))

@@ -60,15 +60,15 @@ def _with_cure(error: exceptions.APIException, context: Mapping[str, Any]) -> st
     view, request = context.get("view"), context.get("request")
     if isinstance(error, exceptions.MethodNotAllowed) and view is not None and request is not None:
         allowed = ", ".join(method for method in view.allowed_methods if method not in ("HEAD", "OPTIONS"))
-        return f"{request.method} is not allowed at {request.path}; there is: {allowed}."
+        return f"{request.method} is not allowed at {request.path}; allowed: {allowed}."
     if isinstance(error, exceptions.UnsupportedMediaType) and request is not None:
         sent = request.content_type or "nothing"
         return f"The Content-Type is {sent[:60]}: send JSON, with Content-Type: application/json."
     if isinstance(error, exceptions.NotAcceptable):
-        return "Only JSON is given out: send Accept: application/json, or no Accept header."
+        return "Responses are JSON only: send Accept: application/json, or no Accept header."
     if isinstance(error, exceptions.NotAuthenticated) and request is not None:
         scheme = request.headers.get("Authorization", "").partition(" ")[0]
-        start = f'Authorization says "{scheme[:20]}". ' if scheme else ""
+        start = f'The Authorization scheme "{scheme[:20]}" is not supported. ' if scheme else ""
         return (
             f"{start}Send a token, Authorization: Token sy_… (manage.py createtoken prints one), or log in."
         )
@@ -120,11 +120,11 @@ def page_or_problem(request: HttpRequest, status: int, detail: str) -> HttpRespo
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return page_or_problem(request, 400, "The request could not be understood.")
+    return page_or_problem(request, 400, "The request is malformed.")
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return page_or_problem(request, 403, str(exception) or "You may not do this.")
+    return page_or_problem(request, 403, str(exception) or "You do not have permission to do this.")
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -132,7 +132,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return page_or_problem(request, 500, "Something broke here. The server's log says what.")
+    return page_or_problem(request, 500, "Internal error. The server's log has the details.")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -28,15 +28,15 @@ def _of_kinds(written: str) -> Q:
     kinds = [kind.strip() for kind in written.split(",")]
     for kind in kinds:
         if kind not in Event.Kind.values:
-            raise ParseError(f"kind is one of {', '.join(Event.Kind.values)}, not {kind!r}.")
+            raise ParseError(f"kind must be one of {', '.join(Event.Kind.values)}, not {kind!r}.")
     return Q(kind__in=kinds)
 
 
 EVENTS = Timeline(
-    Filter("fleet", "Only of this fleet; it may be gone by now.", _of_known_fleet),
-    Filter("replica", "Only of the replica of this name.", lambda name: Q(replica_name=name)),
-    Filter("kind", f"Only of these kinds, separated by commas: {', '.join(Event.Kind)}.", _of_kinds),
-    Filter("actor", "Only what this user, `probes` or `conductor` did."),
+    Filter("fleet", "Only events of this fleet, even if it has been deleted.", _of_known_fleet),
+    Filter("replica", "Only events of replicas with this name.", lambda name: Q(replica_name=name)),
+    Filter("kind", f"Only events of these kinds, separated by commas: {', '.join(Event.Kind)}.", _of_kinds),
+    Filter("actor", "Only events caused by this user, by `probes` or by `conductor`."),
     searched=("text", "fleet_name", "replica_name", "actor"),
 )
 
@@ -44,9 +44,7 @@ EVENTS = Timeline(
 class EventList(ApiView):
     query_parameters = EVENTS.query_parameters
 
-    @lists_newest(
-        "list_events", "What happened, newest first", serializers.EventSerializer, *EVENTS.documented
-    )
+    @lists_newest("list_events", "Events, newest first", serializers.EventSerializer, *EVENTS.documented)
     def get(self, request: Request) -> Response:
         audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
         rows = Event.objects.annotate(audited=Exists(audited)).filter(EVENTS.wanted(request))

@@ -20,7 +20,7 @@ def text(request: Request, name: str) -> str:
     """The parameter, or nothing. Raises ParseError for what no row can hold."""
     value = request.query_params.get(name, "").strip()
     if "\x00" in value:
-        raise ParseError(f"{name} holds a NUL character, which no text here has.")
+        raise ParseError(f"{name} contains a NUL character: remove it.")
     if len(value) > LONGEST:
         raise ParseError(f"{name} is longer than {LONGEST} characters.")
     return value
@@ -46,7 +46,7 @@ def within(request: Request) -> Q:
     """``at`` between ``since`` (inclusive) and ``until`` (exclusive), as far as they are given."""
     since, until = moment(request, "since"), moment(request, "until")
     if since and until and until <= since:
-        raise ParseError("until is not after since: nothing can lie between them.")
+        raise ParseError("until must be after since.")
     result = Q()
     if since:
         result &= Q(at__gte=since)
@@ -66,7 +66,7 @@ def moment(request: Request, name: str) -> datetime | None:
     found = _date_or_time(written.replace(" ", "+") if "T" in written else written)
     if found is None:
         raise ParseError(
-            f"{name} is a day (2026-11-21), a moment (2026-11-21T10:00:00Z) or an age (90m, 24h, 7d), "
+            f"{name} must be a date (2026-11-21), a time (2026-11-21T10:00:00Z) or an age (90m, 24h, 7d), "
             f'not "{written[:40]}".'
         )
     return found if found.tzinfo else found.replace(tzinfo=UTC)

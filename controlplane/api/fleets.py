@@ -43,7 +43,7 @@ class FleetList(ApiView):
 
     @creates(
         "create_fleet",
-        "Create a fleet with its replicas, and say what each of them answers",
+        "Create a fleet with its replicas; the response has a trial probe of each",
         request_schemas.NEW_FLEET,
         serializers.FleetCreatedSerializer,
         TRIAL,
@@ -60,16 +60,16 @@ def _check_confirmed(request: Request, name: str) -> None:
     """A fleet that clients use at this moment goes only when its name is said twice."""
     confirmed = request.query_params.get("confirm")
     if confirmed is not None and confirmed != name:
-        raise exceptions.ParseError(f'confirm says "{confirmed[:80]}", but the fleet is called "{name}".')
+        raise exceptions.ParseError(f'confirm is "{confirmed[:80]}", but the name of the fleet is "{name}".')
     seen = live.fresh_summary(name) if confirmed is None else None
     if seen is not None and (seen.in_flight or seen.rps or seen.p50_s is not None):
         traffic = f"{seen.rps:.3g} requests a second, {seen.in_flight} in flight"
         if not seen.rps and not seen.in_flight:
-            traffic = "it answered requests a moment ago"
+            traffic = "it answered requests within the last seconds"
         replicas = "its replica" if seen.replicas == 1 else f"its {seen.replicas} replicas"
         raise Conflict(
             f"Fleet {name} has live traffic: {traffic}. Deleting it ends service to its clients, and "
-            f"removes {replicas} and all revisions for good. To do it nevertheless: "
+            f"removes {replicas} and all revisions permanently. To delete it anyway: "
             f"DELETE {request.path}?confirm={name}"
         )
 

@@ -15,13 +15,13 @@ _ERRORS = {
     400: "The body or a parameter is wrong; `errors` points at each field.",
     401: "No token or session, or one that is not known.",
     403: "The account may not do this, or the CSRF check failed.",
-    404: "There is nothing of that name.",
-    406: "Only JSON is given out.",
-    409: "It does not fit what is there.",
-    412: "It has been changed since the ETag in If-Match was given out.",
-    415: "Only JSON is taken.",
+    404: "There is no object with that name.",
+    406: "Responses are JSON only.",
+    409: "It conflicts with what exists.",
+    412: "The object has changed since the ETag in If-Match was read.",
+    415: "Requests must be JSON.",
     429: "Too many requests; Retry-After says when to come back.",
-    503: "Redis is away.",
+    503: "Redis does not answer.",
 }
 _READING = (400, 401, 403, 404, 406, 429)
 _WRITING = (*_READING, 409, 412, 415)
@@ -30,7 +30,7 @@ IF_MATCH = OpenApiParameter(
     "If-Match",
     str,
     OpenApiParameter.HEADER,
-    description='ETag of what was read, as in `"7"`: 412 when it is old.',
+    description='ETag of the version that was read, for example `"7"`; 412 if the object has changed since.',
 )
 SEARCH = OpenApiParameter("search", str, description="Only rows that contain each of these words.")
 PAGING = (
@@ -38,13 +38,13 @@ PAGING = (
     OpenApiParameter("page_size", int, description="At most 1000; 100 when not given."),
 )
 
-CURSOR = OpenApiParameter("cursor", str, description="From the address in `next`; without it, the newest.")
+CURSOR = OpenApiParameter("cursor", str, description="From the URL in `next`; not set: the newest page.")
 SINCE = OpenApiParameter(
     "since",
     str,
-    description="From then on: a day, a moment (UTC where no zone is written) or an age: `90m`, `24h`, `7d`.",
+    description="From this time on: a date, a time (UTC if it has no zone) or an age: `90m`, `24h`, `7d`.",
 )
-UNTIL = OpenApiParameter("until", str, description="Before then, written as `since` is.")
+UNTIL = OpenApiParameter("until", str, description="Before this time, in the format of `since`.")
 
 
 def _documented(
@@ -99,7 +99,7 @@ def lists_newest(
     page = inline_serializer(
         f"{row.__name__.removesuffix('Serializer')}Newest",
         {
-            "next": fields.URLField(allow_null=True, help_text="Address of the page with what is older."),
+            "next": fields.URLField(allow_null=True, help_text="URL of the page with older rows."),
             "results": row(many=True),
         },
     )

@@ -17,5 +17,5 @@ class Pages(PageNumberPagination):
         if asked is None:
             return self.page_size
         if not (asked.isascii() and asked.isdigit() and 1 <= int(asked[:9]) <= LARGEST):
-            raise ParseError(f'page_size is a whole number from 1 to {LARGEST}, not "{asked[:40]}"')
+            raise ParseError(f'page_size must be a whole number from 1 to {LARGEST}, not "{asked[:40]}"')
         return int(asked)

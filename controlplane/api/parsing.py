@@ -21,7 +21,7 @@ class JSONParser(parsers.BaseParser):
     ) -> Any:
         data = stream.read(LARGEST_BODY + 1)
         if len(data) > LARGEST_BODY:
-            raise exceptions.ParseError(f"A body holds at most {LARGEST_BODY} bytes.")
+            raise exceptions.ParseError(f"A body may have at most {LARGEST_BODY} bytes.")
         try:
             content = orjson.loads(data)
         except orjson.JSONDecodeError as error:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # REST framework imports this module while it imports its vie
 
 
 class StaffWritesOthersRead(permissions.BasePermission):
-    message = "Your account may look but not change anything. Ask an administrator."
+    message = "Your account has read-only access. Ask an administrator."
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         if not request.user.is_authenticated:

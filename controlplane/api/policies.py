@@ -56,7 +56,7 @@ class RevisionList(ApiView):
 class RevisionDetail(ApiView):
     @reads(
         "get_revision",
-        "One revision, and what going back to it would change",
+        "One revision, and what restoring it would change",
         serializers.RevisionSeenSerializer,
     )
     def get(self, request: Request, fleet: str, number: int) -> Response:
@@ -73,12 +73,10 @@ class RevisionDetail(ApiView):
 
 
 class RevisionRestore(ApiView):
-    @changes(
-        "restore_revision", "Go back to a revision, as a new one", None, serializers.PolicyChangedSerializer
-    )
+    @changes("restore_revision", "Restore a revision as a new one", None, serializers.PolicyChangedSerializer)
     def post(self, request: Request, fleet: str, number: int) -> Response:
         if request.data:
-            raise Invalid([FieldError("", "This takes no body.")])
+            raise Invalid([FieldError("", "This request takes no body.")])
         change = policies.restore(
             fleet, number, request.user.get_username(), if_version=expected_version(request)
         )

@@ -160,17 +160,21 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
     if state != "ready":
         reasons.append(f"health is {state}: {reason}")
     if live is not None and live.ejected:
-        reasons.append(f"ejected: {live.why}" if live.state == "ejected" else "ejected by live traffic")
+        reasons.append(
+            f"ejected: {live.why}"
+            if live.state == "ejected"
+            else "ejected because of failures in live traffic"
+        )
     eligible = not reasons
     if live is not None:
         eligible = eligible and not (live.drained_everywhere or live.locked_out)
         reports = (manual_drain_text.words(live.drained_by_hand, live.drained_everywhere), live.no_credential)
         reasons += [words for words in reports if words]
     if row.effective_weight == 0:
-        reasons.append("weight 0 receives nothing new")
+        reasons.append("weight 0: gets no new requests")
     if live is not None and live.memory_short:
         reasons.append(live.memory_short)
-    return eligible, "; ".join(reasons) or "admin state, health and live traffic allow it"
+    return eligible, "; ".join(reasons) or "admin state, health and ejection all allow it"
 
 
 def hardware_classes(rows: Iterable[HardwareClass]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ class StrategyList(ApiView):
 
 class RedisAway(exceptions.APIException):
     status_code = 503
-    default_detail = "Redis is away: there are no live numbers at the moment."
+    default_detail = "Redis does not answer: there are no live numbers."
 
 
 class OverviewLiveView(ApiView):
@@ -40,7 +40,7 @@ class ClientKeysLiveView(ApiView):
 
 
 class ClientKeyLiveView(ApiView):
-    @reads("get_client_key_live", "What a client key does now", serializers.LiveSerializer, live=True)
+    @reads("get_client_key_live", "Live numbers of one client key", serializers.LiveSerializer, live=True)
     def get(self, request: Request, key: int) -> Response:
         row = key_of(key)
         return _frame(live.client_key, row.pk, row.name)

@@ -33,7 +33,7 @@ def _fleet_to_join(request: Request, name: str, replica: Mapping[str, Any]) -> F
         one = {"name": replica.get("name", "a"), "url": replica.get("url", "http://10.0.0.1:8000")}
         new_fleet = {"name": name, "protocol": "openai", "replicas": [one]}
         raise NotFound(
-            f'{missing.detail} To make it, with this replica: curl -X POST -H "Authorization: Token $TOKEN" '
+            f'{missing.detail} To create it with this replica: curl -X POST -H "Authorization: Token $TOKEN" '
             f'-H "Content-Type: application/json" -d {shlex.quote(orjson.dumps(new_fleet).decode())} '
             f"{request.build_absolute_uri(reverse('api-fleets'))}"
         ) from None
@@ -64,7 +64,7 @@ class ReplicaList(ApiView):
 
     @creates(
         "register_replica",
-        "Register a replica, and say what it answers",
+        "Register a replica; the response has a trial probe of it",
         request_schemas.NEW_REPLICA,
         serializers.ReplicaChangedSerializer,
         TRIAL,
@@ -91,7 +91,7 @@ class ReplicaDetail(ApiView):
 
     @changes(
         "change_replica",
-        "Change weight, admin state or address (null: not set); of a new address, say what it answers",
+        "Change weight, admin state or URL (null: not set); a new URL gets a trial probe",
         request_schemas.REPLICA_CHANGES,
         serializers.ReplicaChangedSerializer,
         TRIAL,

@@ -13,7 +13,7 @@ HEALTH = ["checking", "ready", "unready", "down"]
 
 
 class FieldProblemSerializer(ReadOnlySerializer):
-    pointer = serializers.CharField(help_text="JSON pointer into the body; empty: the whole of it.")
+    pointer = serializers.CharField(help_text="JSON pointer into the body; empty: the whole body.")
     detail = serializers.CharField()
 
 
@@ -30,26 +30,29 @@ class ProblemSerializer(ReadOnlySerializer):
 class WorkersSerializer(ReadOnlySerializer):
     """Proxy workers and the version that carries the change."""
 
-    live = serializers.IntegerField(help_text="Workers heard within the last 5 seconds.")
-    applied = serializers.IntegerField(help_text="Of these, how many route from this version.")
-    refused = serializers.IntegerField(help_text="Of these, how many said that they cannot.")
+    live = serializers.IntegerField(help_text="Workers that reported within the last 5 seconds.")
+    applied = serializers.IntegerField(help_text="How many of them route from this version.")
+    refused = serializers.IntegerField(help_text="How many of them refused it.")
     waited_ms = serializers.FloatField()
 
 
 class WrittenSerializer(ReadOnlySerializer):
-    """What became of a write."""
+    """The result of a write."""
 
     changed = serializers.ListField(
-        child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
+        child=serializers.CharField(),
+        help_text="What changed, one line each; empty: everything was already so.",
     )
     published = serializers.BooleanField(
-        help_text="False: Redis is away; proxies get the change within seconds of its return."
+        help_text="False: Redis does not answer; proxies get the change within seconds of its return."
     )
 
 
 class OutcomeSerializer(WrittenSerializer):
     revision = serializers.IntegerField(help_text="Policy revision in force.")
-    table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
+    table_version = serializers.CharField(
+        help_text="`epoch:version` of the snapshot that contains the change."
+    )
     workers = WorkersSerializer()
 
 
@@ -121,7 +124,7 @@ class PolicySerializer(ReadOnlySerializer):
     fleet = serializers.CharField()
     revision = serializers.IntegerField()
     policy = PolicyValuesSerializer()
-    set = serializers.DictField(help_text="Only what differs from the defaults.")
+    set = serializers.DictField(help_text="Only the values that differ from the defaults.")
 
 
 class PolicyChangedSerializer(PolicySerializer, OutcomeSerializer):
@@ -169,12 +172,14 @@ class FleetSerializer(ReadOnlySerializer):
     protocol = serializers.ChoiceField(choices=PROTOCOLS)
     aliases = serializers.ListField(child=serializers.CharField())
     adapters = serializers.ListField(
-        child=serializers.CharField(), help_text="LoRA adapters that the replicas serve besides."
+        child=serializers.CharField(), help_text="LoRA adapters that the replicas serve beside the model."
     )
-    match = MatchSerializer(many=True, help_text="Hosts and paths whose requests are its own.")
+    match = MatchSerializer(
+        many=True, help_text="Requests with one of these hosts and paths go to this fleet."
+    )
     served_model = serializers.CharField(allow_blank=True)
     credential = serializers.CharField(
-        allow_blank=True, help_text="Where the bearer token of its replicas is, never the token."
+        allow_blank=True, help_text="Where to find the bearer token for its replicas; never the token itself."
     )
     default = serializers.BooleanField()
     strategy = serializers.CharField()
@@ -182,8 +187,8 @@ class FleetSerializer(ReadOnlySerializer):
     tls = TlsSerializer()
     revision = serializers.IntegerField()
     table_version = serializers.CharField()
-    replicas = serializers.IntegerField(help_text="How many it has.")
-    health = HealthCountsField(help_text="How many replicas are of each health.")
+    replicas = serializers.IntegerField(help_text="Number of replicas.")
+    health = HealthCountsField(help_text="Number of replicas by health.")
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
@@ -198,12 +203,13 @@ class HealthSerializer(ReadOnlySerializer):
     has_passed = serializers.BooleanField()
     since = serializers.DateTimeField(help_text="When it entered this state.")
     startup_s = serializers.FloatField(
-        allow_null=True, help_text="How long its last start took; null: none has been seen."
+        allow_null=True, help_text="Duration of its last start; null: no start has been observed."
     )
     expected_in_s = serializers.FloatField(
         allow_null=True,
-        help_text="About how long until it is ready, by how long its own last start or those of the fleet's "
-        "others took; 0: it takes longer than that. Null: it does not start, or no start has been seen.",
+        help_text="Estimated time until it is ready, from the duration of its last start or of the starts of "
+        "the fleet's other replicas; 0: it takes longer than that. Null: it is not starting, or no start has "
+        "been observed.",
     )
 
 
@@ -217,57 +223,69 @@ class ReplicaSerializer(ReadOnlySerializer):
     uid = serializers.CharField()
     url = serializers.CharField()
     hardware = serializers.CharField(allow_null=True)
-    weight = serializers.FloatField(allow_null=True, help_text="As set; null: the hardware class's.")
+    weight = serializers.FloatField(
+        allow_null=True, help_text="As set; null: the weight of its hardware class."
+    )
     effective_weight = serializers.FloatField()
     max_concurrency = serializers.IntegerField(allow_null=True)
-    accelerators = serializers.ListField(child=serializers.CharField(), help_text="Devices that it runs on.")
-    memory_bytes = serializers.IntegerField(
-        allow_null=True, help_text="What it holds on each of them all the time; null: not said."
+    accelerators = serializers.ListField(
+        child=serializers.CharField(), help_text="Accelerators that it runs on."
     )
-    request_bytes = serializers.IntegerField(help_text="What a request takes on each of them while it runs.")
-    request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
+    memory_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Memory that it holds permanently on each of them; null: not set."
+    )
+    request_bytes = serializers.IntegerField(
+        help_text="Memory that a request takes on each of them while it runs."
+    )
+    request_bytes_per_work = serializers.FloatField(
+        help_text="The same, for each unit of its estimated work."
+    )
     site = serializers.CharField(
-        allow_blank=True, help_text="Where it is; empty: near to proxies of every site."
+        allow_blank=True, help_text="Site where it is; empty: local to proxies of every site."
     )
     credential = serializers.CharField(
-        allow_blank=True, help_text="Where its bearer token is, never the token; empty: the fleet's."
+        allow_blank=True,
+        help_text="Where to find its bearer token, never the token itself; empty: the fleet's.",
     )
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
     health = HealthSerializer()
-    ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports at the moment.")
+    ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports.")
     eligible = serializers.BooleanField(help_text="Whether admin state, health and ejection all allow it.")
-    why = serializers.CharField(help_text="Which of them does not, in plain words.")
+    why = serializers.CharField(help_text="Which of them does not, and why.")
     drained_by_hand = DrainedAtSerializer(
-        many=True, help_text="Proxies at which somebody took it out, over the proxy's admin listener."
+        many=True, help_text="Proxies at which it was drained by hand, through the proxy's admin listener."
     )
-    in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports at the moment.")
+    in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports.")
     safe_to_stop = serializers.BooleanField(
         allow_null=True,
-        help_text="Taken out at every proxy worker, and nothing in flight. Null: no proxy reports.",
+        help_text="True: no proxy worker sends it new requests, none is in flight. Null: no proxy reports.",
     )
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
 
 class FitsSerializer(ReadOnlySerializer):
-    probe = serializers.DictField(help_text="As a fleet's `probe` is written.")
+    probe = serializers.DictField(help_text="In the format of a fleet's `probe`.")
     words = serializers.CharField()
 
 
 class TrialSerializer(ReadOnlySerializer):
-    """What one address answered, asked as its probes will ask it."""
+    """Result of a trial probe: one address, probed once in the way its probes will do it."""
 
     outcome = serializers.ChoiceField(
         choices=["ready", "unready", "down", "refused"],
-        help_text="`refused`: no replica may be at that address; nothing was sent there.",
+        help_text="`refused`: this address is forbidden for replicas; nothing was sent there.",
     )
-    words = serializers.CharField(help_text="What was seen, and what to look at.")
-    url = serializers.CharField(help_text="In its normal form.")
-    asked = serializers.CharField(help_text="The request, as in `GET /health`.")
+    words = serializers.CharField(help_text="What was observed, and what to check.")
+    url = serializers.CharField(help_text="The URL in normal form.")
+    asked = serializers.CharField(help_text="The request, for example `GET /health`.")
     preset = serializers.CharField()
-    status = serializers.IntegerField(allow_null=True, help_text="Null: no answer in HTTP.")
-    latency_ms = serializers.FloatField(allow_null=True, help_text="Null: no answer in HTTP.")
-    fits = FitsSerializer(allow_null=True, help_text="Another probe that suits what the server answers.")
+    status = serializers.IntegerField(allow_null=True, help_text="Null: there was no HTTP response.")
+    latency_ms = serializers.FloatField(allow_null=True, help_text="Null: there was no HTTP response.")
+    fits = FitsSerializer(
+        allow_null=True,
+        help_text="Another probe that fits this server; null: none is needed, or none was found.",
+    )
 
 
 class TrialsField(serializers.DictField):
@@ -276,13 +294,13 @@ class TrialsField(serializers.DictField):
 
 class FleetCreatedSerializer(FleetChangedSerializer):
     trials = TrialsField(
-        help_text="Of each replica by its name; empty: not tried (`?trial=no`, or more than 20)."
+        help_text="Results by replica name; empty: no trial (`?trial=no`, or more than 20 replicas)."
     )
 
 
 class ReplicaChangedSerializer(ReplicaSerializer, OutcomeSerializer):
     trial = TrialSerializer(
-        allow_null=True, help_text="Null: not tried: `?trial=no`, or its address is what it was."
+        allow_null=True, help_text="Null: no trial (`?trial=no`, or the URL is unchanged)."
     )
 
 
@@ -299,15 +317,15 @@ class RevisionSeenSerializer(RevisionSerializer):
     would_change = serializers.ListField(
         child=serializers.CharField(),
         allow_null=True,
-        help_text="What going back to it would change now, one line each; null: it is refused.",
+        help_text="What restoring it would change now, one line each; null: it cannot be restored.",
     )
-    refused = serializers.CharField(allow_blank=True, help_text="Why one cannot go back to it.")
+    refused = serializers.CharField(allow_blank=True, help_text="Why it cannot be restored; empty: it can.")
 
 
 class HardwareClassSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     weight = serializers.FloatField()
-    replicas = serializers.IntegerField(help_text="How many are of this class.")
+    replicas = serializers.IntegerField(help_text="Number of replicas of this class.")
     created_at = serializers.DateTimeField()
 
 
@@ -315,34 +333,38 @@ class FleetReachedSerializer(ReadOnlySerializer):
     """A fleet that a change of something else reaches."""
 
     name = serializers.CharField()
-    table_version = serializers.CharField(help_text="`epoch:version` of the snapshot that shows the change.")
+    table_version = serializers.CharField(
+        help_text="`epoch:version` of the snapshot that contains the change."
+    )
     workers = WorkersSerializer()
 
 
 class HardwareClassChangedSerializer(HardwareClassSerializer, WrittenSerializer):
     fleets = FleetReachedSerializer(
-        many=True, help_text="Fleets with replicas that take their weight from it."
+        many=True, help_text="Fleets with replicas that take their weight from this class."
     )
 
 
 class PlacedSerializer(ReadOnlySerializer):
-    """A replica on an accelerator, and what it asks of it."""
+    """A replica on an accelerator, and the memory that it takes there."""
 
     fleet = serializers.CharField()
     replica = serializers.CharField()
-    memory_bytes = serializers.IntegerField(allow_null=True, help_text="All the time; null: not said.")
-    request_bytes = serializers.IntegerField(help_text="For each request while it runs.")
-    request_bytes_per_work = serializers.FloatField(help_text="The same for each unit of its estimated work.")
+    memory_bytes = serializers.IntegerField(allow_null=True, help_text="Held permanently; null: not set.")
+    request_bytes = serializers.IntegerField(help_text="Taken by each request while it runs.")
+    request_bytes_per_work = serializers.FloatField(
+        help_text="The same, for each unit of its estimated work."
+    )
 
 
 class AcceleratorSerializer(ReadOnlySerializer):
     name = serializers.CharField()
     memory_bytes = serializers.IntegerField()
-    headroom_percent = serializers.FloatField(help_text="Of its memory, kept free.")
+    headroom_percent = serializers.FloatField(help_text="Share of its memory that is kept free.")
     usable_bytes = serializers.IntegerField(help_text="Its memory less the headroom.")
-    held_bytes = serializers.IntegerField(help_text="What its replicas hold all the time.")
+    held_bytes = serializers.IntegerField(help_text="Held permanently by its replicas.")
     leased_bytes = serializers.IntegerField(
-        allow_null=True, help_text="Reserved by requests in flight. Null: no proxy reports at the moment."
+        allow_null=True, help_text="Reserved by requests in flight. Null: no proxy reports."
     )
     replicas = PlacedSerializer(many=True)
     created_at = serializers.DateTimeField()
@@ -373,19 +395,23 @@ class EventSerializer(ReadOnlySerializer):
     kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "limit", "system"])
     state = serializers.CharField(allow_blank=True)
     fleet = serializers.CharField(allow_null=True)
-    fleet_exists = serializers.BooleanField(help_text="False: it has been deleted since, or there is none.")
+    fleet_exists = serializers.BooleanField(
+        help_text="False: it has been deleted since, or the event has no fleet."
+    )
     replica = serializers.CharField(allow_null=True)
-    replica_exists = serializers.BooleanField(help_text="False: it has been removed since, or there is none.")
-    revision = serializers.IntegerField(allow_null=True, help_text="Policy revision that it speaks of.")
+    replica_exists = serializers.BooleanField(
+        help_text="False: it has been removed since, or the event has no replica."
+    )
+    revision = serializers.IntegerField(allow_null=True, help_text="Policy revision that the event is about.")
     text = serializers.CharField()
     actor = serializers.CharField(allow_blank=True)
     write = serializers.CharField(
-        allow_null=True, help_text="`/audit?write=…` says what it changed; null: nobody changed anything."
+        allow_null=True, help_text="`/audit?write=…` lists the changes; null: no change was made."
     )
 
 
 class FieldChangeSerializer(ReadOnlySerializer):
-    field = serializers.CharField(help_text="Dotted path, as in `timeouts.total_s`.")
+    field = serializers.CharField(help_text="Dotted path, for example `timeouts.total_s`.")
     before = serializers.JSONField()
     after = serializers.JSONField()
 
@@ -396,54 +422,57 @@ class AuditEntrySerializer(ReadOnlySerializer):
     actor = serializers.CharField()
     origin = serializers.CharField(
         allow_blank=True,
-        help_text="`session` (a page), `token sy_…`, `server` (a command or process); empty: not kept.",
+        help_text="`session` (a page), `token sy_…`, `server` (a command or process); empty: not recorded.",
     )
     verb = serializers.CharField()
     target = serializers.CharField()
     before = serializers.JSONField()
     after = serializers.JSONField()
     changes = FieldChangeSerializer(many=True)
-    write = serializers.CharField(allow_null=True, help_text="The same for all that one transaction wrote.")
+    write = serializers.CharField(
+        allow_null=True, help_text="The same value for all entries of one transaction."
+    )
 
 
 class LiveSerializer(ReadOnlySerializer):
     age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
-    frame = serializers.JSONField(help_text="As pages get it once a second; null: there is none.")
+    frame = serializers.JSONField(help_text="The frame that pages get once a second; null: there is none.")
 
 
 class ClientKeySerializer(ReadOnlySerializer):
-    """A key that clients of the proxy present. The key itself is in no answer but the one that made it."""
+    """A client key of the proxy. Only the response that created it has the key itself."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
-    prefix = serializers.CharField(help_text="How the key begins.")
+    prefix = serializers.CharField(help_text="The first characters of the key.")
     fleets = serializers.ListField(
         child=serializers.CharField(),
         allow_null=True,
-        help_text="Fleets that it opens; null: every fleet; empty: they have been deleted.",
+        help_text="Fleets that it may use; null: every fleet; empty: those fleets have been deleted.",
     )
     priority = serializers.ChoiceField(
-        choices=list(PRIORITIES), help_text="Class of its requests in the queue: high goes first."
+        choices=list(PRIORITIES), help_text="Priority of its requests in the queue: high goes first."
     )
     requests_per_minute = serializers.IntegerField(allow_null=True, help_text="Null: no limit.")
     max_concurrency = serializers.IntegerField(
-        allow_null=True, help_text="Requests in flight and waiting at one time; null: no limit."
+        allow_null=True, help_text="Concurrent requests, in flight and waiting; null: no limit."
     )
     tokens_per_minute = serializers.IntegerField(
-        allow_null=True, help_text="Prompt and output tokens together; null: no limit."
+        allow_null=True, help_text="Prompt plus output tokens; null: no limit."
     )
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
     revoked_by = serializers.CharField(allow_null=True)
-    revoked_at = serializers.DateTimeField(allow_null=True, help_text="Null: the key is in force.")
+    revoked_at = serializers.DateTimeField(allow_null=True, help_text="Null: the key is valid.")
 
 
 class KeyOutcomeSerializer(ReadOnlySerializer):
     changed = serializers.ListField(
-        child=serializers.CharField(), help_text="What changed, one line each; empty: nothing had to."
+        child=serializers.CharField(),
+        help_text="What changed, one line each; empty: everything was already so.",
     )
     published = serializers.BooleanField(
-        help_text="False: Redis is away; proxies get the change within seconds of its return."
+        help_text="False: Redis does not answer; proxies get the change within seconds of its return."
     )
     workers = WorkersSerializer()
 
@@ -459,11 +488,11 @@ class ClientKeyMadeSerializer(ClientKeyChangedSerializer):
 class TokenSerializer(ReadOnlySerializer):
     id = serializers.IntegerField()
     name = serializers.CharField()
-    prefix = serializers.CharField(help_text="How the token begins.")
-    user = serializers.CharField(help_text="Whose rights it carries.")
+    prefix = serializers.CharField(help_text="The first characters of the token.")
+    user = serializers.CharField(help_text="User whose permissions it has.")
     created_at = serializers.DateTimeField()
     last_used_at = serializers.DateTimeField(
-        allow_null=True, help_text="To within a minute; null: it has never been used."
+        allow_null=True, help_text="Accurate to a minute; null: it has never been used."
     )
 
 

@@ -35,7 +35,7 @@ class TokenList(ApiView):
 
     @lists(
         "list_tokens",
-        "API tokens: everybody's for staff, else one's own",
+        "API tokens: all of them for staff, else your own",
         serializers.TokenSerializer,
         SEARCH,
     )
@@ -45,7 +45,7 @@ class TokenList(ApiView):
 
     @creates(
         "create_token",
-        "Make an API token of one's own, which is shown in this answer only",
+        "Create an API token for yourself; only this response shows it",
         request_schemas.NEW_TOKEN,
         serializers.TokenMadeSerializer,
     )

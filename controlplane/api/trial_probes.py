@@ -28,21 +28,21 @@ def represented(found: TrialResult) -> dict[str, Any]:
     }
 
 
-TRIAL = OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do not ask the replicas.")
+TRIAL = OpenApiParameter("trial", str, enum=["yes", "no"], description="`no`: do not probe the replicas.")
 
 
 def trial_wanted(request: Request) -> bool:
     """Whether a write that registers replicas is to ask them first."""
     wanted = request.query_params.get("trial", "yes")
     if wanted not in ("yes", "no"):
-        raise exceptions.ParseError(f"trial is yes or no, not {wanted[:40]!r}.")
+        raise exceptions.ParseError(f"trial must be yes or no, not {wanted[:40]!r}.")
     return wanted == "yes"
 
 
 class TrialProbes(ApiView):
     @asks(
         "try_address",
-        "Probe an address once, and say in words what it answers (at most 5 s)",
+        "Probe an address once and describe the result (takes at most 5 s)",
         request_schemas.TRIAL_REQUEST,
         serializers.TrialSerializer,
     )

@@ -20,7 +20,7 @@ def save(file: Path) -> int:
     with tables.one_moment():
         migrations = tables.applied_migrations()
         if not migrations:
-            raise BackupError("The database has no tables yet: there is nothing to keep.")
+            raise BackupError("The database has no tables yet: there is nothing to back up.")
         head = BackupHeader(timezone.now().isoformat(), connection.vendor, key_check(), migrations)
         return backup_file.write(file, head, _tables(migrations))
 

@@ -102,7 +102,7 @@ def read_rows(file: Path) -> Iterator[BackupRow]:
         else:
             ended = line == {"rows": rows}
     if not ended:
-        raise BackupError(f"{file} is cut short or was changed: its last line does not count its rows.")
+        raise BackupError(f"{file} is truncated or was changed: the row count in its last line is wrong.")
 
 
 def _lines(file: Path) -> Iterator[Any]:

@@ -13,7 +13,7 @@ def sentence() -> str | None:
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except Error as error:
         first = str(error).strip().partition("\n")[0]
-        return f"The database {_place()} cannot be used: {first} (SWITCHYARD_DATABASE_URL says which it is)."
+        return f"The database {_place()} cannot be used: {first} (see SWITCHYARD_DATABASE_URL)."
     finally:
         connection.close()
     if not pending:

@@ -36,7 +36,7 @@ WEB_REQUESTS = Counter(
 )
 WEB_DURATION = Histogram(
     "switchyard_web_request_duration_seconds",
-    "From the request's arrival at Django to its answer.",
+    "From the request's arrival at Django to its response.",
     ["route"],
     buckets=QUICK_S,
     registry=None,
@@ -62,7 +62,7 @@ TASKS = Counter(
 )
 TASK_DURATION = Histogram(
     "switchyard_task_duration_seconds",
-    "From a task's start to its end.",
+    "Duration of a task.",
     ["task"],
     buckets=SLOW_S,
     registry=None,
@@ -76,13 +76,13 @@ PROBE_LATENESS = Histogram(
 )
 LOAD_PAGES = Counter(
     "switchyard_load_pages",
-    "Pages of their load that replicas were asked for, by what came: figures or nothing.",
+    "Load pages requested from replicas, by outcome: figures or nothing.",
     ["outcome"],
     registry=None,
 )
 
 # --- Beat ---
-BEAT_TICKS = Counter("switchyard_beat_ticks", "Turns of the scheduler's loop.", registry=None)
+BEAT_TICKS = Counter("switchyard_beat_ticks", "Iterations of the scheduler's loop.", registry=None)
 BEAT_SENT = Counter(
     "switchyard_beat_tasks_sent",
     "Tasks handed to the queue, by name and outcome: sent or failed.",
@@ -91,14 +91,14 @@ BEAT_SENT = Counter(
 )
 
 # --- Conductor ---
-LEADER = Gauge("switchyard_conductor_leader", "1 while this conductor leads.", registry=None)
-CONDUCTOR_TICKS = Counter("switchyard_conductor_ticks", "Beats done, leading or not.", registry=None)
+LEADER = Gauge("switchyard_conductor_leader", "1 while this conductor is the leader.", registry=None)
+CONDUCTOR_TICKS = Counter("switchyard_conductor_ticks", "Beats done, as leader or standby.", registry=None)
 TICK_DURATION = Histogram(
-    "switchyard_conductor_tick_duration_seconds", "Work of one beat.", buckets=QUICK_S, registry=None
+    "switchyard_conductor_tick_duration_seconds", "Duration of one beat.", buckets=QUICK_S, registry=None
 )
 MERGE_DURATION = Histogram(
     "switchyard_conductor_merge_duration_seconds",
-    "Merging the reports of all proxy workers.",
+    "Time to merge the reports of all proxy workers.",
     buckets=(0.0005, 0.001, 0.0025, *QUICK_S),
     registry=None,
 )
@@ -141,7 +141,7 @@ class ProcessStateCollector(Collector):
         yield build
         yield GaugeMetricFamily(
             "switchyard_loop_age_seconds",
-            "Since the loop that does this process's work last turned.",
+            "Since this process's main loop last ran.",
             this_process.loop_heartbeat.age_s,
         )
         yield GaugeMetricFamily(

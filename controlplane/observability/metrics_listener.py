@@ -91,7 +91,7 @@ class MetricsRequestHandler(BaseHTTPRequestHandler):
         elif path == "/metrics":
             self._metrics()
         else:
-            self._say(404, "here are /livez, /readyz and /metrics")
+            self._say(404, "available: /livez, /readyz and /metrics")
 
     def _metrics(self) -> None:
         if self.server.token and not self._knows_token():

@@ -18,7 +18,7 @@ class Outages:
             if what in self._away:
                 return
             self._away.add(what)
-        self._logger.warning("%s is away, trying on: %s", what, str(error) or type(error).__name__)
+        self._logger.warning("%s does not answer, still trying: %s", what, str(error) or type(error).__name__)
 
     def back(self, what: str) -> None:
         """``what`` worked just now."""
@@ -28,7 +28,7 @@ class Outages:
             if what not in self._away:
                 return
             self._away.remove(what)
-        self._logger.warning("%s is back", what)
+        self._logger.warning("%s answers again", what)
 
     @property
     def current(self) -> list[str]:

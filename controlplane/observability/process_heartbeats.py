@@ -89,7 +89,7 @@ def _leave() -> None:
         with hasty_client() as client:
             remove(client, this_process.name)
     except redis.RedisError:
-        logger.debug("no farewell: Redis is away")
+        logger.debug("last heartbeat not removed: Redis does not answer")
 
 
 class _HeartbeatSender:
@@ -112,7 +112,7 @@ class _HeartbeatSender:
                 forget_old(client)
         except redis.RedisError as error:
             if not self._away:
-                logger.info("signs of life wait: Redis is away: %s", error)
+                logger.info("no heartbeats: Redis does not answer: %s", error)
             self._away = True
         else:
             self._away = False

@@ -15,7 +15,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -41,9 +41,6 @@ MOST_AT_ONCE = 50
 _Info = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
 
-_NOTHING_SET = Tls()
-
-
 @dataclass(frozen=True, slots=True)
 class ReplicaProbe:
     """One round of probes of one replica."""
@@ -54,7 +51,7 @@ class ReplicaProbe:
     has_passed: bool
     wait_s: float = 0.0
     """Until it is due."""
-    tls: Tls = _NOTHING_SET
+    tls: Tls = field(default_factory=Tls)
     credential: str = ""
     """Reference to the bearer token that it wants; empty: none."""
 

@@ -8,7 +8,7 @@ All of it takes at most LIMIT_S.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -42,9 +42,6 @@ OLLAMA = "/api/version"
 Outcome = Literal["ready", "unready", "down", "refused"]
 
 
-_NOTHING_SET = Tls()
-
-
 @dataclass(frozen=True, slots=True)
 class TrialTarget:
     """What to try."""
@@ -55,7 +52,7 @@ class TrialTarget:
     model: str
     """Name that it serves the model under; empty: not known."""
     probe: Probe
-    tls: Tls = _NOTHING_SET
+    tls: Tls = field(default_factory=Tls)
     credential: str = ""
     """Reference to the bearer token that it wants; empty: none."""
 

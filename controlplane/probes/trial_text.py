@@ -50,7 +50,7 @@ class FittingProbe(NamedTuple):
     def words(self) -> str:
         preset = self.probe["preset"]
         name = f"path: {self.probe['path']}" if preset == "http" else f"preset: {preset}"
-        return f"{name} ({self.asked} is answered with 200)"
+        return f"{name} ({self.asked} returns 200)"
 
 
 def may_be_tls(reply: TrialReply) -> bool:
@@ -77,32 +77,32 @@ def sentence(
     place = parse_base_url(url).authority
     if tls:
         return (
-            f"TLS is spoken at {place}: write https:// in place of http://, and if its certificate is from a "
-            "CA of your own, set the fleet's tls.ca"
+            f"{place} speaks TLS: write https:// instead of http://. If its certificate is from a private "
+            "CA, set the fleet's tls.ca"
         )
     if reply.status is None:
         return _no_answer(url, place, reply, verdict)
     if verdict.passed:
         return f"{verdict.words} in {reply.took_s * 1000:.0f} ms: ready"
     words = _answered(model, request, reply.status, verdict, live, credential)
-    return f"{words}; what fits it is {fits.words}" if fits else words
+    return f"{words}; a probe that fits: {fits.words}" if fits else words
 
 
 def doubled_v1(url: str) -> str:
     """What to do about an address that ends in ``/v1``."""
     base = parse_base_url(url)
     return (
-        f"404 at {base.path_prefix}/v1/models: leave /v1 out of the address, because the paths that clients "
-        f"ask for begin with it ({base.scheme}://{base.authority}{base.path_prefix.removesuffix('/v1')})"
+        f"404 at {base.path_prefix}/v1/models: leave /v1 out of the URL, because the paths of client "
+        f"requests begin with it ({base.scheme}://{base.authority}{base.path_prefix.removesuffix('/v1')})"
     )
 
 
 def _no_answer(url: str, place: str, reply: TrialReply, verdict: ProbeResult) -> str:
     cause, host = reply.cause, parse_base_url(url).host
     if isinstance(cause, ForbiddenAddress):
-        return f"{host} leads to a forbidden address: {cause}"
+        return f"{host} resolves to a forbidden address: {cause}"
     if isinstance(cause, ProbeCertificateError):
-        return f"{cause} - asked at {place}"
+        return f"{cause} - probed at {place}"
     if isinstance(cause, ProbeNotSent):
         return f"{cause}: nothing was sent to {place}"
     if isinstance(cause, socket.gaierror):
@@ -115,19 +115,16 @@ def _no_answer(url: str, place: str, reply: TrialReply, verdict: ProbeResult) ->
     if _errno(cause) == errno.ECONNREFUSED or verdict.words == "connection refused":
         return f"connection refused: nothing listens at {place} - {_where_it_listens(host)}"
     if _errno(cause) in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN):
-        return (
-            f"{verdict.words}: {place} cannot be reached from where the control plane runs - "
-            "is the address right?"
-        )
+        return f"{verdict.words}: the control plane cannot reach {place} - is the address right?"
     if isinstance(reply.error, aiohttp.ClientResponseError):
         return (
-            f"something listens at {place} and does not answer in HTTP/1.1: is this its gRPC port? "
+            f"the server at {place} does not speak HTTP/1.1: is this its gRPC port? "
             "Give the HTTP port (Triton: 8000, not 8001)"
         )
     if _closed(reply):
         return (
             f"connection closed without an answer: something listens at {place}, but it speaks another "
-            "protocol or broke down - what does its log say?"
+            "protocol or crashed - check its log"
         )
     return verdict.words
 
@@ -140,21 +137,18 @@ def _too_late(url: str, place: str, reply: TrialReply) -> str:
         )
     if parse_base_url(url).scheme == "https":
         return (
-            f"no TLS connection to {place} in {reply.limit_s:.1f} s: nobody answers at that address, or what "
-            "answers speaks no TLS - is the host up, is the URL http://?"
+            f"no TLS connection to {place} in {reply.limit_s:.1f} s: nothing answers at that address, or the "
+            "server does not speak TLS - is the host up, should the URL be http://?"
         )
     return (
-        f"no connection to {place} in {reply.limit_s:.1f} s: nobody answers at that address - "
+        f"no connection to {place} in {reply.limit_s:.1f} s: nothing answers at that address - "
         "is it right, is the host up, does a firewall drop the packets?"
     )
 
 
 def _where_it_listens(host: str) -> str:
     if _is_loopback(host):
-        return (
-            f"is the server started? {host} is the machine, or the container, that the control plane "
-            "itself runs in"
-        )
+        return f"is the server started? {host} is the machine or container of the control plane itself"
     return "is the server started, and does it listen on that address and not only on 127.0.0.1?"
 
 
@@ -164,8 +158,8 @@ def _answered(
     path = request.path
     if live:
         return (
-            f'{verdict.words}: the server is up, and has no model "{model}" ready - is it still loading, '
-            "or is served_model another name?"
+            f'{verdict.words}: the server is up, but its model "{model}" is not ready - is it still loading, '
+            "or should served_model be another name?"
         )
     if status == HTTPStatus.SERVICE_UNAVAILABLE and verdict.hint == "unready":
         loading = _LOADING.search(verdict.words)
@@ -175,19 +169,19 @@ def _answered(
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return f"{verdict.words} at {path}: {_not_let_in(credential)}"
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return f"405 at {path}: the server does not take {request.method} there"
+        return f"405 at {path}: the server does not accept {request.method} there"
     if 300 <= status < 400:
-        return f"{verdict.words} at {path}: give the address that it leads to"
+        return f"{verdict.words} at {path}: give the URL that it redirects to"
     if status >= 500:
-        return f"{verdict.words} at {path}: the server is up and fails - what does its log say?"
+        return f"{verdict.words} at {path}: the server is up but fails - check its log"
     return f"{verdict.words} at {path}"
 
 
 def _not_let_in(credential: str) -> str:
     if credential:
-        return f"the server does not take the bearer token from {credential}"
+        return f"the server does not accept the bearer token from {credential}"
     return (
-        "the server wants a credential: set the replica's to where its bearer token is, env:NAME or "
+        "the server requires a bearer token: set the replica's credential to where the token is, env:NAME or "
         "file:/whole/path"
     )
 

@@ -21,11 +21,11 @@ MOST_TRIED = 20
 """Replicas of a new fleet: a person waits for them, and a list of words that long is read by nobody."""
 
 TRIAL = Section(
-    words="An address to try.",
+    words="An address to probe.",
     what="a trial",
     fields={
         "url": REPLICA.fields["url"],
-        "fleet": Text(words="Ask as this fleet's probes do.", what="name of a fleet", nullable=True),
+        "fleet": Text(words="Probe as this fleet's probes do.", what="name of a fleet", nullable=True),
         "protocol": replace(
             FLEET.fields["protocol"],
             words="What clients speak. Not set: the fleet's; without a fleet openai.",
@@ -34,21 +34,20 @@ TRIAL = Section(
         ),
         "model": replace(
             FLEET.fields["served_model"],
-            words="Name that it serves the model under. Not set: the fleet's.",
+            words="The model's name at the server. Not set: the fleet's.",
             nullable=True,
         ),
         "probe": replace(
-            FLEET.fields["probe"], words="How to ask. Not set: as the fleet is probed.", nullable=True
+            FLEET.fields["probe"], words="How to probe it. Not set: the fleet's probe.", nullable=True
         ),
         "tls": replace(
             FLEET.fields["tls"],
-            words="How to verify it. Not set: as the fleet's replicas are.",
+            words="How to verify its certificate. Not set: the fleet's setting.",
             nullable=True,
         ),
         "credential": replace(
             REPLICA.fields["credential"],
-            words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`. Not set: the "
-            "fleet's.",
+            words="Where its bearer token is: `env:NAME` or `file:/whole/path`. Not set: the fleet's.",
             nullable=True,
         ),
     },

@@ -21,7 +21,7 @@ def raise_beyond(seen: Version) -> int:
         epoch = max(seen.epoch, state.epoch) + 1
         TableState.objects.filter(pk=state.pk).update(epoch=epoch)
         text = (
-            f"Proxies held table {seen}, which this database (at {own}) never wrote: it was restored or "
+            f"Proxies have table {seen}, which this database (at {own}) never wrote: it was restored or "
             f"replaced. Its table is sent again as epoch {epoch}."
         )
         Event.objects.create(kind=Event.Kind.SYSTEM, text=text, actor="publisher")

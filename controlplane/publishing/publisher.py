@@ -65,7 +65,7 @@ def publish(fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collectio
     try:
         _store(messages, removed)
     except RedisError as error:
-        logger.warning("not published, Redis is away: %s", error)
+        logger.warning("not published, Redis does not answer: %s", error)
         PUBLISHES.labels("redis_away").inc()
         return False
     PUBLISHES.labels("stored").inc()

@@ -16,8 +16,8 @@ from routing.contract.fleet_file.rules import check_accelerator
 from routing.contract.table import Version
 
 _NAME_STAYS = (
-    "an accelerator's name never changes, because replicas and fleet files name it: make a new one, give it "
-    "to the replicas, then delete this one"
+    "an accelerator's name cannot change, because replicas and fleet files refer to it: make a new one, "
+    "give it to the replicas, then delete this one"
 )
 
 

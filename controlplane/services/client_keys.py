@@ -24,19 +24,19 @@ def label(text: str) -> str:
     """What people call a key or token. Raises ValueError."""
     name = text.strip()
     if not name:
-        raise ValueError("has no text: say what it is for")
+        raise ValueError("is empty: say what the key is for")
     if len(name) > LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"has 1 to {LONGEST_NAME} characters, all of them printable")
+        raise ValueError(f"must have 1 to {LONGEST_NAME} printable characters")
     return name
 
 
 CLIENT_KEY = Section(
-    words="A key that clients of the proxy present.",
+    words="A client key of the proxy.",
     what="a client key",
     fields={
         "name": Text(words="What it is for.", what="name", check=label, required='"website"'),
         "fleets": ListOf(
-            words="Fleets that it opens. Not set: every fleet, those made later too.",
+            words="Fleets that it may use. Not set: every fleet, including future ones.",
             item=Text(words="Name of a fleet.", what="name of a fleet"),
             plural="fleets",
             nullable=True,
@@ -81,7 +81,7 @@ def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
         row.fleets.set(fleets or ())
         write.audit("client_keys.create", row.name, after=described(row))
         opened = "every fleet" if row.all_fleets else ", ".join(fleet_names(row))
-        first = " It is the first: from now on every request needs a key." if _in_force() == 1 else ""
+        first = " It is the first key: from now on every request needs a key." if _in_force() == 1 else ""
         write.event(Event.Kind.ADMIN, f"{actor} made client key {row} for {opened}.{first}")
         return _change(write, row, ["created"], key)
 
@@ -97,7 +97,7 @@ def update(pk: int, changes: Mapping[str, Any], actor: str, *, if_version: int |
         kept = _checked(changes, partial=True)
         fleets = _fleets(kept)
         if row.revoked_at is not None:
-            raise Conflict(f"Client key {row} has been revoked, for good: make a new one.")
+            raise Conflict(f"Client key {row} has been revoked permanently: create a new one.")
         if "name" in kept:
             _check_name(kept["name"], row)
         before = described(row)
@@ -123,7 +123,7 @@ def revoke(pk: int, actor: str, *, if_version: int | None = None) -> KeyChange:
         before = described(row)
         _save(row, revoked_at=timezone.now(), revoked_by=actor)
         write.audit("client_keys.revoke", row.name, before)
-        last = " It was the last: now only proxies that other machines reach ask for one."
+        last = " It was the last key: now only proxies that other machines can reach require one."
         last = "" if _in_force() else last
         write.event(Event.Kind.ADMIN, f"{actor} revoked client key {row}.{last}")
         return _change(write, row, ["revoked"])
@@ -167,7 +167,7 @@ def _checked(settings: Mapping[str, Any], *, partial: bool) -> dict[str, Any]:
     problems: Problems = []
     kept = CLIENT_KEY.read_fields(settings, "", problems, partial=partial)
     if kept.get("fleets") == [] and not problems:
-        words = "a key that opens no fleet is of no use: name some, or null for every fleet"
+        words = "a key without fleets is useless: name some, or null for every fleet"
         problems.append(FieldProblem("/fleets", words))
     return accepted((kept, problems))
 

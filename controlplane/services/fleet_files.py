@@ -28,8 +28,8 @@ from routing.contract.fleet_file import ExistingState, FleetEntry, FleetFile, Ha
 from routing.contract.table import AcceleratorSpec, Match
 
 _KEYS_ELSEWHERE = (
-    "client keys are made on the page “Client keys” or at /api/v1/client-keys: a fleet file's are for "
-    "a proxy that runs from the file alone; take them out"
+    "client keys are made on the page “Client keys” or at /api/v1/client-keys: those of a fleet file "
+    "are for a proxy that runs from the file alone; remove them"
 )
 
 

@@ -21,7 +21,7 @@ from routing.contract.probe_rules import check_probe
 from routing.contract.table import Match
 
 _NAME_STAYS = (
-    "a fleet's name never changes, because its history and its clients hang on it: add the new name to "
+    "a fleet's name cannot change, because its history and its clients depend on it: add the new name to "
     "aliases, or make a new fleet"
 )
 _COLUMNS = {"default": "is_default"}
@@ -215,7 +215,7 @@ def _take_default(write: UnitOfWork, name: str) -> list[str]:
         write.audit("fleets.update", former.name, {"default": True}, {"default": False})
         text = f"{write.actor} made {name} the default fleet in place of {former.name}"
         write.event(Event.Kind.ADMIN, text, fleet=former)
-        lines.append(f"default: taken from fleet {former.name}, requests that name no fleet go to {name}")
+        lines.append(f"default: moved from fleet {former.name}; requests that name no fleet now go to {name}")
     return lines
 
 

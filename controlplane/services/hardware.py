@@ -16,7 +16,7 @@ from routing.contract.fleet_file.rules import check_hardware
 from routing.contract.table import Version
 
 _NAME_STAYS = (
-    "a hardware class's name never changes, because replicas and fleet files name it: make a new one, "
+    "a hardware class's name cannot change, because replicas and fleet files refer to it: make a new one, "
     "give it to the replicas, then delete this one"
 )
 

@@ -19,8 +19,8 @@ from routing.contract.fleet_file.rules import check_replica
 from routing.contract.names import is_slug
 
 _NAME_STAYS = (
-    "a replica's name never changes, because its history hangs on it: register a new one with the same URL, "
-    "then drain and remove this one"
+    "a replica's name cannot change, because its history depends on it: register a new one with the same "
+    "URL, then drain and remove this one"
 )
 
 

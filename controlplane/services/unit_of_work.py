@@ -206,9 +206,9 @@ def check_version(what: str, current: int, expected: int | None) -> None:
     """``expected`` comes from If-Match; None: no precondition."""
     if expected is not None and expected != current:
         raise PreconditionFailed(
-            f"{what} has been changed since you read it: read it again, then repeat your change."
+            f"{what} has changed since you read it: read it again, then repeat your change."
         )
 
 
 def beaten(what: str) -> Conflict:
-    return Conflict(f"{what} was changed by somebody else at the same moment: try again.")
+    return Conflict(f"{what} was changed by somebody else at the same time: try again.")

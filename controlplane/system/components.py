@@ -15,15 +15,15 @@ LONG_QUEUE = 100
 
 WITHOUT = {
     "worker": (
-        "No Celery worker is heard of: no replica is probed, so health stays as it was last seen.",
+        "No Celery worker sends heartbeats: no replica is probed, so health is no longer updated.",
         "Start one: celery -A controlplane.celery worker --pool threads",
     ),
     "beat": (
-        "Beat is not heard of: nobody says that probes are due, so health stays as it was last seen.",
+        "Beat sends no heartbeats: no probes are scheduled, so health is no longer updated.",
         "Start one: celery -A controlplane.celery beat",
     ),
     "conductor": (
-        "No conductor is heard of: pages show no live numbers, and a lost table is not repaired.",
+        "No conductor sends heartbeats: pages show no live numbers, and a lost table is not restored.",
         "Start one: manage.py conductor",
     ),
 }
@@ -33,7 +33,7 @@ def database(facts: DatabaseFacts | str) -> SystemComponent:
     part = SystemComponent(name="database", title="Database", level="calm", state="well", words="It answers.")
     if isinstance(facts, str):
         part.level, part.state, part.words = "bad", "away", f"It does not answer: {facts}"
-        part.cure = "Start it. Requests are routed without it; changes and logins wait."
+        part.cure = "Start it. Requests are still routed; changes and logins are not possible."
         return part
     kind = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(facts.vendor, facts.vendor)
     part.facts = {
@@ -46,8 +46,8 @@ def database(facts: DatabaseFacts | str) -> SystemComponent:
         part.cure = "Run: manage.py migrate"
     elif facts.round_trip_s > SLOW_S:
         part.level, part.state = "warn", "slow"
-        part.words = f"It took {milliseconds(facts.round_trip_s)} to answer the simplest question."
-        part.cure = "Look at its load and at the network between."
+        part.words = f"It took {milliseconds(facts.round_trip_s)} to answer a trivial query."
+        part.cure = "Check its load and the network to it."
     return part
 
 
@@ -56,8 +56,8 @@ def redis(facts: RedisFacts | str) -> SystemComponent:
     if isinstance(facts, str):
         part.level, part.state, part.words = "bad", "away", f"It does not answer: {facts}"
         part.cure = (
-            "Start it: the table is back within 5 s, nothing is lost. Meanwhile proxies route from the table "
-            "they have; changes and live numbers wait."
+            "Start it: the table is restored within 5 s, nothing is lost. Meanwhile proxies route from their "
+            "last table; changes do not reach them, and there are no live numbers."
         )
         return part
     limit = f" of {mebibytes(facts.limit_bytes)}" if facts.limit_bytes else ", no limit set"
@@ -71,11 +71,11 @@ def redis(facts: RedisFacts | str) -> SystemComponent:
     if facts.limit_bytes and facts.used_bytes > FULL * facts.limit_bytes:
         part.level, part.state = "warn", "full"
         part.words = f"Its memory is {100 * facts.used_bytes / facts.limit_bytes:.0f} % used."
-        part.cure = "Raise maxmemory: what Switchyard keeps must not be evicted."
+        part.cure = "Raise maxmemory: Switchyard's keys must not be evicted."
     elif facts.round_trip_s > SLOW_S:
         part.level, part.state = "warn", "slow"
         part.words = f"It took {milliseconds(facts.round_trip_s)} to answer a PING."
-        part.cure = "Look at its load (SLOWLOG) and at the network between."
+        part.cure = "Check its load (SLOWLOG) and the network to it."
     return part
 
 
@@ -85,7 +85,7 @@ def unknown(name: str, title: str) -> SystemComponent:
         title=title,
         level="notice",
         state="unknown",
-        words="Not known while Redis is away: signs of life go through it.",
+        words="Unknown while Redis does not answer: heartbeats go through it.",
     )
 
 
@@ -99,19 +99,19 @@ def job(role: str, processes: Sequence[ProcessStatus]) -> SystemComponent:
         part.level, part.state = "bad", "missing"
         part.words, part.cure = WITHOUT[role]
         if mine:
-            part.words += f" The last sign of one came {durations.words(min(row.age_s for row in mine))} ago."
+            part.words += f" The last heartbeat was {durations.words(min(row.age_s for row in mine))} ago."
     elif troubled := [row for row in mine if row.level in ("warn", "bad")]:
         part.level = worst([row.level for row in troubled])
         part.state, part.words, part.cure = _trouble(troubled, part.words)
     elif role == "beat" and len(live) > 1:
         part.level, part.state = "warn", "double"
-        part.words = f"{len(live)} run: each task is sent as many times."
-        part.cure = "Stop all but one. Probes are not doubled by it, but the queue is."
+        part.words = f"{len(live)} beats run: each task is sent {len(live)} times."
+        part.cure = "Stop all but one. Probes are not repeated, but the task queue gets longer."
     elif role == "conductor" and not any(row.state == "leads" for row in live):
         part.level, part.state = "warn", "electing"
-        part.words = f"{_count(role, len(live))} None leads just now; one takes over within 5 s."
+        part.words = f"{_count(role, len(live))} None is the leader at the moment; one takes over within 5 s."
     if live:
-        part.facts = {"last sign": f"{min(row.age_s for row in live):.1f} s ago"}
+        part.facts = {"last heartbeat": f"{min(row.age_s for row in live):.1f} s ago"}
     if role == "conductor":
         leaders = [row.name for row in live if row.state in ("leads", "slow")]
         part.facts |= {"leader": leaders[0] if leaders else "none", "candidates": str(len(live))}
@@ -125,7 +125,7 @@ def _trouble(rows: Sequence[ProcessStatus], otherwise: str) -> tuple[str, str, s
 
 def _count(role: str, number: int) -> str:
     title = TITLES[role]
-    return f"One {title} is at work." if number == 1 else f"{number} {title}s are at work."
+    return f"One {title} is running." if number == 1 else f"{number} {title}s are running."
 
 
 def probes(facts: InRedis, replicas: int) -> SystemComponent:
@@ -144,19 +144,19 @@ def probes(facts: InRedis, replicas: int) -> SystemComponent:
         part.level = "bad" if lag.lag_s > LAG_BAD_S else "warn"
         part.state = "late"
         part.words = (
-            f"The most overdue probe has waited {durations.words(lag.lag_s)}, "
-            f"{lag.overdue} of {lag.scheduled} wait: health is older than it should be."
+            f"The most overdue probe is {durations.words(lag.lag_s)} late, "
+            f"{lag.overdue} of {lag.scheduled} are overdue: health is out of date."
         )
-        part.cure = "See whether beat and a Celery worker run; start more workers if they are busy."
+        part.cure = "Check that beat and a Celery worker are running; start more workers if they are busy."
     elif queue > LONG_QUEUE:
         part.level, part.state = "warn", "queueing"
-        part.words = f"{queue} tasks wait for a worker."
+        part.words = f"{queue} tasks are queued for a worker."
         part.cure = "Start another Celery worker."
     elif replicas and not lag.scheduled:
         part.level, part.state = "warn", "standing still"
         registered = "1 replica" if replicas == 1 else f"{replicas} replicas"
         part.words = f"No probe is scheduled, though {registered} should be probed."
-        part.cure = "The next tick schedules them: see whether beat and a Celery worker run."
+        part.cure = "The next tick schedules them: check that beat and a Celery worker are running."
     elif not lag.scheduled:
         part.words, part.state = "There is no replica to probe.", "idle"
     return part
@@ -170,8 +170,10 @@ def proxies(rows: Sequence[ProxyWorkerStatus]) -> SystemComponent:
     part = SystemComponent(name="proxies", title="Proxies", level="calm", state="well", words=words)
     if not live:
         part.level, part.state = "bad", "missing"
-        part.words = "No proxy reports: either none runs, or none reaches Redis."
-        part.cure = "Start one: python -m routing --redis URL. Ask the admin listener of one that runs."
+        part.words = "No proxy reports: either none is running, or none can reach Redis."
+        part.cure = (
+            "Start one: python -m routing --redis URL. If one is running, check its admin listener (/readyz)."
+        )
     elif troubled := [row for row in rows if row.level in ("warn", "bad")]:
         part.level = worst([row.level for row in troubled])
         part.state = troubled[0].state if len({row.state for row in troubled}) == 1 else "mixed"

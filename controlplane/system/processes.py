@@ -32,9 +32,8 @@ def is_live(row: ProcessStatus) -> bool:
 
 def _row(seen: LiveProcess, software: str) -> ProcessStatus:
     sign = seen.sign
-    assessed = _assess(sign, seen.age_s, software)
     return ProcessStatus(
-        **asdict(assessed),
+        **asdict(_assess(sign, seen.age_s, software)),
         name=sign.name.partition("/")[2],
         role=sign.role,
         software=sign.software,
@@ -50,53 +49,33 @@ def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentSta
         return ComponentStatus(
             level="warn",
             state="silent",
-            words=f"No sign of life for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
-            cure="Look at its log. A process that is gone leaves this list after 5 min.",
+            words=f"No heartbeat for {durations.words(age_s)}: it has stopped, or cannot reach Redis.",
+            cure="Check its log. A process that has stopped leaves this list after 5 min.",
         )
     if sign.loop_age_s > LOOP_LATE_S:
         return ComponentStatus(
             level="bad",
             state="stuck",
-            words=f"It lives, but its loop has not turned for {durations.words(sign.loop_age_s)}.",
-            cure="Look at its log; restart it if it stays so.",
+            words=f"It is running, but its main loop has not run for {durations.words(sign.loop_age_s)}.",
+            cure="Check its log; restart it if this lasts.",
         )
     if sign.software != software:
         return ComponentStatus(
             level="notice",
             state="well",
-            words=f"It runs {sign.software}, and the web process {software}.",
-            cure="Planes one version apart work together; finish the upgrade.",
+            words=f"It runs {sign.software}; the web process runs {software}.",
+            cure="Versions one apart work together. Finish the upgrade.",
         )
-    return ComponentStatus(level="calm", state="well", words=f"Its loop turned {sign.loop_age_s:.1f} s ago.")
+    return ComponentStatus(
+        level="calm", state="well", words=f"Its main loop last ran {sign.loop_age_s:.1f} s ago."
+    )
 
 
 def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessStatus:
     """Judged by its beats; ``sign`` adds what they do not tell."""
     beat = each.beat
-    role = "leads" if beat.leads else "stands by"
-    assessed = ComponentStatus(
-        level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."
-    )
-    if each.age_s > BEAT_LIVE_S:
-        assessed = ComponentStatus(
-            level="warn",
-            state="silent",
-            words=f"No beat for {durations.words(each.age_s)}: it is gone or stuck.",
-            cure="Look at its log. One that is gone leaves this list after an hour.",
-        )
-    elif beat.away:
-        assessed = ComponentStatus(
-            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
-        )
-    elif beat.beat_ms > SLOW_BEAT_MS:
-        assessed = ComponentStatus(
-            level="warn",
-            state="slow",
-            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms, of a second that it has.",
-            cure="Give it more CPU, or look how slow the database and Redis are.",
-        )
     return ProcessStatus(
-        **asdict(assessed),
+        **asdict(_assess_conductor(each)),
         name=beat.name,
         role="conductor",
         software=sign.software if sign else "",
@@ -104,4 +83,30 @@ def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessSta
         uptime_s=beat.uptime_s,
         cpu_percent=sign.cpu_percent if sign else None,
         memory_bytes=sign.memory_bytes if sign else None,
+    )
+
+
+def _assess_conductor(each: ConductorLive) -> ComponentStatus:
+    beat = each.beat
+    role = "leads" if beat.leads else "stands by"
+    if each.age_s > BEAT_LIVE_S:
+        return ComponentStatus(
+            level="warn",
+            state="silent",
+            words=f"No beat for {durations.words(each.age_s)}: it has stopped or is stuck.",
+            cure="Check its log. A conductor that has stopped leaves this list after an hour.",
+        )
+    if beat.away:
+        return ComponentStatus(
+            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
+        )
+    if beat.beat_ms > SLOW_BEAT_MS:
+        return ComponentStatus(
+            level="warn",
+            state="slow",
+            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms of the 1000 ms that it has.",
+            cure="Give it more CPU, or check how slow the database and Redis are.",
+        )
+    return ComponentStatus(
+        level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."
     )

@@ -58,61 +58,63 @@ def assess(
         return ComponentStatus(
             level="bad",
             state="silent",
-            words=f"No report for {durations.words(age_s)}: it is gone, or cannot reach Redis.",
-            cure="Ask its admin listener (/readyz, /status) and look at its log.",
+            words=f"No report for {durations.words(age_s)}: it has stopped, or cannot reach Redis.",
+            cure="Check its admin listener (/readyz, /status) and its log.",
         )
     if refused:
         return ComponentStatus(
             level="bad",
             state="refused",
-            words=f"It refused a newer table and routes from the last good one. {'; '.join(refused)}",
-            cure="Correct the fleet as the words say; the next version is tried by itself.",
+            words=f"It refused a newer table and routes from its last good one. {'; '.join(refused)}",
+            cure="Correct the fleet as the message says; the worker tries the next version automatically.",
         )
     trouble = [f"{fleet.name}: {fleet.strategy_trouble}" for fleet in report.fleets if fleet.strategy_trouble]
     if trouble:
         return ComponentStatus(
             level="warn",
             state="astray",
-            words=f"It picks otherwise than asked for. {'; '.join(trouble)}.",
-            cure="Correct the strategy's package (its log has the traceback), or choose another strategy.",
+            words=f"It does not pick by the chosen strategy. {'; '.join(trouble)}.",
+            cure="Fix the strategy's package (the log has the traceback), or choose another strategy.",
         )
     if not report.redis_ok:
         return ComponentStatus(
             level="warn",
             state="cut off",
-            words=f"It does not hear of new tables; its own is {durations.words(report.table_age_s)} old.",
-            cure="It connects again by itself; look at the network between it and Redis if it does not.",
+            words=f"It gets no new tables; its own is {durations.words(report.table_age_s)} old.",
+            cure="It reconnects automatically; if it does not, check the network between it and Redis.",
         )
     if report.short_of:
         return _short(report)
     if report.draining:
         return ComponentStatus(
-            level="notice", state="draining", words="It finishes its requests and then ends."
+            level="notice", state="draining", words="It finishes its requests, then stops."
         )
     if behind:
         return ComponentStatus(
             level="warn",
             state="behind",
-            words=f"It routes from an older table of {named(behind)}.",
-            cure="It compares all versions every 5 s. If this lasts longer, look at its log.",
+            words=f"It routes from an older table for {named(behind)}.",
+            cure="It compares all versions every 5 s. If this lasts longer, check its log.",
         )
     if drained := manual_drain_text.at_worker(report):
         return ComponentStatus(
             level="notice",
             state="current",
             words=f"Drained by hand at this proxy: {drained}.",
-            cure="It ends by itself; sooner by POST …/undrain to the proxy's admin listener.",
+            cure="The drain expires automatically. To end it now: POST …/undrain at the admin listener.",
         )
     if manifest is not None and newer(report.manifest, manifest):
         return ComponentStatus(
-            level="notice", state="ahead", words="Its table is newer than what the database said just now."
+            level="notice",
+            state="ahead",
+            words="Its table is newer than the one that was just read from the database.",
         )
     if report.software != software:
         return ComponentStatus(
             level="notice",
             state="current",
-            words=f"It runs {report.software}, and the web process {software}.",
-            cure="Planes one version apart work together; finish the upgrade.",
+            words=f"It runs {report.software}; the web process runs {software}.",
+            cure="Versions one apart work together. Finish the upgrade.",
         )
     return ComponentStatus(level="calm", state="current", words="It routes from the newest table.")
 
@@ -125,7 +127,7 @@ def _short(report: WorkerReport) -> ComponentStatus:
             level="bad",
             state="full",
             words=words,
-            cure="Raise --max-connections or ulimit -n, or add workers. It is over when clients leave.",
+            cure="Raise --max-connections or ulimit -n, or add workers. It ends when clients disconnect.",
         )
     return ComponentStatus(
         level="warn",

@@ -60,11 +60,11 @@ def verdict(listed: list[SystemComponent]) -> ComponentStatus:
     """The worst part first; how many more there are."""
     level = worst([part.level for part in listed])
     if level == "calm":
-        return ComponentStatus(level="calm", state="well", words="Every part does its work.")
+        return ComponentStatus(level="calm", state="well", words="Every part works.")
     wrong = [part for part in listed if part.level in ("warn", "bad")] or [
         part for part in listed if part.level == level
     ]
     first = next(part for part in wrong if part.level == level)
-    listing = f"Not well: {', '.join(part.title for part in wrong)}. " if len(wrong) > 1 else ""
+    listing = f"Affected: {', '.join(part.title for part in wrong)}. " if len(wrong) > 1 else ""
     words = f"{listing}{first.title}: {first.words}"
     return ComponentStatus(level=level, state=first.state, words=words, cure=first.cure)

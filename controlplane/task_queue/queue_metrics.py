@@ -29,9 +29,11 @@ class QueueCollector(Collector):
 
     def _families(self, length: int, lag: ProbeLag) -> list[GaugeMetricFamily]:
         return [
-            GaugeMetricFamily("switchyard_task_queue_length", "Tasks no worker has taken yet.", length),
+            GaugeMetricFamily("switchyard_task_queue_length", "Tasks that no worker has taken.", length),
             GaugeMetricFamily("switchyard_probes_scheduled", "Replicas that are probed.", lag.scheduled),
-            GaugeMetricFamily("switchyard_probes_overdue", "Probes due and taken by nobody.", lag.overdue),
+            GaugeMetricFamily(
+                "switchyard_probes_overdue", "Probes that are due and not started.", lag.overdue
+            ),
             GaugeMetricFamily(
                 "switchyard_probe_lag_seconds", "How long the most overdue probe has been due.", lag.lag_s
             ),

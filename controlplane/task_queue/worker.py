@@ -57,7 +57,8 @@ def _worker_is_ready(sender: Any = None, **_: Any) -> None:
     pool = sender.pool.__class__.__module__.rpartition(".")[2]
     if settings.METRICS_LISTEN is not None and pool not in COUNTED_POOLS:
         logger.warning(
-            "the pool %s runs tasks in processes whose counts /metrics does not see: use --pool threads", pool
+            "the pool %s runs tasks in other processes, which /metrics does not count: use --pool threads",
+            pool,
         )
 
 

@@ -55,7 +55,7 @@ async def _run(conductor: Conductor) -> None:
         async with asyncio.timeout(END_WITHIN_S):
             await ended.wait()
     except TimeoutError:
-        logger.warning("ending in the middle of a beat")
+        logger.warning("stopping in the middle of a beat")
     sending.cancel()
     await asyncio.wait([sending], timeout=CANCEL_WITHIN_S)
 

@@ -90,9 +90,9 @@ def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
         return None
     if numbers.in_flight:
         requests = "1 request" if numbers.in_flight == 1 else f"{numbers.in_flight} requests"
-        text = f"{requests} left"
+        text = f"{requests} in flight"
     else:
-        text = "no requests left"
+        text = "no requests in flight"
     return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
 
 
@@ -129,7 +129,7 @@ def expectation(startup_s: float, for_s: float) -> str:
     """When a replica is ready whose start has lasted ``for_s`` and took ``startup_s`` before."""
     if for_s < startup_s:
         return f"expected in {durations.about(startup_s - for_s)}"
-    return f"longer than the {durations.words(startup_s)} of a start before"
+    return f"taking longer than the last start ({durations.words(startup_s)})"
 
 
 def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
@@ -142,12 +142,12 @@ def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     if numbers.ejected_by < numbers.workers:
         text += f" at {numbers.ejected_by} of {numbers.workers} workers"
     if numbers.ejected_for_s <= 0:
-        return f"{text}; on probation, its next answer decides"
+        return f"{text}; on probation: its next response decides"
     return f"{text}; probation in {durations.words(numbers.ejected_for_s + 0.5)}"
 
 
 def _weight(row: ReplicaRow) -> str | None:
-    return "weight 0 receives nothing new" if row.weight == 0 else None
+    return "weight 0: gets no new requests" if row.weight == 0 else None
 
 
 def _tells_more(row: ReplicaRow, numbers: ReplicaNumbers, probe: LastProbe) -> bool:

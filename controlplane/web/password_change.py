@@ -24,4 +24,4 @@ class PasswordChangeMiddleware:
             return self.get_response(request)
         if "text/html" in request.headers.get("Accept", ""):
             return HttpResponseRedirect(PASSWORD_PATH)
-        return problem(403, f"Choose a password of your own at {PASSWORD_PATH} first.")
+        return problem(403, f"Choose your own password at {PASSWORD_PATH} first.")

@@ -10,7 +10,6 @@ read again before an error is logged. The next change is checked like any other.
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from routing.tls import certificate
 from routing.tls.certificate import Certificate, CertificateError
+from routing.tls.file_stamp import FileStamp, file_stamp
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,6 @@ POLL_EVERY_S = 0.5
 READS_BEFORE_REFUSAL = 3
 """So often a pair that is none is read before that is said."""
 EXPIRES_SOON_S = 14 * 86_400.0
-
-Stamp = tuple[int, int, int] | None
 
 
 class CertificateWatcher:
@@ -80,8 +78,8 @@ class CertificateWatcher:
         left_s = self.in_force.expires_at - now
         return "expired" if left_s <= 0 else "expires_soon" if left_s < EXPIRES_SOON_S else ""
 
-    def _stat_files(self) -> tuple[Stamp, Stamp]:
-        return _stamp(self._certificate_file), _stamp(self._key_file)
+    def _stat_files(self) -> tuple[FileStamp, FileStamp]:
+        return file_stamp(self._certificate_file), file_stamp(self._key_file)
 
     def _read(self) -> bool:
         """Whether the files hold a good pair, which is in force now."""
@@ -119,12 +117,3 @@ class CertificateWatcher:
             self._warned = age
             left = f"expires in {(self.in_force.expires_at - now) / 86_400:.1f} days"
             log.warning("the certificate %s: renew it", "has expired" if age == "expired" else left)
-
-
-def _stamp(path: Path) -> Stamp:
-    """What differs once a file was written to or replaced; ``None`` while it is not there."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size

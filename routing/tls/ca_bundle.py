@@ -4,6 +4,7 @@ import re
 import ssl
 
 from routing.tls import secret_loader
+from routing.tls.file_stamp import file_stamp
 from routing.tls.secret_loader import Stamp
 
 MOST_BYTES = 4 << 20
@@ -18,7 +19,7 @@ def stamp(reference: str) -> Stamp:
     if reference:
         return secret_loader.stamp(reference)
     usual = ssl.get_default_verify_paths()
-    return tuple(secret_loader.file_stamp(path) for path in (usual.cafile, usual.capath) if path)
+    return tuple(file_stamp(path) for path in (usual.cafile, usual.capath) if path)
 
 
 def certificates(reference: str) -> str:

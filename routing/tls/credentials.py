@@ -1,8 +1,8 @@
 """Bearer tokens for replicas: read from where a reference says, and shown only to the replica.
 
-A token is read once and used for every request. Where it came from is looked at again now and then, at most
-once a second: a file that was replaced holds from then on, without a restart. What cannot be read is an error
-until it can: neither is the token of before sent, nor anything without one.
+A token is read once and used for every request. :mod:`.reload_cache` looks now and then whether its file was
+replaced. What cannot be read is an error until it can: neither is the token of before sent, nor anything
+without one.
 
 Proxies and the probes of both planes share it, so that what a probe is let in with, a request is too.
 """
@@ -10,17 +10,15 @@ Proxies and the probes of both planes share it, so that what a probe is let in w
 import functools
 import re
 import socket
-import time
 
 from routing.contract import protected_paths
 from routing.contract.secret_references import OWN_FILE
 from routing.tls import secret_loader
-from routing.tls.secret_loader import Stamp
+from routing.tls.reload_cache import ReloadCache
 
-LOOK_EVERY_S = 1.0
 MOST_BYTES = 16 << 10
 MOST = 10_000
-"""More references than this at a time are typing errors in trials: all are forgotten, and read anew."""
+"""References at a time."""
 
 _TOKEN = re.compile(rb"[\x21-\x7e]+\Z")
 
@@ -29,52 +27,23 @@ class CredentialError(Exception):
     """There is no token to send; the text says which reference, on which host, and why. Never the token."""
 
 
-class _CachedToken:
-    """What a reference has led to."""
-
-    __slots__ = ("looked_at", "problem", "stamp", "token")
-
-    def __init__(self, token: bytes, problem: str, stamp: Stamp, now: float) -> None:
-        self.token = token
-        self.problem = problem
-        self.stamp = stamp
-        self.looked_at = now
-
-    def __repr__(self) -> str:
-        return f"<_Read {self.problem or 'a token'}>"
-
-
 class Credentials:
     """Those of one process."""
 
     def __init__(self) -> None:
-        self._read: dict[str, _CachedToken] = {}
+        self._read = ReloadCache(_read, secret_loader.stamp, CredentialError, MOST)
 
     def bearer(self, reference: str) -> bytes:
         """The value of Authorization. Raises CredentialError."""
-        now = time.monotonic()
-        known = self._read.get(reference)
-        if known is None or now - known.looked_at >= LOOK_EVERY_S:
-            known = self._looked_at(reference, known, now)
-        if known.problem:
-            raise CredentialError(known.problem)
-        return b"Bearer " + known.token
+        return b"Bearer " + self._read.get(reference)
 
-    def _looked_at(self, reference: str, known: _CachedToken | None, now: float) -> _CachedToken:
-        stamp = secret_loader.stamp(reference)
-        # What could not be read may be readable now though nothing was written: rights, descriptors.
-        if known is None or known.problem or stamp != known.stamp:
-            try:
-                known = _CachedToken(read_token(reference), "", stamp, now)
-            except ValueError as error:
-                known = _CachedToken(
-                    b"", f"credential {reference} {error} (host {socket.gethostname()})", stamp, now
-                )
-        known.looked_at = now
-        if len(self._read) >= MOST:
-            self._read.clear()
-        self._read[reference] = known
-        return known
+
+def _read(reference: str) -> bytes:
+    """Raises ValueError in words that name reference and host."""
+    try:
+        return read_token(reference)
+    except ValueError as error:
+        raise ValueError(f"credential {reference} {error} (host {socket.gethostname()})") from None
 
 
 def redact_token(said: bytes, bearer: bytes) -> bytes:

@@ -3,21 +3,15 @@
 import os
 import stat
 
-Stamp = tuple[tuple[int, ...], ...]
+from routing.tls.file_stamp import FileStamp, file_stamp
+
+Stamp = tuple[FileStamp, ...]
 
 
 def stamp(reference: str) -> Stamp:
     """What differs once a file that a reference leads to may have changed. Quick."""
     kind, _, place = reference.partition(":")
     return (file_stamp(place),) if kind == "file" else ()
-
-
-def file_stamp(path: str) -> tuple[int, ...]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def read(reference: str, most_bytes: int, what: str) -> bytes:

@@ -20,7 +20,9 @@ logger = logging.getLogger(__name__)
 
 class Command(SwitchyardCommand):
     requires_system_checks: list[str] = []  # a conductor serves no pages
-    help = "Merges telemetry once a second, sends it to open pages, and keeps Redis as the database says."
+    help = (
+        "Merges telemetry once a second, sends it to open pages, and keeps Redis in step with the database."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = f"{socket.gethostname()}/{os.getpid()}"

@@ -11,14 +11,14 @@ from controlplane.services.errors import ServiceError
 
 
 class Command(SwitchyardCommand):
-    help = "Makes an account with a one-time password and prints it once. It may look at everything, no more."
+    help = "Makes an account with a one-time password and prints it once. It has read-only access."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="what its owner signs in with")
         parser.add_argument(
             "--may-change",
             action="store_true",
-            help="it may change things too: fleets, policies, client keys",
+            help="give it write access: fleets, policies, client keys",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -26,7 +26,7 @@ class Command(SwitchyardCommand):
             password = accounts.create(options["name"], self.program, may_change=options["may_change"])
         except ServiceError as error:
             raise CommandError(error.detail) from error
-        may = "may change things" if options["may_change"] else "may look, not change"
+        may = "write access" if options["may_change"] else "read-only access"
         self.stdout.write(f"Account: {options['name']} ({may})")
         self.stdout.write(f"One-time password: {password}")
         self.stdout.write("A new one is asked for at the first login.")

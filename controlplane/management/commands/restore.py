@@ -21,7 +21,9 @@ class Command(SwitchyardCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="what manage.py backup wrote")
         parser.add_argument(
-            "--replace", action="store_true", help="remove what the database holds; there is no way back"
+            "--replace",
+            action="store_true",
+            help="first delete everything that the database holds; this cannot be undone",
         )
 
         parser.add_argument("--check", action="store_true", help="only read the file; nothing is written")

@@ -80,11 +80,11 @@ class ManualDrainNotifier(Notifier[Override]):
             notified = self.notified[override]
             proxy, _, replica = override
             if proxy in proxies:
-                why = ": its time is over" if now >= notified.ends_at - _NEAR_S else ""
+                why = ": the drain has expired" if now >= notified.ends_at - _NEAR_S else ""
                 text = f"{replica} is no longer drained by hand at proxy {proxy}{why}"
                 found.append(_notice(override, False, text))
             elif now - notified.seen_at >= GONE_AFTER_S:
-                text = f"proxy {proxy}, at which {replica} was drained by hand, no longer reports"
+                text = f"proxy {proxy}, where {replica} was drained by hand, no longer reports"
                 found.append(_notice(override, False, text))
         return found
 

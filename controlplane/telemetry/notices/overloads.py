@@ -57,14 +57,17 @@ def _notice(fleet: str, begins: bool, text: str) -> Notice[str]:
 def _began(fleet: FleetNumbers) -> str:
     queue = fleet.queue
     if queue.late_per_s > queue.full_per_s:
-        return f"{fleet.name} refuses requests: their wait is, or would be, too long; {queue.waiting} wait"
+        return (
+            f"{fleet.name} refuses requests: the wait exceeds, or would exceed, the queue timeout; "
+            f"{queue.waiting} waiting"
+        )
     if not queue.waiting:
-        return f"{fleet.name} refuses requests: no replica has a place for more, and none waits"
-    return f"{fleet.name} refuses requests: its queue is full, {queue.waiting} wait"
+        return f"{fleet.name} refuses requests: no replica has a free slot, and none is queued"
+    return f"{fleet.name} refuses requests: its queue is full, {queue.waiting} waiting"
 
 
 def _ended(name: str, episode: Episode) -> str:
-    text = f"{name} refuses requests no longer"
+    text = f"{name} no longer refuses requests"
     if episode.began_at is None:
         return text
-    return f"{text}; it did for {durations.words(max(episode.seen_at - episode.began_at, 1.0))}"
+    return f"{text}; it did so for {durations.words(max(episode.seen_at - episode.began_at, 1.0))}"

@@ -6,7 +6,6 @@ line and column. Unless the built-in prober runs, every replica is assumed to be
 
 import asyncio
 import logging
-import os
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -30,15 +29,13 @@ from routing.ipc.control_channel import Tables
 from routing.master.standalone import file_keys
 from routing.master.standalone.file_keys import FileKeys
 from routing.master.standalone.prober import AnswerCounts, Prober, ProbeStatus
+from routing.tls.file_stamp import file_stamp
 
 log = logging.getLogger(__name__)
 
 POLL_EVERY_S = 0.5
 EPOCH = 1
 """Versions live as long as the master; its workers start with it, so no epoch is ever compared."""
-
-Stamp = tuple[int, int, int] | None
-
 
 SALT = new_salt()
 """Keys the hashes of client keys, which live as long as the master."""
@@ -67,7 +64,7 @@ class FleetFileWatcher:
     def __init__(self, path: Path, probing: bool) -> None:
         """Reads the file. Raises FleetFileError or OSError."""
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = file_stamp(path)
         self._file, self._keys = read(path)
         self._probing = probing
         self._prober: Prober | None = None
@@ -101,8 +98,8 @@ class FleetFileWatcher:
         try:
             while True:
                 await asyncio.sleep(POLL_EVERY_S)
-                stamp = _stamp(self._path)
-                if stamp is not None and stamp != self._stamp:
+                stamp = file_stamp(self._path)
+                if stamp and stamp != self._stamp:
                     self._stamp = stamp
                     await self._reload()
         finally:
@@ -177,12 +174,3 @@ class FleetFileWatcher:
 def _without_health(snapshot: FleetSnapshot) -> FleetSnapshot:
     replicas = [replace(spec, health="ready", has_passed=True, startup_s=None) for spec in snapshot.replicas]
     return replace(snapshot, version=0, revision=0, replicas=replicas)
-
-
-def _stamp(path: Path) -> Stamp:
-    """What differs once a file was written to or replaced; ``None`` while it is not there."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size

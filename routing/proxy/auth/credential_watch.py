@@ -14,7 +14,8 @@ from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.balancing.replica.state import Replica
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
-from routing.tls.credentials import LOOK_EVERY_S, CredentialError, Credentials
+from routing.tls.credentials import CredentialError, Credentials
+from routing.tls.reload_cache import LOOK_EVERY_S
 
 log = logging.getLogger(__name__)
 

@@ -82,7 +82,7 @@ def test_whoever_is_not_staff_may_only_look(reader: Api, llm: str) -> None:
     assert reader.get("/fleets/llm/policy").status_code == 200
     answer = reader.patch("/fleets/llm/policy", {"strategy": "round_robin"})
     assert answer.status_code == 403
-    assert "may look but not change" in answer.json()["detail"]
+    assert "read-only access" in answer.json()["detail"]
 
 
 def test_a_session_needs_the_csrf_token_for_writes(operator: User, llm: str) -> None:

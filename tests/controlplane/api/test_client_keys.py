@@ -53,7 +53,7 @@ def test_a_key_is_shown_once_and_kept_as_a_keyed_hash(api: Api, llm: str, redis_
     event = Event.objects.get(text__contains="client key")
     assert event.text == (
         f"anna made client key website ({made['prefix']}…) for every fleet. "
-        "It is the first: from now on every request needs a key."
+        "It is the first key: from now on every request needs a key."
     )
 
 
@@ -109,7 +109,7 @@ def test_a_revoked_key_is_gone_for_good(api: Api, redis_client: Any) -> None:
     assert [row["name"] for row in api.get("/client-keys?revoked=yes").json()["results"]] == ["leaked"]
     # Its name is free again.
     assert api.post("/client-keys", {"name": "leaked"}).status_code == 201
-    assert Event.objects.filter(text__contains="It was the last").count() == 0
+    assert Event.objects.filter(text__contains="It was the last key").count() == 0
     assert AuditEntry.objects.filter(verb="client_keys.revoke").count() == 1
 
 
@@ -118,15 +118,15 @@ def test_without_keys_the_manifest_says_nothing_of_them(api: Api, redis_client: 
     api.delete(f"/client-keys/{made['id']}")
     told = manifest(redis_client)
     assert (told.key_hashes, told.key_salt) == ({}, "")
-    assert Event.objects.filter(text__contains="It was the last").count() == 1
+    assert Event.objects.filter(text__contains="It was the last key").count() == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "pointer", "words"),
     [
         ({}, "", 'a client key needs "name"'),
-        ({"name": "  "}, "/name", "say what it is for"),
-        ({"name": "x" * 101}, "/name", "1 to 100 characters"),
+        ({"name": "  "}, "/name", "say what the key is for"),
+        ({"name": "x" * 101}, "/name", "1 to 100 printable characters"),
         ({"name": "a\nb"}, "/name", "printable"),
         ({"name": 7}, "/name", "must be text"),
         ({"name": "x", "fleets": "llm"}, "/fleets", "must be a list"),

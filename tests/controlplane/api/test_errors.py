@@ -63,7 +63,7 @@ def test_without_a_token_the_answer_says_how_one_is_sent(anonymous: Api) -> None
     assert anonymous.get("/fleets").json()["detail"] == wanted
     bearer = anonymous.get("/fleets", authorization="Bearer sy_x")
     assert bearer.status_code == 401
-    assert bearer.json()["detail"] == f'Authorization says "Bearer". {wanted}'
+    assert bearer.json()["detail"] == f'The Authorization scheme "Bearer" is not supported. {wanted}'
 
 
 def test_a_defect_of_ours_is_500_and_tells_nothing(

@@ -265,7 +265,7 @@ def test_a_fleet_that_loses_the_default_is_told(
 ) -> None:
     make_fleet("one", default=True)
     made = api.post("/fleets", {"name": "two", "protocol": "openai", "default": True}).json()
-    taken = "default: taken from fleet one, requests that name no fleet go to two"
+    taken = "default: moved from fleet one; requests that name no fleet now go to two"
     assert made["changed"] == ["created with 0 replicas", taken]
     texts = Event.objects.filter(fleet__name="one").values_list("text", flat=True)
     assert "anna made two the default fleet in place of one" in texts
@@ -274,14 +274,14 @@ def test_a_fleet_that_loses_the_default_is_told(
     back = api.patch("/fleets/one", {"default": True}).json()
     assert back["changed"] == [
         "default: false → true",
-        "default: taken from fleet two, requests that name no fleet go to one",
+        "default: moved from fleet two; requests that name no fleet now go to one",
     ]
 
 
 @pytest.mark.parametrize(
     ("changes", "pointer", "words"),
     [
-        ({"name": "new"}, "/name", "never changes"),
+        ({"name": "new"}, "/name", "cannot change"),
         ({"policy": {}}, "/policy", "change it at /api/v1/fleets/llm/policy"),
         ({"replicas": []}, "/replicas", "change them at /api/v1/fleets/llm/replicas"),
         ({"aliases": ["other"]}, "/aliases/0", "already the name of fleet other"),
@@ -327,13 +327,13 @@ def test_live_traffic_is_not_deleted_by_mistake(api: Api, llm: str, redis_client
     assert answer.status_code == 409
     assert answer.json()["detail"] == (
         "Fleet llm has live traffic: 1 requests a second, 3 in flight. Deleting it ends service to its "
-        "clients, and removes its replica and all revisions for good. To do it nevertheless: "
+        "clients, and removes its replica and all revisions permanently. To delete it anyway: "
         "DELETE /api/v1/fleets/llm?confirm=llm"
     )
     wrong = api.delete("/fleets/llm?confirm=lm")
     assert (wrong.status_code, wrong.json()["detail"]) == (
         400,
-        'confirm says "lm", but the fleet is called "llm".',
+        'confirm is "lm", but the name of the fleet is "llm".',
     )
     assert Fleet.objects.exists()
     assert api.delete("/fleets/llm?confirm=llm").status_code == 204

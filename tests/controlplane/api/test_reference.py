@@ -31,5 +31,5 @@ def test_without_redis_there_are_no_live_numbers(api: Api, llm: str, redis_serve
     for path in ("/live", "/fleets/llm/live"):
         answer = api.get(path)
         assert answer.status_code == 503
-        assert "Redis is away" in answer.json()["detail"]
+        assert "Redis does not answer" in answer.json()["detail"]
     assert api.get("/fleets/llm/replicas").status_code == 200

@@ -183,7 +183,7 @@ def test_a_post_is_refused_with_place_and_cure(api: Api) -> None:
 
 CHANGES: list[tuple[str, Any, str]] = [
     ("/fleets/llm/replicas/a", {"weight": -1}, "weight: must be from 0 to 1000, not -1"),
-    ("/fleets/llm/replicas/a", {"name": "b"}, "name: a replica's name never changes"),
+    ("/fleets/llm/replicas/a", {"name": "b"}, "name: a replica's name cannot change"),
     ("/fleets/llm/replicas/a", {"admin_state": "drainig"}, 'did you mean "draining"?'),
     ("/fleets/llm", {"replicas": []}, "replicas: change them at /api/v1/fleets/llm/replicas"),
     (
@@ -247,17 +247,15 @@ def test_a_body_that_is_not_json_by_name(api: Api) -> None:
 def test_a_method_that_is_not_there(api: Api) -> None:
     answer = api("put", "/fleets/llm", {})
     assert answer.status_code == 405
-    assert (
-        answer.json()["detail"] == "PUT is not allowed at /api/v1/fleets/llm; there is: GET, PATCH, DELETE."
-    )
+    assert answer.json()["detail"] == "PUT is not allowed at /api/v1/fleets/llm; allowed: GET, PATCH, DELETE."
 
 
 ABSENT: list[tuple[str, str]] = [
     ("/fleets/lm", 'There is no fleet "lm"; did you mean "llm"?'),
     ("/fleets/llm/replicas/zz", 'In fleet llm there is no replica "zz"; there are: a, b.'),
     ("/fleets?page=x", 'There is no page "x": pages are whole numbers from 1'),
-    ("/fleets?page_size=0", 'page_size is a whole number from 1 to 1000, not "0"'),
-    ("/fleets?nope=1", 'There is no query parameter "nope"; there are: search, page, page_size'),
+    ("/fleets?page_size=0", 'page_size must be a whole number from 1 to 1000, not "0"'),
+    ("/fleets?nope=1", 'There is no query parameter "nope"; known parameters: search, page, page_size'),
     ("/nowhere", "There is nothing at /api/v1/nowhere."),
 ]
 

@@ -106,14 +106,14 @@ def test_a_replica_that_starts_says_when_it_is_expected(api: Api, llm: str) -> N
     begun("a", 25)
     assert health("a") == (None, None, "health is checking: not probed yet")
     begun("b", 3600, state="ready", startup_s=60.0)
-    assert health("b") == (60.0, None, "admin state, health and live traffic allow it")
+    assert health("b") == (60.0, None, "admin state, health and ejection all allow it")
     assert health("a") == (None, 35, "health is checking: not probed yet; expected in about 35 s")
     begun("a", 25, state="down", reason="connection refused", startup_s=28.0)
     assert health("a") == (28.0, 5, "health is down: connection refused; expected in a few seconds")
     begun("a", 90)
     assert health("a")[1:] == (
         0,
-        "health is down: connection refused; longer than the 28 s of a start before",
+        "health is down: connection refused; taking longer than the last start (28 s)",
     )
     begun("a", 10, starting=False)
     assert health("a")[1:] == (None, "health is down: connection refused")
@@ -352,7 +352,7 @@ def test_if_match(api: Api, llm: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "pointer", "words"),
     [
-        ({"name": "z"}, "/name", "never changes"),
+        ({"name": "z"}, "/name", "cannot change"),
         ({"admin_state": None}, "/admin_state", "has no value"),
         ({"admin_state": "drainin"}, "/admin_state", 'did you mean "draining"?'),
         ({"memory_bytes": 5}, "/memory_bytes", 'without "accelerators"'),

@@ -14,7 +14,7 @@ LISTS = (
 def test_what_no_row_can_hold_is_refused(api: Api, llm: str, path: str) -> None:
     answer = api.get(f"{path}?search=%00")
     assert answer.status_code == 400
-    assert "search holds a NUL character" in answer.json()["detail"]
+    assert "search contains a NUL character" in answer.json()["detail"]
 
 
 def test_each_of_the_words_in_any_column(api: Api, llm: str) -> None:

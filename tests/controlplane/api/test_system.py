@@ -119,7 +119,7 @@ def test_nobody_else_runs(api: Api) -> None:
     assert all(part["cure"] for part in found.values() if part["level"] == "bad")
     verdict = answer.json()["verdict"]
     assert verdict["level"] == "bad"
-    assert verdict["words"].startswith("Not well: Proxies, Conductor, Celery workers, Beat. Proxies: No")
+    assert verdict["words"].startswith("Affected: Proxies, Conductor, Celery workers, Beat. Proxies: No")
 
 
 def test_replicas_that_nobody_schedules(api: Api, around: Around, llm: str) -> None:
@@ -147,7 +147,7 @@ def test_half_is_gone(api: Api, around: Around, llm: str) -> None:
     assert found["proxies"]["level"] == "bad"
     assert "4 of 4 workers" in found["proxies"]["words"]
     assert found["worker"]["state"] == "missing"
-    assert "The last sign of one came 30 s ago." in found["worker"]["words"]
+    assert "The last heartbeat was 30 s ago." in found["worker"]["words"]
     assert found["beat"]["state"] == "stuck"
     assert found["conductor"]["state"] == "electing"
 
@@ -167,7 +167,7 @@ def test_probes_that_wait(api: Api, around: Around) -> None:
     around.redis.zadd(keys.DUE, {"a": now_ms - 20_000, "b": now_ms - 100, "c": now_ms + 60_000})
     probes = parts(api.get("/system"))["probes"]
     assert (probes["level"], probes["state"], probes["facts"]["overdue"]) == ("bad", "late", "2")
-    assert "waited 20 s, 2 of 3 wait" in probes["words"]
+    assert "is 20 s late, 2 of 3 are overdue" in probes["words"]
 
 
 def test_a_newer_table_than_the_database_says(api: Api, around: Around) -> None:
@@ -187,7 +187,7 @@ def test_another_version_of_the_software(api: Api, around: Around) -> None:
     around.sign("worker", software="switchyard 0.0.9")
     (row,) = [row for row in api.get("/system").json()["processes"] if row["role"] == "worker"]
     assert row["level"] == "notice"
-    assert "It runs switchyard 0.0.9, and the web process" in row["words"]
+    assert "It runs switchyard 0.0.9; the web process runs" in row["words"]
 
 
 def test_redis_is_away(api: Api, redis_server: RedisServer) -> None:
@@ -197,7 +197,7 @@ def test_redis_is_away(api: Api, redis_server: RedisServer) -> None:
     found = parts(answer)
     assert time.monotonic() - began < 10
     assert (found["redis"]["level"], found["redis"]["state"]) == ("bad", "away")
-    assert "proxies route from the table they have" in found["redis"]["cure"]
+    assert "proxies route from their last table" in found["redis"]["cure"]
     assert found["proxies"]["state"] == "unknown"
     assert found["database"]["state"] == "well"
     assert answer.json()["reports_known"] is False
@@ -228,7 +228,7 @@ def test_workers_at_their_limits(api: Api, around: Around, llm: str) -> None:
     answer = api.get("/system")
     full, short = answer.json()["proxies"]
     assert (full["level"], full["state"]) == ("bad", "full")
-    assert full["words"] == "It refuses new connections: all 96 places for clients are in use."
+    assert full["words"] == "It refuses new connections: it has 96 client connections, its maximum."
     assert full["cure"].startswith("Raise --max-connections or ulimit -n")
     assert (short["level"], short["state"]) == ("warn", "short")
     assert short["words"] == "It has 240 of 256 file descriptors in use."

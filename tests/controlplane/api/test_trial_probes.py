@@ -156,7 +156,7 @@ def test_registering_untried(api: Api, llm: str, server: HttpServer) -> None:
     assert (answer.status_code, answer.json()["trial"]) == (201, None)
     assert server.requests == []
     wrong = api.post("/fleets/llm/replicas?trial=maybe", {"name": "d", "url": server.url})
-    assert (wrong.status_code, wrong.json()["detail"]) == (400, "trial is yes or no, not 'maybe'.")
+    assert (wrong.status_code, wrong.json()["detail"]) == (400, "trial must be yes or no, not 'maybe'.")
     unknown = api.post("/fleets/llm/replicas?try=no", {"name": "d", "url": server.url})
     assert (unknown.status_code, "trial" in unknown.json()["detail"]) == (400, True)
 
@@ -214,7 +214,7 @@ def test_a_name_that_leads_to_a_forbidden_address(
     answer = api.post("/fleets/llm/replicas", {"name": "c", "url": "http://gpu7.example"})
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["pointer"] == "/url"
-    assert "leads to a forbidden address: 169.254.169.254 is link-local" in answer.json()["detail"]
+    assert "resolves to a forbidden address: 169.254.169.254 is link-local" in answer.json()["detail"]
     assert not Replica.objects.filter(name="c").exists()
     assert api.post("/trial-probes", {"url": "http://gpu7.example"}).json()["outcome"] == "refused"
 
@@ -224,7 +224,7 @@ def test_a_fleet_that_is_missing_is_made_by_the_command_in_the_answer(api: Api, 
     assert answer.status_code == 404
     words = answer.json()["detail"]
     assert words.startswith(
-        'There is no fleet "new"; there are none yet. To make it, with this replica: curl'
+        'There is no fleet "new"; there are none yet. To create it with this replica: curl'
     )
     assert words.endswith(" http://testserver/api/v1/fleets")
     body = words.partition("-d '")[2].partition("'")[0]

@@ -175,7 +175,7 @@ def test_a_check_reads_all_of_it_and_writes_nothing(backup: Path, capsys: pytest
     assert f"{backup} is whole: " in said
     assert contents() == before
     rewritten(backup, lambda lines: lines[:-1])
-    assert "is cut short" in refused(backup, "--check")
+    assert "is truncated" in refused(backup, "--check")
 
 
 def test_a_newer_schema_is_refused_with_words(backup: Path) -> None:
@@ -197,8 +197,8 @@ def test_a_newer_format_is_refused_with_words(backup: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lines: lines[:-1], "is cut short or was changed"),
-        (lambda lines: [*lines[:5], *lines[6:]], "is cut short or was changed"),
+        (lambda lines: lines[:-1], "is truncated or was changed"),
+        (lambda lines: [*lines[:5], *lines[6:]], "is truncated or was changed"),
         (lambda lines: ["[]\n"], "is not a backup"),
         (lambda lines: ["{]\n"], "is damaged or is no backup"),
     ],

@@ -259,7 +259,7 @@ def test_conflicts_with_what_is_there_have_their_line_beside_all_else(apply: Any
         f"{match}: fleets[1].match[0]: host one.test leads to fleet other already: "
         "fleet digits needs another host or path",
         f"{keys}: client_keys: client keys are made on the page “Client keys” or at /api/v1/client-keys: "
-        "a fleet file's are for a proxy that runs from the file alone; take them out",
+        "those of a fleet file are for a proxy that runs from the file alone; remove them",
     ]
     assert list(Fleet.objects.values_list("name", flat=True)) == ["other"]
 

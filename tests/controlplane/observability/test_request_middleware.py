@@ -85,7 +85,7 @@ def test_each_line_of_a_request_has_its_id(heard: Heard, redis_server: Any) -> N
     headers = {"authorization": f"Token {token}", "x-request-id": "w1"}
     answer = Client().post("/api/v1/fleets", body, content_type="application/json", headers=headers)
     assert answer.status_code == 201
-    away = [line for line in heard.lines if "Redis is away" in line["message"]]
+    away = [line for line in heard.lines if "Redis does not answer" in line["message"]]
     assert away
     assert {line["request_id"] for line in away} == {"w1"}
     assert REQUEST_ID.get() == ""

@@ -85,13 +85,13 @@ def _tried(url: str, credential: str = "") -> str:
 def test_a_trial_says_what_to_do(server: HttpServer, reference: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"200 OK in \d+ ms: ready", _tried(server.url, reference))
     assert _tried(server.url) == (
-        "401 Unauthorized at /health: the server wants a credential: set the replica's to where its bearer "
-        "token is, env:NAME or file:/whole/path"
+        "401 Unauthorized at /health: the server requires a bearer token: set the replica's credential "
+        "to where the token is, env:NAME or file:/whole/path"
     )
     (tmp_path / "other").write_text("another")
     wrong = f"file:{tmp_path}/other"
     assert _tried(server.url, wrong) == (
-        f"401 Unauthorized at /health: the server does not take the bearer token from {wrong}"
+        f"401 Unauthorized at /health: the server does not accept the bearer token from {wrong}"
     )
     asked = server.connections
     missing = _tried(server.url, f"file:{tmp_path}/none")

@@ -60,10 +60,10 @@ def test_ready(server: HttpServer) -> None:
     [
         (servers.loading, "unready", "503 Loading model: the server is up and still loading"),
         (says(503, b"overloaded"), "unready", "503 overloaded: the server is up and cannot serve now"),
-        (says(500, b"oops"), "down", "500 oops at /health: the server is up and fails - what does its log"),
-        (says(401), "unready", "401 Unauthorized at /health: the server wants a credential: set the"),
-        (says(405), "unready", "405 at /health: the server does not take GET there"),
-        (says(301), "unready", "301 Moved Permanently at /health: give the address that it leads to"),
+        (says(500, b"oops"), "down", "500 oops at /health: the server is up but fails - check its log"),
+        (says(401), "unready", "401 Unauthorized at /health: the server requires a bearer token: set the"),
+        (says(405), "unready", "405 at /health: the server does not accept GET there"),
+        (says(301), "unready", "301 Moved Permanently at /health: give the URL that it redirects to"),
     ],
 )
 def test_answers_in_words(server: HttpServer, answer: servers.Answer, outcome: str, words: str) -> None:
@@ -84,7 +84,7 @@ def test_an_address_that_ends_in_v1_doubles_it(
     found = attempt(f"{server.url}/v1", preset="llama.cpp")
     assert found.outcome == outcome
     assert found.words.startswith(first)
-    assert "404 at /v1/v1/models: leave /v1 out of the address, because" in found.words
+    assert "404 at /v1/v1/models: leave /v1 out of the URL, because" in found.words
     assert found.words.endswith(f"({server.url})")
 
 
@@ -109,7 +109,7 @@ def test_nothing_listens() -> None:
     found = attempt(f"http://127.0.0.1:{port}")
     assert (found.outcome, found.status, found.latency_ms) == ("down", None, None)
     assert found.words.startswith(f"connection refused: nothing listens at 127.0.0.1:{port} - is the server")
-    assert "127.0.0.1 is the machine, or the container, that the control plane itself runs in" in found.words
+    assert "127.0.0.1 is the machine or container of the control plane itself" in found.words
 
 
 def test_a_server_on_loopback_alone_is_hinted_at() -> None:
@@ -131,7 +131,7 @@ def test_silence_is_told_from_a_host_that_is_not_there(server: HttpServer) -> No
     assert found.words.startswith(f"connected to 127.0.0.1:{server.port}, but no answer in 0.3 s")
     with unaccepting_port() as port:
         found = attempt(f"http://127.0.0.1:{port}", preset="http", path="/x", timeout_s=0.3)
-    assert found.words.startswith(f"no connection to 127.0.0.1:{port} in 0.3 s: nobody answers at that")
+    assert found.words.startswith(f"no connection to 127.0.0.1:{port} in 0.3 s: nothing answers at that")
 
 
 def test_a_server_that_waits_for_more_than_a_tls_handshake() -> None:
@@ -140,7 +140,7 @@ def test_a_server_that_waits_for_more_than_a_tls_handshake() -> None:
         port = silent.getsockname()[1]
         found = attempt(f"https://127.0.0.1:{port}", preset="http", path="/x", timeout_s=0.3)
     assert found.words.startswith(f"no TLS connection to 127.0.0.1:{port} in 0.3 s")
-    assert found.words.endswith("is the URL http://?")
+    assert found.words.endswith("should the URL be http://?")
 
 
 def test_a_trial_ends_in_time(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +163,8 @@ def test_another_probe_that_fits(server: HttpServer) -> None:
     found = attempt(server.url)
     assert found.outcome == "unready"
     assert found.words == (
-        "404 at /health: this server has no such path; what fits it is preset: kserve-v2 "
-        "(GET /v2/health/ready is answered with 200)"
+        "404 at /health: this server has no such path; a probe that fits: preset: kserve-v2 "
+        "(GET /v2/health/ready returns 200)"
     )
     assert found.fits is not None
     assert found.fits.probe == {"preset": "kserve-v2"}
@@ -193,15 +193,15 @@ def test_base_path_stands_before_every_question(server: HttpServer) -> None:
     server.answer = by_path({"/base/healthz": (200, b"")})
     found = attempt(server.url + "/base")
     assert found.fits is not None
-    assert found.fits.words == "path: /healthz (GET /base/healthz is answered with 200)"
+    assert found.fits.words == "path: /healthz (GET /base/healthz returns 200)"
 
 
 def test_a_v2_server_whose_model_is_not_there(server: HttpServer) -> None:
     server.answer = by_path({"/v2/health/live": (200, b""), "/v2/models/digits/ready": (400, b"no model")})
     found = attempt(server.url, "open-inference")
     assert (found.outcome, found.status) == ("unready", 400)
-    assert 'the server is up, and has no model "digits" ready' in found.words
-    assert "is served_model another name?" in found.words
+    assert 'the server is up, but its model "digits" is not ready' in found.words
+    assert "should served_model be another name?" in found.words
 
 
 def test_a_v2_server_whose_model_is_not_known(server: HttpServer) -> None:
@@ -215,7 +215,7 @@ def test_tls_on_the_port(tmp_path: Path) -> None:
     context.load_cert_chain(*certificate(tmp_path))
     with listening(lambda raw: tls_server(raw, context)) as port:
         found = attempt(f"http://127.0.0.1:{port}")
-    assert found.words.startswith(f"TLS is spoken at 127.0.0.1:{port}: write https:// in place of http://")
+    assert found.words.startswith(f"127.0.0.1:{port} speaks TLS: write https:// instead of http://")
     assert found.outcome == "down"
 
 
@@ -252,7 +252,7 @@ def test_another_protocol_on_the_port() -> None:
 
     with listening(grpc) as port:
         found = attempt(f"http://127.0.0.1:{port}")
-    assert "does not answer in HTTP/1.1: is this its gRPC port?" in found.words
+    assert "does not speak HTTP/1.1: is this its gRPC port?" in found.words
 
 
 def test_closed_without_an_answer(server: HttpServer) -> None:
@@ -291,4 +291,6 @@ def test_a_forbidden_address_is_refused_unasked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: metadata)
     found = attempt("http://gpu7.example:80")
     assert found.outcome == "refused"
-    assert found.words.startswith("gpu7.example leads to a forbidden address: 169.254.169.254 is link-local")
+    assert found.words.startswith(
+        "gpu7.example resolves to a forbidden address: 169.254.169.254 is link-local"
+    )

@@ -250,10 +250,10 @@ def test_without_redis_it_says_so_once_and_goes_on_when_it_is_back(
     redis_server.stop()
     for _ in range(3):
         assert leader.beat() == []
-    assert [record.getMessage().split(",")[0] for record in caplog.records] == ["Redis is away"]
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == ["Redis does not answer"]
     redis_server.start()
     assert leader.beat()
-    assert caplog.records[1].getMessage() == "Redis is back"
+    assert caplog.records[1].getMessage() == "Redis answers again"
 
 
 def test_without_the_database_frames_go_on_with_the_rows_last_read(
@@ -276,7 +276,7 @@ def test_without_the_database_frames_go_on_with_the_rows_last_read(
             assert leader.beat()
     assert fleet_frame(redis_client).point.rps == 40.0
     assert conductor_heartbeats.read(redis_client)[0].beat.away == ["the database"]
-    assert sum("the database is away" in record.getMessage() for record in caplog.records) == 1
+    assert sum("the database does not answer" in record.getMessage() for record in caplog.records) == 1
     leader.beat()
     assert conductor_heartbeats.read(redis_client)[0].beat.away == []
 
@@ -299,7 +299,7 @@ def test_refusing_for_want_of_places_and_its_lasting_end_are_written_once_also_b
         return [(event.state, event.fleet_name, event.text) for event in events]
 
     assert second(1) == []
-    told = [("refusing", "digits", "digits refuses requests: its queue is full, 4 wait")]
+    told = [("refusing", "digits", "digits refuses requests: its queue is full, 4 waiting")]
     assert second(2, more=3) == told
     assert second(3, more=3) == told
     clock.now += WINDOW_S
@@ -309,18 +309,18 @@ def test_refusing_for_want_of_places_and_its_lasting_end_are_written_once_also_b
     leader = conductor("another/2")
     assert second(6) == told
     clock.now += OVERLOAD_OVER_AFTER_S
-    told.append(("ready", "digits", "digits refuses requests no longer"))
+    told.append(("ready", "digits", "digits no longer refuses requests"))
     assert second(7) == told
-    told.append(("refusing", "digits", "digits refuses requests: its queue is full, 4 wait"))
+    told.append(("refusing", "digits", "digits refuses requests: its queue is full, 4 waiting"))
     assert second(8, more=1) == told
     clock.now += 30
     assert second(9, more=1) == told
     clock.now += WINDOW_S
     assert second(10) == told
     clock.now += OVERLOAD_OVER_AFTER_S
-    told.append(("ready", "digits", "digits refuses requests no longer; it did for 31 s"))
+    told.append(("ready", "digits", "digits no longer refuses requests; it did so for 31 s"))
     assert second(11) == told
-    too_long = "digits refuses requests: their wait is, or would be, too long; 9 wait"
+    too_long = "digits refuses requests: the wait exceeds, or would exceed, the queue timeout; 9 waiting"
     told.append(("refusing", "digits", too_long))
     assert second(12, more=2, why="queue_late", waiting=9) == told
 
@@ -339,7 +339,7 @@ def test_a_shortage_and_its_lasting_end_are_written_once(
 
     assert second(1) == []
     full = {"short_of": "connections", "max_clients": 96}
-    told = ["worker host/1/0 refuses new connections: all 96 places for clients are in use"]
+    told = ["worker host/1/0 refuses new connections: it has 96 client connections, its maximum"]
     assert second(2, **full) == told
     assert second(3) == told
     assert second(4, **full) == told
@@ -388,7 +388,7 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
     told.append(("draining", f"{name} is drained by hand at proxy host/1, for another 2 s"))
     assert second(2.0) == told
     assert second(1.0) == told
-    told.append(("active", f"{name} is no longer drained by hand at proxy host/1: its time is over"))
+    told.append(("active", f"{name} is no longer drained by hand at proxy host/1: the drain has expired"))
     assert second() == told
 
     told.append(("draining", f"{name} is drained by hand at proxy host/1, for another 1 min"))
@@ -396,5 +396,5 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
     redis_client.zincrby(redis_keys.WORKERS, -20, "host/1/0")
     assert second(worker="host/2/0") == told, "it may be back in a moment"
     clock.now += manual_drains.GONE_AFTER_S
-    told.append(("active", f"proxy host/1, at which {name} was drained by hand, no longer reports"))
+    told.append(("active", f"proxy host/1, where {name} was drained by hand, no longer reports"))
     assert second(worker="host/2/0") == told

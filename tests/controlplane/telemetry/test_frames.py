@@ -45,7 +45,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
     [
         (row(), numbers(), PASSING, "ready", "for 2 h 10 min", True),
         (row(), numbers(), FAILING, "ready", "for 2 h 10 min; probe: no answer in 1.0 s", True),
-        (row(weight=0.0), numbers(), None, "ready", "weight 0 receives nothing new", True),
+        (row(weight=0.0), numbers(), None, "ready", "weight 0: gets no new requests", True),
         (
             row(health="checking", health_reason="not probed yet", health_for_s=41.0),
             numbers(),
@@ -75,7 +75,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(),
             None,
             "down",
-            "connection refused, for 1 min; longer than the 1 min of a start before",
+            "connection refused, for 1 min; taking longer than the last start (1 min)",
             False,
         ),
         (
@@ -91,16 +91,16 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(**EJECTED | {"ejected_by": 1, "ejected_for_s": 0.0}),
             None,
             "ejected",
-            "5 failures in a row at 1 of 2 workers; on probation, its next answer decides",
+            "5 failures in a row at 1 of 2 workers; on probation: its next response decides",
             False,
         ),
-        (row(admin_state="draining"), numbers(in_flight=3), None, "draining", "3 requests left", False),
+        (row(admin_state="draining"), numbers(in_flight=3), None, "draining", "3 requests in flight", False),
         (
             row(admin_state="draining", health="down", health_reason="connection refused", health_for_s=60),
             numbers(**EJECTED),
             None,
             "draining",
-            "no requests left; down: connection refused, for 1 min; "
+            "no requests in flight; down: connection refused, for 1 min; "
             "ejected: 5 failures in a row; probation in 6 s",
             False,
         ),
@@ -109,7 +109,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(in_flight=1),
             None,
             "maintenance",
-            "in maintenance by an operator, 1 request left",
+            "in maintenance by an operator, 1 request in flight",
             False,
         ),
         (

@@ -13,7 +13,7 @@ import pytest
 
 from routing.contract.policy import Policy, Timeouts
 from routing.contract.table import Tls
-from routing.tls import context_cache
+from routing.tls import context_cache, reload_cache
 from tests.certificates import Authority, server_context
 from tests.routing.proxy.exchange.test_tunnel import ASKED, switch
 from tests.routing.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
@@ -200,7 +200,7 @@ async def test_another_replica_is_asked_instead(
 async def test_a_renewed_file_is_read_without_a_restart(
     rig: Rig, authority: Authority, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context_cache, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(reload_cache, "LOOK_EVERY_S", 0.0)
     file = tmp_path / "trusted.pem"
     file.write_text(Authority(tmp_path, "former").certificate.read_text())
     replica = await rig.replica(tls=server_context(certificate))
@@ -222,7 +222,7 @@ def test_what_could_not_be_read_is_tried_again(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nothing shows that it was written to."""
-    monkeypatch.setattr(context_cache, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(reload_cache, "LOOK_EVERY_S", 0.0)
     file, good = tmp_path / "ca.pem", authority.certificate.read_text()
     file.write_text(good.replace("BEGIN", "BEGAN"))
     before = file.stat()

@@ -31,23 +31,23 @@ def shortage(of: str, *, worker: str = "host/1/0") -> Observed:
 def test_an_overload_ends_a_minute_after_its_last_refusal() -> None:
     notifier = OverloadNotifier()
     assert tell(notifier, overload(False), 0.0) == []
-    assert tell(notifier, overload(True), 1.0) == ["digits refuses requests: its queue is full, 4 wait"]
+    assert tell(notifier, overload(True), 1.0) == ["digits refuses requests: its queue is full, 4 waiting"]
     assert tell(notifier, overload(False), 30.0) == []
     assert tell(notifier, overload(True), 31.0) == []
     assert tell(notifier, overload(False), 90.0) == []
-    assert tell(notifier, overload(False), 91.0) == ["digits refuses requests no longer; it did for 30 s"]
+    assert tell(notifier, overload(False), 91.0) == ["digits no longer refuses requests; it did so for 30 s"]
 
 
 def test_an_overload_that_a_former_leader_told_ends_without_a_duration() -> None:
     notifier = OverloadNotifier()
     notifier.episodes.resume("digits", 0.0)
     assert tell(notifier, overload(True), 1.0) == []
-    assert tell(notifier, overload(False), 61.0) == ["digits refuses requests no longer"]
+    assert tell(notifier, overload(False), 61.0) == ["digits no longer refuses requests"]
 
 
 def test_a_shortage_of_another_resource_is_another_one() -> None:
     notifier = ShortageNotifier()
-    full = "worker host/1/0 refuses new connections: all 96 places for clients are in use"
+    full = "worker host/1/0 refuses new connections: it has 96 client connections, its maximum"
     assert tell(notifier, shortage("connections"), 0.0) == [full]
     assert tell(notifier, shortage("connections"), 1.0) == []
     used = "worker host/1/0 has 250 of 256 file descriptors in use"

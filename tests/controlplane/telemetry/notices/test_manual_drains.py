@@ -25,7 +25,7 @@ def test_a_drain_that_runs_out_says_so_and_one_that_is_lifted_does_not() -> None
     ended = "a is no longer drained by hand at proxy host/1"
     assert tell(notifier, observed(5.0), 0.0) == [began]
     assert tell(notifier, observed(4.0), 1.0) == []
-    assert tell(notifier, observed(None), 5.0) == [f"{ended}: its time is over"]
+    assert tell(notifier, observed(None), 5.0) == [f"{ended}: the drain has expired"]
     assert tell(notifier, observed(60.0), 6.0) == [began.replace("5 s", "1 min")]
     assert tell(notifier, observed(59.0), 7.0) == []
     assert tell(notifier, observed(None), 8.0) == [ended]
@@ -35,5 +35,5 @@ def test_a_proxy_that_is_silent_may_be_back_in_a_moment() -> None:
     notifier = ManualDrainNotifier()
     tell(notifier, observed(3600.0), 0.0)
     assert tell(notifier, observed(None, worker="host/2/0"), GONE_AFTER_S - 1) == []
-    gone = ["proxy host/1, at which a was drained by hand, no longer reports"]
+    gone = ["proxy host/1, where a was drained by hand, no longer reports"]
     assert tell(notifier, observed(None, worker="host/2/0"), GONE_AFTER_S) == gone

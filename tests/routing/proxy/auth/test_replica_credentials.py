@@ -12,7 +12,7 @@ import pytest
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from routing.proxy.auth import credential_watch
-from routing.tls import credentials
+from routing.tls import reload_cache
 from tests.routing.proxy.exchange.test_tunnel import ASKED, switch
 from tests.routing.proxy.rig import Answer, Client, Replica, Rig, answer_bytes, until
 
@@ -140,7 +140,7 @@ async def test_uploads_streams_and_tunnels(held: Replica, client: Client) -> Non
 async def test_a_file_is_read_again_when_it_is_replaced(
     rig: Rig, file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (credentials, credential_watch):
+    for module in (reload_cache, credential_watch):
         monkeypatch.setattr(module, "LOOK_EVERY_S", 0.1)
     caplog.set_level(logging.INFO)
     replica = await rig.replica()
@@ -286,7 +286,7 @@ async def test_the_token_is_in_no_repr(rig: Rig, held: Replica, client: Client) 
 async def test_what_could_not_be_read_is_tried_again_though_nothing_was_written(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (credentials, credential_watch):
+    for module in (reload_cache, credential_watch):
         monkeypatch.setattr(module, "LOOK_EVERY_S", 0.1)
     monkeypatch.delenv(NAME)
     replica = await rig.replica()

@@ -21,7 +21,7 @@ function draw() {
 }
 
 function System() {
-  /** @type {import("./health_level.js").System | null} */
+  /** @type {import("./health_level.js").SystemStatus | null} */
   const system = poll.data;
   if (!system) return html`<${Banner} status=${{ level: "bad", title: "No answer", text: `${poll.reason} Trying again.` }} />`;
   const { level, words, cure } = system.verdict;

@@ -2,7 +2,7 @@
 import { html } from "../html.js";
 import { Level, Words } from "./health_level.js";
 
-/** @param {{parts: import("./health_level.js").Part[]}} props */
+/** @param {{parts: import("./health_level.js").SystemComponent[]}} props */
 export function Parts({ parts }) {
   return html`<section class="panel table-panel data" aria-label="Parts">
     <div class="scroll"><table class="cards system-parts">

@@ -6,7 +6,7 @@ import { Level, Words } from "./health_level.js";
 
 const ROLES = /** @type {Record<string, string>} */ ({ web: "web", worker: "Celery worker", beat: "beat", conductor: "conductor" });
 
-/** @param {{system: import("./health_level.js").System, search: string}} props */
+/** @param {{system: import("./health_level.js").SystemStatus, search: string}} props */
 export function Processes({ system: { processes, reports_known: known }, search }) {
   const found = processes.filter((row) => matches(search, [row.name, row.role, row.state, row.words, row.software]));
   return html`<section class="panel table-panel data" aria-label="Processes">
@@ -19,7 +19,7 @@ export function Processes({ system: { processes, reports_known: known }, search 
   </section>`;
 }
 
-/** @param {{row: import("./health_level.js").ProcessRow}} props */
+/** @param {{row: import("./health_level.js").ProcessStatus}} props */
 function Process({ row }) {
   return html`<tr data-process=${`${row.role}/${row.name}`}>
     <td class="full mono">${row.name}</td>

@@ -6,7 +6,7 @@ import { Level, Words } from "./health_level.js";
 
 const NAMES_SHOWN = 3;
 
-/** @param {{system: import("./health_level.js").System, search: string}} props */
+/** @param {{system: import("./health_level.js").SystemStatus, search: string}} props */
 export function Proxies({ system: { proxies, table, reports_known: known }, search }) {
   const found = proxies.filter((worker) => matches(search, [worker.name, worker.state, worker.words, worker.software]));
   return html`<section class="panel table-panel data" aria-label="Proxy workers">
@@ -19,7 +19,7 @@ export function Proxies({ system: { proxies, table, reports_known: known }, sear
   </section>`;
 }
 
-/** @param {{worker: import("./health_level.js").ProxyWorker}} props */
+/** @param {{worker: import("./health_level.js").ProxyWorkerStatus}} props */
 function Worker({ worker }) {
   return html`<tr data-worker=${worker.name}>
       <td class="full mono">${worker.name}${worker.site && html` <span class="muted">${worker.site}</span>`}</td>
@@ -36,7 +36,7 @@ function Worker({ worker }) {
     ${worker.level !== "calm" && html`<tr class="note"><td class="wrap full" colspan="10"><${Words} judged=${worker} /></td></tr>`}`;
 }
 
-/** @param {import("./health_level.js").ProxyWorker} worker */
+/** @param {import("./health_level.js").ProxyWorkerStatus} worker */
 function standing({ behind, state }) {
   if (state === "ahead") return html`<span class="muted">ahead</span>`;
   if (!behind.length) return html`<span class="muted">current</span>`;
