@@ -39,9 +39,9 @@ def dispatch(command: str, rest: list[str]) -> int:
         print(f"ready: {servers.install()}")
         return 0
     if command in ("test", "test-long"):
-        if "--lint-only" not in rest:
+        if command == "test-long":
             servers.install_if_possible()
-        rest = ["--long"] if command == "test-long" else rest
+            rest = ["--long"]
         hand_over(ensure(dev=True), [str(PROJECT / "bootstrap" / "checks.py"), *rest])
     if command == "run" and rest:
         dev = rest[0] == "--dev"

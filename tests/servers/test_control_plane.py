@@ -14,7 +14,7 @@ from tests.servers.test_mlserver import INFER, READY, REPOSITORY, request
 from tests.servers.test_pages import PAGES, posted
 from tests.system.stack import Stack, Traffic
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_registered_while_it_loads_and_used_after_its_first_pass(stack: Stack, s
     stack.api("POST", "/fleets", {**body, "replicas": [], "probe": probe})
     trial = stack.api("POST", "/fleets/digits/replicas", {"name": "a", "url": server.url})["trial"]
     assert (trial["outcome"], trial["status"], trial["asked"]) == ("unready", 400, f"GET {READY}")
-    assert 'no model "digits" ready - is it still loading' in trial["words"]
+    assert 'its model "digits" is not ready - is it still loading' in trial["words"]
 
     row = replica(stack)
     assert (row["health"]["state"], row["eligible"]) == ("checking", False)

@@ -12,7 +12,7 @@ from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LitServe, b_answers_until_a_is_back
 from tests.system.stack import Traffic
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(240)]
 
 CHAT = "/v1/chat/completions"
 

@@ -17,7 +17,7 @@ from tests.servers.conftest import Servers
 from tests.servers.running import PROBE, Front, LlamaCpp, Stream, b_answers_until_a_is_back
 from tests.system.stack import Traffic
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(240)]
 
 COMPLETIONS = "/v1/completions"
 

@@ -141,7 +141,7 @@ def test_a_trial(server: HttpServer, authority: Authority) -> None:
     assert refused.outcome == "down"
     assert refused.words == (
         "the certificate's issuer is not trusted: set tls.ca to the CA that issued it "
-        f"- asked at 127.0.0.1:{server.port}"
+        f"- probed at 127.0.0.1:{server.port}"
     )
 
 
