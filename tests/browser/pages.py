@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pytest
 from django.urls import URLPattern
 from playwright.sync_api import Page
 
@@ -14,6 +15,7 @@ NOT_PAGES = {"logout"}
 FOR_STRANGERS = {"login"}
 PROBLEM = "/there-is-no-such-page"
 FLEET_PARAMETERS = {"name", "fleet"}
+MOST_USED = {"overview", "fleet"}
 
 
 class Address(NamedTuple):
@@ -47,6 +49,15 @@ def addresses() -> list[Address]:
         if isinstance(pattern, URLPattern) and pattern.name not in NOT_PAGES
     ]
     return [*found, Address("problem", PROBLEM)]
+
+
+def each(found: list[Address]) -> pytest.MarkDecorator:
+    """A test of each: ``make test`` looks at the pages that are used most, ``make test-long`` at the rest."""
+    values: list[Any] = [
+        pytest.param(address, marks=() if address.name in MOST_USED else pytest.mark.long, id=address.name)
+        for address in found
+    ]
+    return pytest.mark.parametrize("address", values)
 
 
 def parameters(fleet: str, replica: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.axe import findings
 from tests.browser.conftest import Watched
 from tests.browser.measuring import Measuring
-from tests.browser.pages import Address, addresses, parameters, wait_until_drawn
+from tests.browser.pages import Address, addresses, each, parameters, wait_until_drawn
 from tests.browser.site import Site
 
 pytestmark = pytest.mark.browser
@@ -27,7 +27,7 @@ def busy_fleet(new_fleet: Callable[..., str], measuring: Measuring, site: Site) 
     return name
 
 
-@pytest.mark.parametrize("address", addresses(), ids=lambda address: address.name)
+@each(addresses())
 def test_nothing_serious(open_page: Open, watched: Watched, busy_fleet: str, address: Address) -> None:
     path = address.path(parameters(busy_fleet, "a"))
     if address.stranger:

@@ -56,6 +56,7 @@ def make(page: Page, name: str) -> str:
     return page.get_by_label("The client key", exact=True).inner_text()
 
 
+@pytest.mark.long
 def test_from_the_first_key_to_none(
     open_page: Open, no_keys: Site, proxy: Proxy, new_fleet: Callable[..., str]
 ) -> None:
@@ -117,6 +118,7 @@ def test_only_the_first_key_warns_of_what_it_does(open_page: Open, no_keys: Site
     expect(page.get_by_role("note")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_fleets_page_shows_requests_as_the_proxy_wants_them(
     open_page: Open, no_keys: Site, proxy: Proxy, new_fleet: Callable[..., str]
 ) -> None:
@@ -256,6 +258,7 @@ def test_whoever_may_only_look_gets_no_forms(open_page: Open, no_keys: Site, pat
     expect(page.locator("main button, main form")).to_have_count(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/client-keys", "/tokens"])
 def test_nothing_is_cut_off_on_a_phone(open_page: Open, no_keys: Site, path: str) -> None:
     no_keys.api("POST", "/client-keys", {"name": "a name that is as long as names are when people mean well"})

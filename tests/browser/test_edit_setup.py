@@ -66,6 +66,7 @@ def pasted(command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_one_command_registers_turns_green_and_another_asks(
     open_page: Open, empty: Site, behind: None, proxy: Proxy, server: Replica
 ) -> None:

@@ -89,6 +89,7 @@ def test_filters_stand_in_the_address_and_come_from_it(
     assert query(same) == {}
 
 
+@pytest.mark.long
 def test_clearing_all_at_once_after_typing_clears_the_words_too(
     open_page: Open, new_fleet: Callable[..., str]
 ) -> None:
@@ -133,6 +134,7 @@ def test_new_events_come_by_themselves_and_leave_what_is_read_in_its_place(
     expect(page.locator(".above")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_older_events_are_read_on_without_holes(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:
@@ -175,6 +177,7 @@ def test_when_nothing_can_be_read_it_says_so_and_tries_again(open_page: Open) ->
     expect(page.get_by_role("heading", name="Events could not be read")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_nothing_yet_and_wrong_filters_have_words(open_page: Open) -> None:
     page = open_page("/events?fleet=never-was")
     expect(page.get_by_role("alert")).to_contain_text('There is no fleet "never-was"')

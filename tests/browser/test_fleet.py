@@ -43,6 +43,7 @@ def test_numbers_and_charts_move(open_page: Open, new_fleet: Callable[..., str])
     expect(row(page, "a")).to_contain_text("127.0.0.1:9000")
 
 
+@pytest.mark.long
 def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:
@@ -78,6 +79,7 @@ def test_concurrency_and_queue_are_changed_beside_the_strategy_and_taken_back(
     assert site.api("GET", path)["set"] == {"max_concurrency": 8, "queue": queue}
 
 
+@pytest.mark.long
 def test_what_sites_mean_is_changed_in_the_form_and_taken_back(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:
@@ -275,6 +277,7 @@ def test_an_account_without_rights_looks_and_is_told_so(
     expect(page.get_by_label("Strategy")).to_be_disabled()
 
 
+@pytest.mark.long
 def test_a_long_list_keeps_few_rows_in_the_page(
     open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
 ) -> None:

@@ -33,6 +33,7 @@ def test_calm_when_nothing_is_wrong(open_page: Open, new_fleet: Callable[..., st
     expect(banner).to_contain_text("All 3 replicas of 1 fleet take requests, through 2 proxy workers.")
 
 
+@pytest.mark.long
 def test_replicas_of_weight_0_take_no_requests_and_are_named(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:

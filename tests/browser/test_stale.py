@@ -84,6 +84,7 @@ def test_signing_out_elsewhere_ends_the_page(
     expect(page.locator("[data-badge]")).to_contain_text("signed out", timeout=25_000)
 
 
+@pytest.mark.long
 def test_a_fleet_deleted_elsewhere_is_said_to_be_and_leaves_nothing_to_change(
     open_page: Open, empty: Site, new_fleet: Callable[..., str]
 ) -> None:

@@ -8,7 +8,7 @@ from playwright.sync_api import CDPSession, Locator, Page, expect
 
 from tests.browser.conftest import Watched
 from tests.browser.measuring import Measuring
-from tests.browser.pages import FOR_STRANGERS, Address, addresses, parameters, wait_until_drawn
+from tests.browser.pages import FOR_STRANGERS, Address, addresses, each, parameters, wait_until_drawn
 from tests.browser.site import Site
 from tests.proxy_process import until
 
@@ -56,6 +56,7 @@ def top(locator: Locator) -> float:
     return box["y"]
 
 
+@pytest.mark.long
 def test_a_fleet_of_200_is_usable(open_page: Open, many: str, capsys: pytest.CaptureFixture[str]) -> None:
     page = open_page(f"/fleets/{many}", viewport={"width": 1280, "height": 800})
     expect(page.locator("tr[data-replica='node-001']")).to_be_visible()
@@ -79,6 +80,7 @@ def test_a_fleet_of_200_is_usable(open_page: Open, many: str, capsys: pytest.Cap
     expect(page.locator("tr[data-replica='node-007']")).to_contain_text("5 timeouts in 8 s")
 
 
+@pytest.mark.long
 def test_a_fleet_of_200_on_a_phone_can_be_read_to_its_end(open_page: Open, many: str) -> None:
     page = open_page(f"/fleets/{many}", viewport={"width": 390, "height": 844})
     expect(page.locator("tr[data-replica='node-001']")).to_be_visible()
@@ -132,6 +134,7 @@ def metrics(session: CDPSession) -> dict[str, float]:
     return {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
 
 
+@pytest.mark.long
 def test_no_page_scrolls_sideways(
     open_page: Open, many: str, site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +178,7 @@ def test_each_page_says_what_to_do_while_there_is_nothing(open_page: Open, empti
     assert silent == []
 
 
-@pytest.mark.parametrize("address", LISTING, ids=lambda address: address.name)
+@each(LISTING)
 def test_each_page_says_that_something_could_not_be_read(
     open_page: Open, watched: Watched, new_fleet: Callable[..., str], address: Address
 ) -> None:

@@ -33,6 +33,7 @@ def _changed(field: Locator, parameter: ParameterDescription) -> StrategyParamet
     return value
 
 
+@pytest.mark.long
 def test_each_is_applied_by_page_and_taken_by_all_workers(
     open_page: Callable[..., Page], new_fleet: Callable[..., str], site: Site, proxy: Proxy
 ) -> None:

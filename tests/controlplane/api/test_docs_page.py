@@ -12,6 +12,7 @@ from tests.browser.axe import findings
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long
 def test_it_renders_without_breaking_the_policy(live_server: Any, browser: Browser, operator: User) -> None:
     client = Client()
     client.force_login(operator)
