@@ -182,8 +182,8 @@ def test_how_long_a_replica_takes_to_start_is_kept(
         assert startup_s(replica) == last_known
     assert state(replica)[0] == "ready"
     # Silent for an hour, within its budget: busy, or gone; a start was not seen.
-    Fleet.objects.update(probe=PROBE | {"timeout_s": 0.1, "startup_budget_s": 7200})
-    for answer, after_s in ((servers.hang, 0), (servers.ready, 3600)):
+    for answer, after_s, timeout_s in ((servers.hang, 0, 0.1), (servers.ready, 3600, 10)):
+        Fleet.objects.update(probe=PROBE | {"timeout_s": timeout_s, "startup_budget_s": 7200})
         server.answer = answer
         aged(replica, after_s)
         one_round(redis_client)

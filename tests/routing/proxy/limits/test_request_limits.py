@@ -308,9 +308,9 @@ async def test_each_fleet_has_its_rate(rig: Rig) -> None:
     for client, name in zip(clients, ("hasty", "slow"), strict=True):
         client.send(post(name, length(1000)))
     soon, later = await asyncio.gather(*(dripping(client, 5.0) for client in clients))
-    assert 0.3 <= soon < 0.55
-    # Twenty bytes a second against forty: the grace lasts twice as long.
-    assert 0.55 <= later < 1.0
+    # Twenty bytes a second against forty: the grace lasts twice as long. A busy machine makes it longer.
+    assert 0.3 <= soon < later
+    assert 0.55 <= later < 2.0
     await until(lambda: not hasty.open)
     assert hasty.requests == []
 

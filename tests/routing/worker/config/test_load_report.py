@@ -45,8 +45,11 @@ def test_others_requests_at_a_replica_send_ours_elsewhere(
     age = sample("reported_age_seconds", busy.name)
     assert age is not None
     assert 0.2 <= age < 5
-    until(lambda: told() and len(running.workers()) == 2, "it still does")
-    before = replicas[0].served
-    assert [running.get()[0] for _ in range(20)] == [200] * 20
-    assert replicas[0].served == before
+
+    def avoided() -> bool:
+        before = replicas[0].served
+        assert [running.get()[0] for _ in range(20)] == [200] * 20
+        return replicas[0].served == before
+
+    until(lambda: told() and len(running.workers()) == 2 and avoided(), "both workers send elsewhere")
     assert running.replicas("echo")[busy.name]["eligible_in_workers"] == 2
