@@ -5,10 +5,10 @@ import { html, useState } from "../html.js";
 import { BytesEntry } from "./bytes_entry.js";
 import { listed } from "./draft.js";
 
-/** Amounts that are 0 where nothing is set. @type {import("./replica_fields.js").Field} */
+/** Amounts that are 0 where nothing is set. @type {import("./draft.js").Field} */
 const AMOUNT = { shown: (value) => (value ? typed(value) : ""), sent: (text) => parseBytes(text) ?? 0 };
 
-/** @type {Record<string, import("./replica_fields.js").Field>} */
+/** @type {Record<string, import("./draft.js").Field>} */
 export const MEMORY_FIELDS = {
   accelerators: { shown: (names = []) => names.join(", "), sent: listed },
   memory_bytes: { shown: typed, sent: parseBytes },

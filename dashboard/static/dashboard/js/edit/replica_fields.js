@@ -11,17 +11,12 @@ import { MEMORY_FIELDS } from "./memory_fields.js";
  *   request_bytes_per_work: number}} ReplicaSettings
  */
 
-/**
- * `shown`: as a form shows what the API answers (nothing: not set); `sent`: what was typed, as the API takes it.
- * @typedef {{shown: (value: any) => string, sent: (text: string) => unknown}} Field
- */
-
-/** @type {Field} */
+/** @type {import("./draft.js").Field} */
 const TEXT = { shown: (value) => value ?? "", sent: (text) => text };
-/** @type {Field} */
+/** @type {import("./draft.js").Field} */
 const NUMBER = { shown: (value) => String(value ?? ""), sent: numeric };
 
-/** Every setting. @type {Record<string, Field>} */
+/** Every setting. @type {Record<string, import("./draft.js").Field>} */
 const FIELDS = {
   name: TEXT,
   url: TEXT,
