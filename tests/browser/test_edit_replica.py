@@ -186,7 +186,7 @@ def test_what_is_brought_back_has_all_its_settings(
 ) -> None:
     name = new_fleet(("a", "b"))
     path = f"/fleets/{name}/replicas/b"
-    site.api("POST", "/hardware", {"name": "kept", "weight": 2.0})
+    site.api("POST", "/hardware-classes", {"name": "kept", "weight": 2.0})
     site.api("POST", "/accelerators", {"name": "kept/gpu0", "memory_bytes": 10 * 2**30})
     settings = {
         "hardware": "kept",
