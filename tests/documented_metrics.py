@@ -95,6 +95,7 @@ ROLES = {
 def main() -> None:
     import django
 
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
     django.setup()
     for title, rows in {"The proxy": of_proxy(), **{t: of_role(r) for r, t in ROLES.items()}}.items():
         print(f"\n## {title}\n\n| name | kind | labels | meaning |\n| --- | --- | --- | --- |")

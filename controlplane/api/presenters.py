@@ -11,9 +11,10 @@ from controlplane.api.live import LiveReplica, checking_reasons
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.publishing import publisher
 from controlplane.publishing.snapshots import current_state
-from controlplane.services import device_memory, effective_settings
+from controlplane.services import effective_settings
 from controlplane.services.changes import Change
 from controlplane.services.hardware import HardwareChange
+from controlplane.services.replicas import described
 from controlplane.telemetry import manual_drain_text
 from controlplane.telemetry.frames import ReplicaLive
 from routing.contract.table import Version
@@ -115,18 +116,8 @@ def _replica(
     return {
         "name": row.name,
         "uid": str(row.uid),
-        "url": row.url,
-        "hardware": row.hardware.name if row.hardware else None,
-        "weight": row.weight,
+        **described(row),
         "effective_weight": row.effective_weight,
-        "max_concurrency": row.max_concurrency,
-        "accelerators": device_memory.names_of(row),
-        "memory_bytes": row.memory_bytes,
-        "request_bytes": row.request_bytes,
-        "request_bytes_per_work": row.request_bytes_per_work,
-        "site": row.site,
-        "credential": row.credential,
-        "admin_state": row.admin_state,
         "health": {
             "state": health.state if health else "checking",
             "reason": reason,

@@ -1,8 +1,10 @@
-"""The shapes of answers, for the OpenAPI document. What may be *sent* is in ``rule_schemas.py``."""
+"""The shapes of answers, for the OpenAPI document. What may be *sent* is in ``request_schemas.py``."""
 
 from rest_framework import serializers
 
+from controlplane.api.rule_fields import section_serializer
 from routing.balancing.strategies import registry
+from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, QUEUE, RETRIES, TIMEOUTS
 from routing.contract.priority import PRIORITIES
 
 PROTOCOLS = ["openai", "open-inference", "generic"]
@@ -60,48 +62,12 @@ class StrategyParametersField(serializers.DictField):
     child = serializers.JSONField()
 
 
-class TimeoutsSerializer(ReadOnlySerializer):
-    head_s = serializers.FloatField()
-    body_grace_s = serializers.FloatField()
-    body_min_bytes_per_s = serializers.FloatField()
-    connect_s = serializers.FloatField()
-    first_byte_s = serializers.FloatField()
-    idle_s = serializers.FloatField()
-    stall_s = serializers.FloatField()
-    total_s = serializers.FloatField()
-
-
-class LimitsSerializer(ReadOnlySerializer):
-    max_body_bytes = serializers.IntegerField()
-
-
-class RetriesSerializer(ReadOnlySerializer):
-    budget_percent = serializers.FloatField()
-    replay_safe = serializers.ChoiceField(choices=["auto", "always", "never"])
-    statuses = serializers.ListField(child=serializers.IntegerField())
-
-
-class EjectionSerializer(ReadOnlySerializer):
-    consecutive_failures = serializers.IntegerField()
-    base_s = serializers.FloatField()
-    max_ejected_percent = serializers.FloatField()
-
-
-class QueueSerializer(ReadOnlySerializer):
-    """Where requests wait while no replica has a free slot."""
-
-    size = serializers.IntegerField()
-    timeout_s = serializers.FloatField()
-    cold = serializers.ChoiceField(choices=["refuse", "hold"])
-    cold_timeout_s = serializers.FloatField()
-    at = serializers.ChoiceField(choices=["proxy", "replica"])
-
-
-class LocalitySerializer(ReadOnlySerializer):
-    """Which site's replicas are asked, where proxies and replicas say where they are."""
-
-    prefer = serializers.ChoiceField(choices=["site", "none"])
-    spill_above = serializers.FloatField()
+TimeoutsSerializer = section_serializer("Timeouts", TIMEOUTS)
+LimitsSerializer = section_serializer("Limits", LIMITS)
+RetriesSerializer = section_serializer("Retries", RETRIES)
+EjectionSerializer = section_serializer("Ejection", EJECTION)
+QueueSerializer = section_serializer("Queue", QUEUE, QUEUE.words)
+LocalitySerializer = section_serializer("Locality", LOCALITY, LOCALITY.words)
 
 
 class PolicyValuesSerializer(ReadOnlySerializer):

@@ -241,18 +241,8 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
 
 
 def _replica_entry(replica: Replica) -> ReplicaEntry:
-    state = replica.admin_state
-    return ReplicaEntry(
-        name=replica.name,
-        url=replica.url,
-        hardware=replica.hardware.name if replica.hardware else "",
-        weight=replica.weight,
-        max_concurrency=replica.max_concurrency,
-        accelerators=device_memory.names_of(replica),
-        memory_bytes=replica.memory_bytes,
-        request_bytes=replica.request_bytes,
-        request_bytes_per_work=replica.request_bytes_per_work,
-        site=replica.site,
-        credential=replica.credential,
-        admin_state=None if state == Replica.AdminState.ACTIVE else state,  # type: ignore[arg-type]
-    )
+    settings = replicas.described(replica)
+    settings["hardware"] = settings["hardware"] or ""
+    if settings["admin_state"] == Replica.AdminState.ACTIVE:
+        settings["admin_state"] = None
+    return ReplicaEntry(name=replica.name, **settings)

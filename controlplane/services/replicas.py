@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import models
 from django.utils import timezone
 
 from controlplane.models import Accelerator, Event, Fleet, HardwareClass, Replica, ReplicaHealth
@@ -15,7 +16,7 @@ from controlplane.services.unit_of_work import UnitOfWork, check_version, unit_o
 from controlplane.services.validation import accepted, immutable, refuse, unknown_name
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file.devices import without_a_device
-from routing.contract.fleet_file.rules import check_replica
+from routing.contract.fleet_file.rules import REPLICA, check_replica
 from routing.contract.names import is_slug
 
 _NAME_STAYS = (
@@ -69,17 +70,8 @@ def insert(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any], at: str = "
     _refuse_taken(fleet, kept["name"], at)
     replica = Replica.objects.create(
         fleet=fleet,
-        name=kept["name"],
-        url=kept["url"],
         hardware=_hardware(kept.get("hardware"), at),
-        weight=kept.get("weight"),
-        max_concurrency=kept.get("max_concurrency"),
-        memory_bytes=kept.get("memory_bytes"),
-        request_bytes=kept.get("request_bytes", 0),
-        request_bytes_per_work=kept.get("request_bytes_per_work", 0.0),
-        site=kept.get("site") or "",
-        credential=kept.get("credential") or "",
-        admin_state=kept.get("admin_state") or Replica.AdminState.ACTIVE,
+        **{name: _stored(name, kept[name]) for name in _COLUMNS & kept.keys()},
     )
     ReplicaHealth.objects.create(replica=replica)
     _put_on(write, replica, kept.get("accelerators", []), at)
@@ -157,8 +149,8 @@ def put_row(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str
         fields["hardware"] = _hardware(fields["hardware"], "")
     if "accelerators" in fields:
         fields["accelerators"] = sorted(fields["accelerators"])
-    for name in {"site", "credential"} & fields.keys():
-        fields[name] = fields[name] or ""
+    for name in _COLUMNS & fields.keys():
+        fields[name] = _stored(name, fields[name])
     before = {name: _value(replica, name) for name in fields}
     lines = effective_settings.differences(*device_memory.in_words(before, fields), f"{replica.name}.")
     if not lines:
@@ -197,20 +189,9 @@ def remove(write: UnitOfWork, fleet: Fleet, replica: Replica) -> None:
 
 
 def described(replica: Replica) -> dict[str, Any]:
-    """The row as audit entries keep it."""
-    return {
-        "url": replica.url,
-        "hardware": replica.hardware.name if replica.hardware else None,
-        "weight": replica.weight,
-        "max_concurrency": replica.max_concurrency,
-        "accelerators": device_memory.names_of(replica),
-        "memory_bytes": replica.memory_bytes,
-        "request_bytes": replica.request_bytes,
-        "request_bytes_per_work": replica.request_bytes_per_work,
-        "site": replica.site,
-        "credential": replica.credential,
-        "admin_state": replica.admin_state,
-    }
+    """All settings but the name, as the API answers them and audit entries keep them."""
+    settings = {name: _value(replica, name) for name in REPLICA.fields if name != "name"}
+    return settings | {"hardware": replica.hardware.name if replica.hardware else None}
 
 
 _STATE_VERBS = {"active": "activated", "draining": "began draining", "maintenance": "put into maintenance"}
@@ -246,6 +227,17 @@ def _begin_checking(replica: Replica) -> None:
         starting=True,
     )
     replica.refresh_from_db()
+
+
+_COLUMNS = REPLICA.fields.keys() - {"hardware", "accelerators"}
+"""Settings that are columns of the row as they are, and not rows of another table."""
+
+
+def _stored(name: str, value: Any) -> Any:
+    """What the column holds: its default where the setting is ``null``."""
+    column = Replica._meta.get_field(name)
+    assert isinstance(column, models.Field)
+    return column.get_default() if value is None else value
 
 
 _ON_DEVICES = frozenset({"accelerators", "memory_bytes", "request_bytes"})

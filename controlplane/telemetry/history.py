@@ -33,21 +33,18 @@ def _append(pipeline: "redis.client.Pipeline", key: str, point: Point, length: i
 
 
 def coarsen(points: list[Point]) -> Point:
-    """The points of the last 10 s as one: rates and in-flight averaged.
+    """The points of the last 10 s as one: rates (float) and counts (int) averaged.
 
-    Percentiles are the last point's: its window is just these 10 s, merged, not averaged.
-    Raises IndexError without points.
+    Percentiles are the last point's: its window is just these 10 s, merged, not averaged. They are the fields
+    that may be ``None``. Raises IndexError without points.
     """
     last, count = points[-1], len(points)
-    return Point(
-        at=last.at,
-        rps=sum(point.rps for point in points) / count,
-        p50_s=last.p50_s,
-        p99_s=last.p99_s,
-        errors_per_s=sum(point.errors_per_s for point in points) / count,
-        in_flight=round(sum(point.in_flight for point in points) / count),
-        waiting=round(sum(point.waiting for point in points) / count),
-    )
+    means: dict[str, float] = {}
+    for field in msgspec.structs.fields(Point):
+        if field.type in (int, float) and field.name != "at":
+            mean = sum(getattr(point, field.name) for point in points) / count
+            means[field.name] = round(mean) if field.type is int else mean
+    return msgspec.structs.replace(last, **means)
 
 
 def read(client: "redis.Redis", name: str = ALL, *, coarse: bool = False) -> list[Point]:

@@ -34,6 +34,7 @@ from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
 from routing.proxy.exchange.exchange import Exchange
 from routing.proxy.exchange.model_list import ALLOW
+from routing.proxy.exchange.response_fields import replica_fields
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
 from routing.proxy.exchange.upstream_request import forwarding_fields
@@ -228,7 +229,9 @@ class Proxy:
                 evict_idle=self.give_back_idle,
                 on_load_report=orca_report.load_listener(replica),
             )
-            replica.endpoint = endpoint = UpstreamEndpoint(replica, pool, settings.name)
+            replica.endpoint = endpoint = UpstreamEndpoint(
+                replica, pool, replica_fields(replica, settings.name)
+            )
             endpoint.ask_load(replica.load_reports.asked)
             if replica.spec.credential:
                 self._credentials.equip(replica)

@@ -27,7 +27,7 @@ class UpstreamEndpoint:
         "response_fields",
     )
 
-    def __init__(self, replica: Replica, pool: UpstreamPool, via_name: str) -> None:
+    def __init__(self, replica: Replica, pool: UpstreamPool, response_fields: bytes) -> None:
         self._pool = pool
         self.pool: UpstreamPool | DisabledPool = pool
         self.before_target = b" " + replica.address.path_prefix
@@ -37,9 +37,8 @@ class UpstreamEndpoint:
         self._authorization = self._load_line = b""
         self.has_credential = False
         """Whether a client's own Authorization makes way for it."""
-        self.response_fields = (
-            f"\r\nVia: 1.1 {via_name}\r\nx-switchyard-replica: {replica.name}\r\nX-Request-Id: "
-        ).encode()
+        self.response_fields = response_fields
+        """Of every response (:func:`routing.proxy.exchange.response_fields.replica_fields`)."""
 
     def verify_by(self, tls: Tls) -> None:
         verification = self._pool.verification

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from routing.contract.fleet_file.rules import REPLICA
 from tests.browser.conftest import Watched
 from tests.browser.site import LOOKER, Site
 from tests.proxy_process import Replica, free_port
@@ -178,6 +179,40 @@ def test_is_removed_after_saying_what_that_does_and_brought_back(
     expect(row(page, "b")).to_have_count(0)
     page.get_by_role("button", name="Undo the removal of b").click()
     expect(row(page, "b")).to_contain_text("127.0.0.1:9001")
+
+
+def test_what_is_brought_back_has_all_its_settings(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet(("a", "b"))
+    path = f"/fleets/{name}/replicas/b"
+    site.api("POST", "/hardware-classes", {"name": "kept", "weight": 2.0})
+    site.api("POST", "/accelerators", {"name": "kept/gpu0", "memory_bytes": 10 * 2**30})
+    settings = {
+        "hardware": "kept",
+        "weight": 3.0,
+        "max_concurrency": 7,
+        "accelerators": ["kept/gpu0"],
+        "memory_bytes": 2**30,
+        "request_bytes": 2**20,
+        "request_bytes_per_work": 2.5,
+        "site": "berlin",
+        "credential": "env:REPLICA_B_KEY",
+        "admin_state": "draining",
+    }
+    assert settings.keys() | {"name", "url"} == REPLICA.fields.keys()
+    before = site.api("PATCH", path, settings)
+    page = open_page(f"/fleets/{name}")
+    page.get_by_role("button", name="Edit b").click()
+    page.get_by_role("button", name="Remove …").click()
+    page.get_by_role("button", name="Remove b").click()
+    expect(row(page, "b")).to_have_count(0)
+    page.get_by_role("button", name="Undo the removal of b").click()
+    expect(row(page, "b")).to_contain_text("127.0.0.1:9001")
+    after = site.api("GET", path)
+    assert after["uid"] != before["uid"]
+    assert {one: after[one] for one in REPLICA.fields} == {one: before[one] for one in REPLICA.fields}
+    assert settings.items() <= after.items()
 
 
 def test_activating_and_weighing_can_be_undone(

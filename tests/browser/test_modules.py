@@ -57,7 +57,7 @@ def test_history_and_frames_meet_without_a_gap_or_a_double(call: Callable[[str, 
         series.reset([101, 102, 103, 104, 105, 106, 107, 108, 109, 110].map(point));
         const whole = [...series.at];
         series.push(point(120));
-        return [whole, series.at, series.rps];
+        return [whole, series.at, series.columns.rps];
         """,
     )
     assert columns[0] == list(range(101, 111))
@@ -73,7 +73,7 @@ def test_series_keep_a_quarter_of_an_hour(call: Callable[[str, str], Any]) -> No
         for (let at = 0; at < 5000; at++) {
           series.push({at, rps: 1, p50_s: 1, p99_s: 1, errors_per_s: 0, in_flight: 0});
         }
-        return [series.at.length, series.p99.length, series.at.at(-1)];
+        return [series.at.length, series.columns.p99.length, series.at.at(-1)];
         """,
     )
     assert length == [960, 960, 4999]

@@ -55,9 +55,6 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         picked=replica.picked,
         succeeded=replica.succeeded,
         failed=replica.failed,
-        rejected=replica.outcomes.rejected,
-        cancelled=replica.outcomes.cancelled,
-        client_errors=replica.outcomes.client_errors,
         in_flight=replica.in_flight,
         work=replica.work,
         seconds_per_work=replica.seconds_per_work if learned else None,
@@ -71,4 +68,5 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         elsewhere=replica.external_load,
         latency=replica.latency,
         first_byte=replica.first_byte,
+        **replica.outcomes.counts(),
     )

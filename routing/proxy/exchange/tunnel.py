@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from routing.http.response_head import ResponseHead
 from routing.proxy.exchange import router
+from routing.proxy.exchange.response_fields import proxied_response
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
@@ -26,8 +27,7 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
     # To the fleet the request is answered now; how long the tunnel stays open is no latency.
     pool.counters.answered += 1
     pool.observe(now - exchange.started)
-    about = exchange.request_id + exchange.retry_fields
-    client.write(b"".join((head.block, endpoint.response_fields, about, _SWITCHED, first)))
+    client.write(proxied_response(exchange, endpoint, head.block, _SWITCHED, first))
     client.open_tunnel()
     if client.write_paused and exchange.upstream is not None:
         exchange.upstream.transport.pause_reading()

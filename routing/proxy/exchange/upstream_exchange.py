@@ -26,6 +26,7 @@ from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import affinity_key, local_reply, queued_request, router, timeouts, tunnel
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
+from routing.proxy.exchange.response_fields import proxied_response
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
     MAX_RETRIES,
@@ -218,10 +219,7 @@ class UpstreamExchange(ExchangeState):
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
         # First, for a client that does not take the answer pauses whatever is still here.
         self.upstream = None
-        write = client.write
-        write(
-            b"".join((head.block, endpoint.response_fields, self.request_id, self.retry_fields, ending, body))
-        )
+        client.write(proxied_response(self, endpoint, head.block, ending, body))
         self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
         says_tokens = body.find(b"_tokens") >= 0
@@ -255,9 +253,7 @@ class UpstreamExchange(ExchangeState):
         if body:
             attempt.heard(now, answer.count(body))
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
-        about = self.request_id + self.retry_fields
-        body = answer.framed(body, False)
-        client.write(b"".join((head.block, endpoint.response_fields, about, answer.ending, body)))
+        client.write(proxied_response(self, endpoint, head.block, answer.ending, answer.framed(body, False)))
         if client.write_paused:
             self.client_paused(True)
 

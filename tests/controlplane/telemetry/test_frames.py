@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import durations, frame_builder, state_text
+from controlplane.telemetry import durations, frame_builder, history, state_text
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frame_builder import Frames
-from controlplane.telemetry.frames import ColdLive, FleetFrame, ReplicaLive, SiteLive
+from controlplane.telemetry.frames import ColdLive, FleetFrame, Point, ReplicaLive, SiteLive
 from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, ReplicaNumbers, merge
 from controlplane.telemetry.queues import QueueNumbers, missing_replicas
 from routing.contract.policy import Locality, Queue
@@ -492,3 +492,12 @@ def test_a_fleet_that_nobody_reports_has_a_frame_all_the_same() -> None:
     frame = frames.fleets["digits"]
     assert (frame.point.rps, frame.point.p50_s, frame.workers, frame.workers_current) == (0.0, None, 1, 0)
     assert frames.overview.replicas == 1
+
+
+def test_a_coarse_point_has_means_and_the_percentiles_of_the_last_window() -> None:
+    values = {"rps": 1.0, "p50_s": 0.1, "p99_s": None, "errors_per_s": 0.0, "in_flight": 1, "waiting": 2}
+    first = Point(at=10.0, **values)  # type: ignore[arg-type]
+    last = Point(at=11.0, rps=4.0, p50_s=0.3, p99_s=0.4, errors_per_s=0.5, in_flight=4, waiting=5)
+    coarse = history.coarsen([first, first, last])
+    assert (coarse.at, coarse.rps, coarse.p50_s, coarse.p99_s) == (11.0, 2.0, 0.3, 0.4)
+    assert (coarse.errors_per_s, coarse.in_flight, coarse.waiting) == (pytest.approx(0.5 / 3), 2, 3)

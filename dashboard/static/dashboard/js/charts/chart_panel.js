@@ -5,7 +5,7 @@ import { clockTime, TimeChart } from "./time_chart.js";
 import { onThemeChange } from "./palette.js";
 
 /**
- * @typedef {{title: string, lines: (import("./time_chart.js").Line & {column: "rps" | "p50" | "p99" | "inFlight" | "waiting"})[],
+ * @typedef {{title: string, lines: (import("./time_chart.js").Line & {column: import("../live/time_series.js").ColumnName})[],
  *   quantity: (value: any) => import("../format.js").Quantity, tick: (value: number) => string, floor: number}} ChartKind
  */
 
@@ -52,14 +52,14 @@ export function ChartPanel({ kind, series, seconds, markers, markersVersion }) {
 
 /** @param {any} props */
 function Reading({ line, kind, series, at }) {
-  const value = at === null ? series[line.column].at(-1) : series[line.column][at];
-  return html`<span class="nowrap">${kind.lines.length > 1 && html`<i class=${`line-key ${line.column}`}></i><span class="muted">${line.label} </span>`}
+  const value = series.columns[line.column].at(at ?? -1);
+  return html`<span class="nowrap">${kind.lines.length > 1 && html`<i class="line-key" style=${{ color: `var(${line.token})` }}></i><span class="muted">${line.label} </span>`}
     <span class="big"><${Quantity} of=${kind.quantity(value ?? null)} /></span></span>`;
 }
 
 /** @param {ChartKind} kind @param {import("../live/time_series.js").TimeSeries} series */
 function columns(kind, series) {
-  return [series.at, ...kind.lines.map((line) => series[line.column])];
+  return [series.at, ...kind.lines.map((line) => series.columns[line.column])];
 }
 
 /** For those who do not see the lines. @param {ChartKind} kind @param {import("../live/time_series.js").TimeSeries} series */

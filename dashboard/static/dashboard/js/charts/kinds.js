@@ -1,8 +1,8 @@
-/** The chart definitions that overview and fleet page share: requests, latency, in flight. */
+/** The chart definitions, and which page shows which: requests, latency, in flight. */
 import { count, duration, rate, tick } from "../format.js";
 
 /** @type {import("./chart_panel.js").ChartKind} */
-export const REQUESTS = {
+const REQUESTS = {
   title: "Requests",
   lines: [{ label: "requests", token: "--accent", column: "rps", fill: true }],
   quantity: (value) => (value === null ? duration(null) : rate(value)),
@@ -11,7 +11,7 @@ export const REQUESTS = {
 };
 
 /** @type {import("./chart_panel.js").ChartKind} */
-export const LATENCY = {
+const LATENCY = {
   title: "Latency",
   lines: [
     { label: "p50", token: "--p50", column: "p50" },
@@ -23,7 +23,7 @@ export const LATENCY = {
 };
 
 /** @type {import("./chart_panel.js").ChartKind} */
-export const IN_FLIGHT = {
+const IN_FLIGHT = {
   title: "In flight",
   lines: [
     { label: "all", token: "--flow", column: "inFlight", fill: true },
@@ -33,3 +33,6 @@ export const IN_FLIGHT = {
   tick: (value) => tick(value, ""),
   floor: 4,
 };
+
+export const OVERVIEW_CHARTS = [REQUESTS, LATENCY];
+export const FLEET_CHARTS = [REQUESTS, LATENCY, IN_FLIGHT];

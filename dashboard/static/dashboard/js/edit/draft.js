@@ -4,6 +4,11 @@ import { sentence } from "../format.js";
 
 /** @typedef {Record<string, string | boolean>} Values */
 
+/**
+ * `shown`: as a form shows what the API answers (nothing: not set); `sent`: what was typed, as the API takes it.
+ * @typedef {{shown: (value: any) => string, sent: (text: string) => unknown}} Field
+ */
+
 /** @param {string} pointer of a wrong field @returns {string} */
 function firstPart(pointer) {
   return pointer.split("/")[1] ?? "";

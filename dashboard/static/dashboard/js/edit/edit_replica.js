@@ -7,8 +7,8 @@ import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { FocusRestore } from "./focus_restore.js";
-import { MemoryFields, memoryValues } from "./memory_fields.js";
-import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
+import { MemoryFields } from "./memory_fields.js";
+import { ReplicaFields, sent, shownValues, trialOf } from "./replica_fields.js";
 import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
 /** @type {[string, string][]} */
@@ -18,12 +18,8 @@ const ADMIN_STATES = [
   ["maintenance", "maintenance: no new requests"],
 ];
 
-/** @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
-function valuesOf(replica) {
-  const { url, hardware, weight, max_concurrency, site, credential, admin_state } = replica;
-  const speed = { hardware: hardware ?? "", weight: String(weight ?? ""), max_concurrency: String(max_concurrency ?? "") };
-  return { url, ...speed, site: site ?? "", credential: credential ?? "", admin_state, ...memoryValues(replica) };
-}
+/** A name stays as it is. @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
+const valuesOf = (replica) => shownValues(replica, "name");
 
 /** Which rows of a fleet are being edited; what was typed stays until it is saved or discarded. */
 export class ReplicaEdits {
@@ -108,9 +104,7 @@ export function EditReplica({ edits, replica, others }) {
   return html`<form ref=${form} class="edit in-row" aria-label=${`Edit ${name}`} noValidate onSubmit=${save} onKeyDown=${leave}>
     <div class="form">
       <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another URL is another instance: its state is checking until a probe passes." />
-      <${SpeedFields} draft=${draft} classes=${edits.classes} />
-      <${SiteField} draft=${draft} />
-      <${CredentialField} draft=${draft} />
+      <${ReplicaFields} draft=${draft} classes=${edits.classes} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
       <${MemoryFields} draft=${draft} devices=${edits.devices.list} />
       ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialProbeResult} trial=${trial} />`}

@@ -5,23 +5,16 @@ import { html, useState } from "../html.js";
 import { BytesEntry } from "./bytes_entry.js";
 import { listed } from "./draft.js";
 
-export const MEMORY_FIELDS = ["accelerators", "memory_bytes", "request_bytes", "request_bytes_per_work"];
+/** Amounts that are 0 where nothing is set. @type {import("./draft.js").Field} */
+const AMOUNT = { shown: (value) => (value ? typed(value) : ""), sent: (text) => parseBytes(text) ?? 0 };
 
-/** @param {any} replica as the API answers it, or `{}` @returns {import("./draft.js").Values} */
-export function memoryValues({ accelerators = [], memory_bytes = null, request_bytes = 0, request_bytes_per_work = 0 }) {
-  return {
-    accelerators: accelerators.join(", "),
-    memory_bytes: typed(memory_bytes),
-    request_bytes: request_bytes ? typed(request_bytes) : "",
-    request_bytes_per_work: request_bytes_per_work ? typed(request_bytes_per_work) : "",
-  };
-}
-
-/** One of these fields as the API takes it. @param {string} name @param {string} text */
-export function sentMemory(name, text) {
-  if (name === "accelerators") return listed(text);
-  return parseBytes(text) ?? (name === "memory_bytes" ? null : 0);
-}
+/** @type {Record<string, import("./draft.js").Field>} */
+export const MEMORY_FIELDS = {
+  accelerators: { shown: (names = []) => names.join(", "), sent: listed },
+  memory_bytes: { shown: typed, sent: parseBytes },
+  request_bytes: AMOUNT,
+  request_bytes_per_work: AMOUNT,
+};
 
 /**
  * @param {{draft: import("./draft.js").Draft, devices: import("../accelerators/model.js").Accelerator[] | null}} props
@@ -29,7 +22,7 @@ export function sentMemory(name, text) {
  */
 export function MemoryFields({ draft, devices }) {
   const chosen = listed(draft.text("accelerators"));
-  const wrong = MEMORY_FIELDS.some((name) => draft.errors[name]);
+  const wrong = Object.keys(MEMORY_FIELDS).some((name) => draft.errors[name]);
   // What is wrong opens it, and being open is what is remembered: it stays in sight while it is put right.
   const [open, setOpen] = useState(false);
   const said = chosen.length ? `${chosen.join(", ")} · ${draft.text("memory_bytes") || "memory not set"}` : "none";

@@ -6,14 +6,15 @@ import { Draft } from "./draft.js";
 import { TextEntry } from "./fields.js";
 import { AcceleratorOptions } from "./accelerator_options.js";
 import { HardwareClassOptions } from "./hardware_class_options.js";
-import { MEMORY_FIELDS, MemoryFields, memoryValues } from "./memory_fields.js";
+import { MemoryFields } from "./memory_fields.js";
 import { suggestedName } from "./suggested_name.js";
 import { FormPanel } from "./form_panel.js";
-import { CredentialField, sent, SiteField, SpeedFields, trialOf } from "./replica_fields.js";
+import { ReplicaFields, sent, shownValues, trialOf } from "./replica_fields.js";
 import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
-const EMPTY = { url: "", name: "", hardware: "", weight: "", max_concurrency: "", site: "", credential: "", ...memoryValues({}) };
-const OPTIONAL = ["hardware", "weight", "max_concurrency", "site", "credential", ...MEMORY_FIELDS];
+/** A new replica is active. */
+const EMPTY = shownValues({}, "admin_state");
+const REQUIRED = ["name", "url"];
 
 export class Registration {
   /** @param {string} fleet @param {() => string[]} taken names that the fleet has @param {() => void} changed */
@@ -49,8 +50,8 @@ export class Registration {
   body() {
     const { draft } = this;
     /** @type {Record<string, unknown>} */
-    const body = { name: draft.text("name"), url: draft.text("url") };
-    for (const name of OPTIONAL) if (draft.text(name)) body[name] = sent(draft, name);
+    const body = {};
+    for (const name of Object.keys(EMPTY)) if (draft.text(name) || REQUIRED.includes(name)) body[name] = sent(draft, name);
     return body;
   }
 
@@ -94,9 +95,7 @@ export function RegisterReplica({ registration, close, live }) {
       <${TextEntry} draft=${draft} name="url" label="URL" placeholder=${example.url} inputmode="url" required help="The model server's base URL, as the proxies reach it."
         onInput=${() => registration.urlTyped()} onBlur=${() => trial.again()} />
       <${TextEntry} draft=${draft} name="name" label="Name" placeholder="a" required help="Unique in its fleet, and named in every response. It cannot be changed later." />
-      <${SpeedFields} draft=${draft} classes=${classes} />
-      <${SiteField} draft=${draft} />
-      <${CredentialField} draft=${draft} />
+      <${ReplicaFields} draft=${draft} classes=${classes} />
       <${MemoryFields} draft=${draft} devices=${devices.list} />
       <${TrialProbeResult} trial=${trial} use=${(/** @type {any} */ probe) => registration.probeSo(probe)} useWords="Use this probe for the fleet" />
     </div>

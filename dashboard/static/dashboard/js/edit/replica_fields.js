@@ -1,38 +1,66 @@
-/** Form fields of a replica, shared by registering and editing. */
+/** Fields of a replica, shared by registering, editing and bringing back: what is stored, what a form shows and sends. */
 import { numeric } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { html } from "../html.js";
-import { MEMORY_FIELDS, sentMemory } from "./memory_fields.js";
+import { MEMORY_FIELDS } from "./memory_fields.js";
 
-/** @param {{draft: import("./draft.js").Draft, classes: import("./hardware_class_options.js").HardwareClassOptions}} props */
-export function SpeedFields({ draft, classes }) {
+/**
+ * A replica's settings, as the API answers them; it answers more beside them.
+ * @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, site: string,
+ *   credential: string, admin_state: string, accelerators: string[], memory_bytes: number | null, request_bytes: number,
+ *   request_bytes_per_work: number}} ReplicaSettings
+ */
+
+/** @type {import("./draft.js").Field} */
+const TEXT = { shown: (value) => value ?? "", sent: (text) => text };
+/** @type {import("./draft.js").Field} */
+const NUMBER = { shown: (value) => String(value ?? ""), sent: numeric };
+
+/** Every setting. @type {Record<string, import("./draft.js").Field>} */
+const FIELDS = {
+  name: TEXT,
+  url: TEXT,
+  hardware: { ...TEXT, sent: (text) => text || null },
+  weight: NUMBER,
+  max_concurrency: NUMBER,
+  site: TEXT,
+  credential: TEXT,
+  admin_state: TEXT,
+  ...MEMORY_FIELDS,
+};
+
+/** In the order in which commands show them. */
+export const NAMES = Object.keys(FIELDS);
+
+/** Form values of a replica. @param {any} replica as the API answers it, or `{}` @param {string} except a setting that the form has not */
+export function shownValues(replica, except) {
+  const names = NAMES.filter((name) => name !== except);
+  return Object.fromEntries(names.map((name) => [name, FIELDS[name].shown(replica[name])]));
+}
+
+/** One field as the API takes it. @param {import("./draft.js").Draft} draft @param {string} name */
+export function sent(draft, name) {
+  return FIELDS[name].sent(draft.text(name));
+}
+
+/** What registers a removed replica again as it was. @param {Record<string, any>} replica as the API answered it */
+export function settingsOf(replica) {
+  return Object.fromEntries(NAMES.map((name) => [name, replica[name]]));
+}
+
+/** Entries that both forms have, beside name, URL and memory. @param {{draft: import("./draft.js").Draft, classes: import("./hardware_class_options.js").HardwareClassOptions}} props */
+export function ReplicaFields({ draft, classes }) {
   const hardware = draft.text("hardware");
   return html`<${SelectEntry} draft=${draft} name="hardware" label="Hardware class" options=${classes.options(hardware)} />
     <${TextEntry} draft=${draft} name="weight" label="Weight" inputmode="decimal" placeholder=${classes.weight(hardware)} help=${hardware ? "Empty: from its hardware class." : "Empty: 1.0."} />
-    <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="from the policy" help="Requests in flight at this replica; more are queued." />`;
-}
-
-/** @param {{draft: import("./draft.js").Draft}} props */
-export function SiteField({ draft }) {
-  return html`<${TextEntry} draft=${draft} name="site" label="Site" placeholder="any" help="Where it runs. Proxies of that site prefer it. Empty: local to every site." />`;
-}
-
-/** @param {{draft: import("./draft.js").Draft}} props */
-export function CredentialField({ draft }) {
-  return html`<${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="from the fleet"
-    help="Where proxies and probes find its bearer token: env:NAME or file:/absolute/path. Not the token itself. Empty: the fleet's." />`;
+    <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="from the policy" help="Requests in flight at this replica; more are queued." />
+    <${TextEntry} draft=${draft} name="site" label="Site" placeholder="any" help="Where it runs. Proxies of that site prefer it. Empty: local to every site." />
+    <${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="from the fleet"
+      help="Where proxies and probes find its bearer token: env:NAME or file:/absolute/path. Not the token itself. Empty: the fleet's." />`;
 }
 
 /** What a trial of a replica is told besides its URL. @param {string} fleet @param {import("./draft.js").Draft} draft */
 export function trialOf(fleet, draft) {
   const credential = draft.text("credential");
   return credential ? { fleet, credential } : { fleet };
-}
-
-/** One field as the API takes it. @param {import("./draft.js").Draft} draft @param {string} name */
-export function sent(draft, name) {
-  const text = draft.text(name);
-  if (MEMORY_FIELDS.includes(name)) return sentMemory(name, text);
-  if (name === "weight" || name === "max_concurrency") return numeric(text);
-  return name === "hardware" ? text || null : text;
 }

@@ -1,6 +1,6 @@
 /** Fleet page: replicas, policy, queue, and the actions on them. */
 import { ChartPanel } from "../charts/chart_panel.js";
-import { IN_FLIGHT, LATENCY, REQUESTS } from "../charts/kinds.js";
+import { FLEET_CHARTS } from "../charts/kinds.js";
 import { DeleteFleet, EditFleet, FleetSettings } from "../edit/edit_fleet.js";
 import { ReplicaEdits } from "../edit/edit_replica.js";
 import { PanelSwitch } from "../edit/panel_switch.js";
@@ -58,7 +58,7 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
     <div class="columns">
-      ${[REQUESTS, LATENCY, IN_FLIGHT].map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
+      ${FLEET_CHARTS.map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>
     <div class="with-aside">
       <div class="stack">

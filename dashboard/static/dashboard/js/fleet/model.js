@@ -3,9 +3,6 @@ import { allPages } from "../live/polling.js";
 import { TimeSeries } from "../live/time_series.js";
 import { SparklineBuffer } from "../live/sparkline_buffer.js";
 
-/** @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, site: string, credential: string, admin_state: string,
- *   accelerators: string[], memory_bytes: number | null, request_bytes: number, request_bytes_per_work: number}} ReplicaSettings */
-
 export class FleetModel {
   /** @param {string} name @param {() => void} changed */
   constructor(name, changed) {
@@ -15,7 +12,7 @@ export class FleetModel {
     this.frame = null;
     this.series = new TimeSeries();
     this.slow = new SparklineBuffer();
-    /** Replica name → what operators set. @type {Map<string, ReplicaSettings>} */
+    /** Replica name → what operators set. @type {Map<string, import("../edit/replica_fields.js").ReplicaSettings>} */
     this.settings = new Map();
     this.known = "";
   }

@@ -1,6 +1,7 @@
 /** Actions of a replica's row (drain, activate, weight, change, remove): asks the API, keeps its answer for the row,
  * and for a while how to undo it. */
 import { api } from "../api.js";
+import { settingsOf } from "../edit/replica_fields.js";
 import { rolloutStatus } from "./rollout_status.js";
 
 export const UNDO_FOR_MS = 10_000;
@@ -20,8 +21,8 @@ const IDLE = { busy: false, result: null, problem: "", undo: null, undoUntil: 0,
 
 export class RowActions {
   /**
-   * @param {string} fleet @param {() => void} changed @param {(name: string) => import("./model.js").ReplicaSettings | undefined} settings
-   * @param {(settings: import("./model.js").ReplicaSettings) => void} learned what a change answered, before any frame says it
+   * @param {string} fleet @param {() => void} changed @param {(name: string) => import("../edit/replica_fields.js").ReplicaSettings | undefined} settings
+   * @param {(settings: import("../edit/replica_fields.js").ReplicaSettings) => void} learned what a change answered, before any frame says it
    */
   constructor(fleet, changed, settings, learned) {
     this.fleet = fleet;
@@ -32,7 +33,7 @@ export class RowActions {
     this.rows = new Map();
     /** The newest request of any row, to be shown as a command. @type {{method: string, path: string, body?: object} | null} */
     this.last = null;
-    /** The replica removed last. @type {{settings: import("./model.js").ReplicaSettings, until: number, problem: string} | null} */
+    /** The replica removed last. @type {{settings: import("../edit/replica_fields.js").ReplicaSettings, until: number, problem: string} | null} */
     this.removed = null;
   }
 
@@ -97,9 +98,8 @@ export class RowActions {
   /** Registers the removed one again, as it was; it is then checking until a probe passes. */
   async bringBack() {
     if (!this.removed) return;
-    const { name, url, hardware, weight, max_concurrency, site, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work } = this.removed.settings;
     const path = `/fleets/${this.fleet}/replicas`;
-    const body = { name, url, hardware, weight, max_concurrency, site, credential, admin_state, accelerators, memory_bytes, request_bytes, request_bytes_per_work };
+    const body = settingsOf(this.removed.settings);
     this.last = { method: "POST", path, body };
     try {
       await api("POST", `${path}?trial=no`, { body });

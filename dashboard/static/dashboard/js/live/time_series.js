@@ -6,32 +6,30 @@ const HOLE_S = 2.5;
 /** Two points closer than this are the same second, once live and once from history. */
 const SAME_S = 0.2;
 
-/** @typedef {(number | null)[]} Column */
+/** Column → field of `Point`. */
+const FIELDS = /** @type {const} */ ({ rps: "rps", p50: "p50_s", p99: "p99_s", inFlight: "in_flight", waiting: "waiting" });
+
+/** @typedef {keyof typeof FIELDS} ColumnName */
+/** @typedef {Record<ColumnName, (number | null)[]>} Columns */
+
+const NAMES = /** @type {ColumnName[]} */ (Object.keys(FIELDS));
+
+/** @returns {Columns} */
+function emptyColumns() {
+  return /** @type {Columns} */ (Object.fromEntries(NAMES.map((name) => [name, []])));
+}
 
 export class TimeSeries {
   /** Grows with every change, so that a chart knows whether to draw. */
   version = 0;
   /** Unix seconds. @type {number[]} */
   at = [];
-  /** @type {Column} */
-  rps = [];
-  /** @type {Column} */
-  p50 = [];
-  /** @type {Column} */
-  p99 = [];
-  /** @type {Column} */
-  inFlight = [];
-  /** @type {Column} */
-  waiting = [];
+  columns = emptyColumns();
 
   /** Replaces everything. @param {import("../frames.js").Point[]} points oldest first */
   reset(points) {
     this.at = [];
-    this.rps = [];
-    this.p50 = [];
-    this.p99 = [];
-    this.inFlight = [];
-    this.waiting = [];
+    this.columns = emptyColumns();
     for (const point of points) this.push(point);
     this.version++;
   }
@@ -40,33 +38,25 @@ export class TimeSeries {
   push(point) {
     const last = this.at.at(-1);
     if (last !== undefined && point.at < last + SAME_S) return;
-    if (last !== undefined && point.at - last > HOLE_S) this.#append(last + 1, null, null, null, null, null);
-    this.#append(point.at, point.rps, point.p50_s, point.p99_s, point.in_flight, point.waiting ?? 0);
-    while (this.at.length > CAPACITY) this.#columns().forEach((column) => column.shift());
+    if (last !== undefined && point.at - last > HOLE_S) this.#append(last + 1, null);
+    this.#append(point.at, point);
+    while (this.at.length > CAPACITY) [this.at, ...Object.values(this.columns)].forEach((column) => column.shift());
     this.version++;
   }
 
-  /**
-   * @param {number} at @param {number | null} rps @param {number | null} p50 @param {number | null} p99
-   * @param {number | null} inFlight @param {number | null} waiting
-   */
-  #append(at, rps, p50, p99, inFlight, waiting) {
+  /** @param {number} at @param {import("../frames.js").Point | null} point null: a gap */
+  #append(at, point) {
     this.at.push(at);
-    this.rps.push(rps);
-    this.p50.push(p50);
-    this.p99.push(p99);
-    this.inFlight.push(inFlight);
-    this.waiting.push(waiting);
+    for (const name of NAMES) {
+      const value = point ? point[FIELDS[name]] : null;
+      this.columns[name].push(value === undefined ? 0 : value); // undefined: from an older server
+    }
   }
 
-  #columns() {
-    return [this.at, this.rps, this.p50, this.p99, this.inFlight, this.waiting];
-  }
-
-  /** Largest value of a column, or null. @param {"rps" | "p50" | "p99" | "inFlight" | "waiting"} name */
+  /** Largest value of a column, or null. @param {ColumnName} name */
   peak(name) {
     let peak = null;
-    for (const value of this[name]) if (value !== null && (peak === null || value > peak)) peak = value;
+    for (const value of this.columns[name]) if (value !== null && (peak === null || value > peak)) peak = value;
     return peak;
   }
 }

@@ -1,6 +1,6 @@
 /** Overview page: every fleet, and the state of all together. */
 import { ChartPanel } from "../charts/chart_panel.js";
-import { LATENCY, REQUESTS } from "../charts/kinds.js";
+import { OVERVIEW_CHARTS } from "../charts/kinds.js";
 import { CreateFleet, NewFleet } from "../edit/create_fleet.js";
 import { PanelSwitch } from "../edit/panel_switch.js";
 import { html } from "../html.js";
@@ -47,8 +47,7 @@ function Numbers() {
     <${Kpis} model=${model} frame=${frame} />
     <${FleetTable} model=${model} fleets=${frame.fleets} search=${page.search} />
     <div class="columns">
-      <div class="data"><${ChartPanel} kind=${REQUESTS} ...${chart} /></div>
-      <div class="data"><${ChartPanel} kind=${LATENCY} ...${chart} /></div>
+      ${OVERVIEW_CHARTS.map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
       <${Timeline} events=${events} everyFleet />
     </div>
     <${Workers} frame=${frame} />`;

@@ -1,0 +1,8 @@
+"""The pages' list of a replica's settings is that of the rules that check them."""
+
+from routing.contract.fleet_file.rules import REPLICA
+from tests.dashboard.jsdoc import typedefs
+
+
+def test_the_typedef_has_every_setting_of_a_replica() -> None:
+    assert set(typedefs("edit/replica_fields.js")["ReplicaSettings"]) == set(REPLICA.fields)
