@@ -233,8 +233,8 @@ async def test_what_is_no_file_and_what_is_ours(
     client = await rig.client()
     for path, words in (
         (tmp_path, "is no file"),
-        (data / "secret_key", "lies among Switchyard's own data"),
-        (tmp_path / "link", "lies among Switchyard's own data"),
+        (data / "secret_key", "lies in Switchyard's own data folder"),
+        (tmp_path / "link", "lies in Switchyard's own data folder"),
     ):
         rig.fleet(replica, credentials={"r0": f"file:{path}"})
         answer = await client.ask(GET % b"")
