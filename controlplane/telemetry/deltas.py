@@ -90,7 +90,7 @@ class WorkerDelta:
     elapsed_s: float
     cpu_s: float
     rejected: int
-    """Requests refused before a fleet was found."""
+    """Requests rejected before a fleet was found."""
     fleets: dict[str, FleetDelta]
     keys: dict[str, KeyDelta] = field(default_factory=dict)
     """By id."""
