@@ -1,4 +1,4 @@
-"""What a trial saw, as one sentence that says what to do. Pure."""
+"""Text of a trial probe: its result as one sentence that says what to do. Pure."""
 
 import errno
 import ipaddress

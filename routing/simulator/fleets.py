@@ -1,4 +1,4 @@
-"""The replicas of a simulation, and what its proxies know of them."""
+"""Fleets of a simulation: the replicas, and what the proxies know of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

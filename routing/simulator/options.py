@@ -1,4 +1,4 @@
-"""The command line of the simulator: what is compared, on what, and what is wrong with that in words."""
+"""Command-line options of the simulator: what is compared and on what, with messages for wrong values."""
 
 import argparse
 import dataclasses
@@ -46,7 +46,7 @@ class BadSimulationOptions(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulationOptions:
-    """What is to be run, and how it is shown."""
+    """What is run, and how the results are shown."""
 
     setting: Setting
     strategies: Sequence[str]
