@@ -53,7 +53,7 @@ class ReplicaProbe:
     """Until it is due."""
     tls: Tls = field(default_factory=Tls)
     credential: str = ""
-    """Reference to the bearer token that it wants; empty: none."""
+    """Reference to the bearer token that it requires; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class TrialTarget:
     probe: Probe
     tls: Tls = field(default_factory=Tls)
     credential: str = ""
-    """Reference to the bearer token that it wants; empty: none."""
+    """Reference to the bearer token that it requires; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

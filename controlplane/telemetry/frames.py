@@ -87,7 +87,7 @@ class QueueLive(msgspec.Struct, kw_only=True):
     """For how long requests have waited, or been refused, without a break."""
     missing_replicas: int | None = None
     """How many more replicas of the present ones' speed would serve requests as they come; ``None``: that
-    cannot be told, or places are not short for long."""
+    is not known, or slots have not been short for long."""
 
 
 class DrainedAt(msgspec.Struct, kw_only=True):
@@ -140,7 +140,7 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     drained_by_hand: list[DrainedAt] = []
     """At which proxies somebody took it out there, and for how long still."""
     no_credential: str = ""
-    """Why proxies cannot read the token that it wants, in words; empty: they can, or it wants none."""
+    """Why proxies cannot read its credential, for people; empty: they can, or it has none."""
     locked_out: bool = False
     """Whether none can."""
     drained_everywhere: bool = False

@@ -104,7 +104,7 @@ class FleetNumbers:
     """Of its proxies, by name; empty: those that have none."""
     queue: QueueNumbers = field(default_factory=QueueNumbers)
     mean_s: float | None = None
-    """Average of what replicas took for a request in the window; known while places are short."""
+    """Average of what replicas took for a request in the window; known while slots are short."""
     applied: dict[str, str] = field(default_factory=dict)
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)

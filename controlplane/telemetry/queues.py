@@ -102,7 +102,7 @@ LONG_S = 60.0
 def missing_replicas(
     numbers: QueueNumbers, arrivals_per_s: float, mean_s: float | None, limits: Sequence[int | None]
 ) -> int | None:
-    """How many more replicas it would take to serve requests as they come; ``None``: that cannot be told, or
+    """How many more replicas it would take to serve requests as they come; ``None``: not known, or
     slots are not short for long.
 
     Little's law: arrivals a second × seconds that a replica takes for one is how many are in replicas at one

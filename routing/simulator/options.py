@@ -222,7 +222,7 @@ def _add_traffic(group: Any) -> None:
         "--estimates",
         choices=["exact", "noisy", "none"],
         default="noisy",
-        help="of each request's work, that the proxy is told; default noisy",
+        help="the proxy's estimate of each request's work; default noisy",
     )
     add(
         "--sigma",
@@ -262,8 +262,12 @@ def _add_fleet(group: Any) -> None:
         type=_count(1_000_000_000),
         help="LLM servers: tokens that KV memory has room for; default 427000",
     )
-    add("--hide-weights", action="store_true", help="the proxies are told no weights")
-    add("--hide-slots", action="store_true", help="nor how many requests a replica works on at once")
+    add("--hide-weights", action="store_true", help="the proxies do not know the weights")
+    add(
+        "--hide-slots",
+        action="store_true",
+        help="the proxies do not know how many requests a replica processes at once",
+    )
     add(
         "--queue",
         choices=["replica", "proxy"],

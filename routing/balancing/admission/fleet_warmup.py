@@ -1,4 +1,4 @@
-"""Warm-up (cold start) of a fleet: all its replicas are loading. What clients are told; how long they wait.
+"""Warm-up (cold start) of a fleet: all its replicas are loading. The clients' rejection, and its Retry-After.
 
 Models take minutes to load, so the rejection says what is waited for and about when that is over. A replica
 is expected to take as long as the last time (``startup_s`` in the table), counted from when this worker first
