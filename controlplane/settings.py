@@ -22,7 +22,7 @@ DATA_DIR = environment.folder(
     "SWITCHYARD_DATA_DIR",
     BASE_DIR / "var",
     about=SettingDoc(
-        "where everything that is kept lies: database, secret key, Redis socket, logs, static files",
+        "data folder: database, secret key, Redis socket, logs, static files",
         "/var/lib/switchyard",
         "`var/` beside `manage.py`",
     ),
@@ -34,16 +34,16 @@ DEBUG = environment.flag(
 ALLOWED_HOSTS = environment.listing(
     "SWITCHYARD_ALLOWED_HOSTS",
     "127.0.0.1,localhost,[::1]",
-    about=SettingDoc("names under which pages and API may be asked for", "fleet.example.com,127.0.0.1"),
+    about=SettingDoc("host names that pages and API accept", "fleet.example.com,127.0.0.1"),
 )
 SECRET_KEY = environment.secret_key(
     "SWITCHYARD_SECRET_KEY",
     DATA_DIR / "secret_key",
     about=SettingDoc(
-        "signs sessions and keys the hashes of tokens and client keys: another one makes all unknown. "
-        "All processes need the same. A guessable one is refused for public hosts",
+        "signs sessions and keys the hashes of tokens and client keys. A new one makes all invalid. "
+        "All processes need the same one. A weak one is refused for public hosts",
         "9T1mQ…",
-        "a random one, kept in the data folder",
+        "a random one, stored in the data folder",
     ),
 )
 environment.refuse_weak_secret(SECRET_KEY, ALLOWED_HOSTS)
@@ -53,7 +53,7 @@ environment.refuse_public_debug(DEBUG, ALLOWED_HOSTS)
 TLS = environment.flag(
     "SWITCHYARD_TLS",
     about=SettingDoc(
-        "TLS ends in front of the web process: `X-Forwarded-Proto` is believed, cookies are for https only",
+        "TLS is terminated in front of the web process: `X-Forwarded-Proto` is trusted, cookies need https",
         "1",
     ),
 )
@@ -62,7 +62,7 @@ PROXY_URL = environment.http_url(
     "SWITCHYARD_PROXY_URL",
     "http://127.0.0.1:8080",
     about=SettingDoc(
-        "where clients send inference requests, as pages and examples show it", "https://models.example.com"
+        "base URL for inference requests, as shown on pages and in examples", "https://models.example.com"
     ),
 )
 
@@ -202,7 +202,7 @@ COLLECTED_STATIC = environment.flag(
     "SWITCHYARD_COLLECTED_STATIC",
     default=not DEBUG,
     about=SettingDoc(
-        "`0`: serve static files as they lie in the source, without `collectstatic`",
+        "`0`: serve static files from the source, without `collectstatic`",
         "0",
         "`1`; `0` with debug",
     ),
@@ -302,7 +302,7 @@ LOG_LEVEL = environment.choice(
     "SWITCHYARD_LOG_LEVEL",
     "INFO",
     ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
-    about=SettingDoc("the least that is logged", "WARNING"),
+    about=SettingDoc("lowest level that is logged", "WARNING"),
 )
 LOG_FORMAT = cast(
     Format,
@@ -311,7 +311,7 @@ LOG_FORMAT = cast(
         default_format(sys.stderr),
         FORMATS,
         about=SettingDoc(
-            "form of log lines: one JSON object each, or text for a person",
+            "format of log lines: one JSON object each, or text for people",
             "json",
             "`text` on a terminal, else `json`",
         ),
@@ -323,16 +323,16 @@ LOGGING = configuration(LOG_LEVEL, LOG_FORMAT)
 METRICS_LISTEN = environment.listen_address(
     "SWITCHYARD_METRICS_LISTEN",
     about=SettingDoc(
-        "where this process answers `/metrics`, `/livez` and `/readyz`; another port for each process. "
-        "An address that other machines reach needs a token",
+        "address of the metrics listener (`/metrics`, `/livez`, `/readyz`), one port for each process. "
+        "An address that other machines can reach needs a token",
         "127.0.0.1:9464",
-        "nowhere",
+        "off",
     ),
 )
 METRICS_TOKEN = environment.text(
     "SWITCHYARD_METRICS_TOKEN",
     about=SettingDoc(
-        "bearer token that `/metrics` asks for, 16 or more characters",
+        "bearer token for `/metrics`, 16 or more characters",
         "a-long-random-word-4fQ9",
         "none, for loopback only",
     ),

@@ -1,6 +1,6 @@
-"""Reading settings from the environment. A wrong value stops the start with one message.
+"""Reading settings from environment variables. A wrong value stops the start with one message.
 
-Every reader takes ``about``: what the setting means, for the page ``docs/settings.md`` (see ``declared.py``).
+Every reader takes ``about``: the description for ``docs/settings.md`` (see ``setting_docs.py``).
 """
 
 import os
@@ -39,7 +39,7 @@ def flag(name: str, *, default: bool = False, about: SettingDoc) -> bool:
         return True
     if word in FALSE_WORDS:
         return False
-    raise ImproperlyConfigured(f"{name}={raw!r} is neither yes nor no: use 1 or 0.")
+    raise ImproperlyConfigured(f"{name}={raw!r} is not a yes or no: use 1 or 0.")
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...], *, about: SettingDoc) -> str:
@@ -103,7 +103,7 @@ def secret_key(name: str, file: Path, *, about: SettingDoc) -> str:
 
 
 def _create_secret(file: Path) -> None:
-    """Written aside and linked into place: of several processes starting at once, one wins."""
+    """Written to a temporary file and linked into place: of several processes starting at once, one wins."""
     aside = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as stream:
@@ -129,7 +129,7 @@ def listen_address(name: str, *, about: SettingDoc) -> ListenAddress | None:
 
 
 def refuse_open_metrics(address: ListenAddress | None, token: str) -> None:
-    """Numbers tell much about a business: beyond this machine they are told to holders of a token."""
+    """Metrics are sensitive: from other machines they can be read with a token only."""
     if address is not None and not address.is_loopback and not token:
         raise ImproperlyConfigured(
             f"SWITCHYARD_METRICS_LISTEN={address} can be reached from other machines: set "
@@ -140,7 +140,7 @@ def refuse_open_metrics(address: ListenAddress | None, token: str) -> None:
 
 
 def refuse_weak_secret(key: str, hosts: list[str]) -> None:
-    """A guessable key is accepted for loopback only."""
+    """A weak key is accepted for loopback only."""
     weak = len(key) < 32 or len(set(key)) < 8 or key.startswith("django-insecure-")
     public = [host for host in hosts if host not in LOOPBACK_HOSTS]
     if weak and public:
@@ -197,7 +197,7 @@ def redis_database_number(name: str, url: str) -> int:
 
 
 def redis_sibling(name: str, url: str, offset: int) -> str:
-    """The same server's database ``offset`` further on."""
+    """The same server's database with a number higher by ``offset``."""
     parts = urlsplit(url)
     number = redis_database_number(name, url) + offset
     query = {key: values[-1] for key, values in parse_qs(parts.query).items() if key != "db"}

@@ -1,7 +1,7 @@
-"""What is known of each setting: declared where it is read, and printed as ``docs/settings.md``.
+"""Setting docs: the description of each setting, declared where it is read, printed as ``docs/settings.md``.
 
 A reader of :mod:`controlplane.config.environment` declares its setting when ``settings.py`` calls it, so that
-a setting cannot be read without a place on the page, nor stand on the page without being read.
+every setting that is read is on the page, and no other.
 ``manage.py settings_page`` prints the page.
 """
 
@@ -16,13 +16,13 @@ class SettingDoc(NamedTuple):
     example: str
     """A value that is accepted."""
     default: str = ""
-    """The default in words, where the value itself would say little; empty: the value."""
+    """The default in words, if the value itself would not explain it; empty: the value."""
 
 
 class DocumentedSetting(NamedTuple):
     name: str
     form: str
-    """What values look like, Markdown."""
+    """Format of the values, Markdown."""
     default: str
     meaning: str
     example: str
@@ -33,7 +33,7 @@ DECLARED: dict[str, DocumentedSetting] = {}
 
 
 def misspelt(names: Iterable[str]) -> dict[str, str]:
-    """Of these variables, those that are no setting but nearly the name of one → that name."""
+    """Misspelt settings among these variables → the name that was probably meant."""
     unknown = {name for name in names if name.startswith("SWITCHYARD_") and name not in DECLARED}
     nearest = {name: get_close_matches(name, DECLARED, n=1, cutoff=0.85) for name in sorted(unknown)}
     return {name: found[0] for name, found in nearest.items() if found}

@@ -1,4 +1,4 @@
-"""System checks: what ``manage.py check`` says about this installation, with a number and a hint each."""
+"""System checks of ``manage.py check``, each with a number and a hint."""
 
 import os
 import sqlite3
@@ -62,7 +62,7 @@ def static_files_collected(app_configs: Sequence[AppConfig] | None, **kwargs: An
 def settings_spelt(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     return [
         Warning(
-            f"{name} is no setting, so it has no effect.",
+            f"{name} is not a setting and has no effect.",
             hint=f"Did you mean {meant}? All of them are in docs/settings.md.",
             id="switchyard.W003",
         )

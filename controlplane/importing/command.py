@@ -1,4 +1,4 @@
-"""``switchyard import nginx FILE``, ``switchyard import litellm FILE``: a fleet file of what was before."""
+"""``switchyard import nginx FILE`` and ``switchyard import litellm FILE``: import as a fleet file."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ def _parser(prog: str) -> ArgumentParser:
                 "--protocol",
                 choices=get_args(Protocol),
                 default="",
-                help="what clients speak, for all fleets; else guessed from location paths",
+                help="API that clients use, for all fleets; else guessed from location paths",
             )
     return parser
 

@@ -41,7 +41,7 @@ def read(path: Path) -> Draft:
     settings.aliases(dict(zip(groups, draft.fleets, strict=True)))
     for key in content:
         if key not in _SECTIONS:
-            draft.lose(place(f"/{key}"), key, "there is no counterpart")
+            draft.lose(place(f"/{key}"), key, "Switchyard has no equivalent")
     return draft
 
 

@@ -15,7 +15,7 @@ _SELF_HOSTED = {
     *("huggingface", "lm_studio", "llamafile", "litellm_proxy", "nvidia_nim", "infinity", "xinference"),
     *("ollama", "ollama_chat", "docker_model_runner", "sglang"),
 }
-"""Providers behind which a server of one's own can stand that speaks the OpenAI protocol."""
+"""Providers that can be a server of one's own with the OpenAI API."""
 _OWN_PROTOCOL = frozenset({"ollama", "ollama_chat", "huggingface", "infinity"})
 """LiteLLM speaks to these in another protocol of theirs."""
 
@@ -32,26 +32,26 @@ VERIFIED = (
 )
 
 _MOST_WEIGHT = 1000.0
-_LIMITS = "there are no rate limits"
+_LIMITS = "there are no rate limits but those of client keys"
 _REASONS = {
     "rpm": _LIMITS,
     "tpm": _LIMITS,
     "max_retries": "retries are bounded by a budget (policy.retries)",
-    "order": "nobody waits in reserve; all ready replicas share the requests",
+    "order": "there are no standby replicas; all ready replicas share the requests",
     "input_cost_per_token": "costs are not counted",
     "output_cost_per_token": "costs are not counted",
-    "tags": "requests are not chosen by tags",
-    "organization": "fields of requests are passed on as they come",
-    "extra_headers": "fields of requests are passed on as they come",
+    "tags": "requests are not routed by tags",
+    "organization": "request headers are forwarded unchanged",
+    "extra_headers": "request headers are forwarded unchanged",
     "ssl_verify": VERIFIED,
-    "drop_params": "bodies are passed on as they come",
-    "additional_drop_params": "bodies are passed on as they come",
-    "temperature": "bodies are passed on as they come; no parameter is filled in",
-    "max_tokens": "bodies are passed on as they come; no parameter is filled in",
+    "drop_params": "bodies are forwarded unchanged",
+    "additional_drop_params": "bodies are forwarded unchanged",
+    "temperature": "bodies are forwarded unchanged; no parameter is added",
+    "max_tokens": "bodies are forwarded unchanged; no parameter is added",
 }
 _KEY = (
-    "tokens are not kept in here: put it into a variable or a file where proxies and probes run, and set the "
-    "replica's credential to env:NAME or file:/whole/path"
+    "tokens are not stored in this file: put it into a variable or a file where proxies and probes run, and "
+    "set the replica's credential to env:NAME or file:/whole/path"
 )
 
 
@@ -90,7 +90,7 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
         return None
     what = f"{model_name} on {model}"
     if "*" in model_name or "*" in model:
-        draft.lose(place, what, "a fleet serves one model: write one for each")
+        draft.lose(place, what, "a fleet serves one model: write one fleet for each model")
         return None
     provider, served, known = _provider(model, parameters.get("custom_llm_provider"))
     base = parameters.get("api_base", parameters.get("base_url"))
@@ -108,7 +108,7 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
         return None
     _tell_path(base, place, what, provider, draft)
     if not known:
-        draft.change(place, what, f"asked in the OpenAI protocol, for the model {served} as it is written")
+        draft.change(place, what, f"it gets OpenAI API requests for the model {served}, exactly as written")
     info = entry.get("model_info")
     wanted = info.get("id") if isinstance(info, Mapping) else None
     one = Deployment(
@@ -122,7 +122,7 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
     _parameters(one, parameters, f"{pointer}/litellm_params", at, draft)
     for key in entry:
         if key not in ("model_name", "litellm_params", "model_info"):
-            draft.lose(at(f"{pointer}/{key}"), f"{model_name}: {key}", "there is no counterpart")
+            draft.lose(at(f"{pointer}/{key}"), f"{model_name}: {key}", "Switchyard has no equivalent")
     for key in info if isinstance(info, Mapping) else ():
         if key != "id":
             draft.lose(at(f"{pointer}/model_info/{key}"), f"{model_name}: {key}", "models are not described")
@@ -146,13 +146,13 @@ _TRITON = (
 
 
 def _tell_path(base: str, place: SourceLocation, what: str, provider: str, draft: Draft) -> None:
-    """LiteLLM asks ``api_base`` + ``/chat/completions``, Switchyard the URL + ``/v1/chat/completions``."""
+    """LiteLLM calls ``api_base`` + ``/chat/completions``, Switchyard the URL + ``/v1/chat/completions``."""
     if base.rstrip("/").endswith("/v1"):
         return
     if provider in _OWN_PROTOCOL:
-        draft.change(place, what, "it is asked in the OpenAI protocol, under /v1")
+        draft.change(place, what, "it gets OpenAI API requests, under /v1")
     else:
-        draft.change(place, what, "api_base does not end in /v1, but it is now asked under /v1")
+        draft.change(place, what, "api_base does not end in /v1, but requests now go to /v1")
 
 
 def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at: At, draft: Draft) -> None:
@@ -162,7 +162,7 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
             _share(one, key, value, place, draft)
         elif key == "max_parallel_requests" and _whole(value) and 1 <= value <= 1_000_000:
             one.fields["max_concurrency"] = SourcedValue(value, f"max_parallel_requests, {place}")
-            why = "what is beyond max_concurrency waits in the fleet's queue"
+            why = "requests above max_concurrency wait in the fleet's queue"
             draft.change(place, f"{one.model_name}: {key} {value}", why)
         elif key == "timeout":
             one.timeout = (place, value)
@@ -171,11 +171,11 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
         elif key in ("api_key", "api_token"):
             _credential(one, key, value, place, draft)
         elif key not in ("model", "api_base", "base_url", "custom_llm_provider"):
-            draft.lose(place, f"{one.model_name}: {key}", _REASONS.get(key, "there is no counterpart"))
+            draft.lose(place, f"{one.model_name}: {key}", _REASONS.get(key, "Switchyard has no equivalent"))
 
 
 def _credential(one: Deployment, key: str, value: Any, place: SourceLocation, draft: Draft) -> None:
-    """Where it comes from may be said, what it is never."""
+    """A secret's source may be shown, its value never."""
     name = value.removeprefix("os.environ/") if isinstance(value, str) else ""
     if not name or name == value:
         draft.lose(place, f"{one.model_name}: {key}", _KEY)

@@ -1,4 +1,4 @@
-"""LiteLLM's ``router_settings``, ``litellm_settings``, ``general_settings``: what holds for every fleet."""
+"""LiteLLM's ``router_settings``, ``litellm_settings``, ``general_settings``: settings of every fleet."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,18 +23,18 @@ _REASONS = {
     "redis_port": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
     "redis_password": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
     "redis_url": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
-    "master_key": "client keys are made in the control plane (docs/proxy.md)",
+    "master_key": "client keys are created in the control plane (docs/proxy.md)",
     "database_url": "the control plane has a database of its own (SWITCHYARD_DATABASE_URL)",
-    "cache": "answers are not cached",
-    "cache_params": "answers are not cached",
+    "cache": "responses are not cached",
+    "cache_params": "responses are not cached",
     "callbacks": "metrics and logs are the proxy's own (docs/proxy.md)",
     "success_callback": "metrics and logs are the proxy's own (docs/proxy.md)",
     "failure_callback": "metrics and logs are the proxy's own (docs/proxy.md)",
     "ssl_verify": VERIFIED,
-    "drop_params": "bodies are passed on as they come",
-    "enable_pre_call_checks": "requests are not looked into",
+    "drop_params": "bodies are forwarded unchanged",
+    "enable_pre_call_checks": "requests are not checked in advance",
     "retry_policy": "retries are bounded by a budget (policy.retries)",
-    "allowed_fails_policy": "ejection is one rule for all kinds of failures (policy.ejection)",
+    "allowed_fails_policy": "one ejection rule holds for all kinds of failures (policy.ejection)",
     "routing_strategy_args": "set the strategy's parameters instead (docs/strategies.md)",
 }
 
@@ -62,7 +62,7 @@ class Settings:
                         draft.lose(earlier.place, _shown(earlier), f"router_settings has {one.key} too")
                     self._kept[one.key] = one
                 else:
-                    draft.lose(one.place, _shown(one), _REASONS.get(one.key, "there is no counterpart"))
+                    draft.lose(one.place, _shown(one), _REASONS.get(one.key, "Switchyard has no equivalent"))
 
     def apply(self, fleet: FleetDraft, members: list[Deployment]) -> None:
         """Put what holds for every fleet into one."""
@@ -82,7 +82,7 @@ class Settings:
             given = self._kept.get(key)
             if given is not None and key not in self._limiting:
                 by = "router_settings.timeout" if key == "request_timeout" and "timeout" in self._kept else ""
-                why = f"{by or 'the entries of model_list'} said otherwise for every fleet"
+                why = f"every fleet gets another value from {by or 'the entries of model_list'}"
                 self._draft.lose(given.place, _shown(given), why)
 
     def aliases(self, fleets: Mapping[str, FleetDraft]) -> None:
@@ -111,11 +111,11 @@ class Settings:
         place = given.place if given is not None else SourceLocation(self._draft.source, 0)
         strategy = _STRATEGIES.get(name) if isinstance(name, str) else None
         if strategy is None:
-            why = "there is no counterpart; fleets get the default, least_expected_work"
+            why = "Switchyard has no equivalent; fleets get the default, least_expected_work"
             self._draft.lose(place, f"routing_strategy {name}", why)
             return
         where = (
-            f"routing_strategy {name}, {place}" if given is not None else "simple-shuffle, LiteLLM's own way"
+            f"routing_strategy {name}, {place}" if given is not None else "simple-shuffle, LiteLLM's default"
         )
         fleet.policy()["strategy"] = SourcedValue(strategy, where)
         if strategy == "random":
@@ -165,7 +165,7 @@ class Settings:
         for other, shorter in valid:
             if shorter != value:
                 self._draft.change(
-                    other, f"{what} {shorter}", f"a fleet has one: the longest is taken, {value} s"
+                    other, f"{what} {shorter}", f"a fleet has one value: the longest is used, {value} s"
                 )
 
     def _ejection(self, fleet: FleetDraft) -> None:

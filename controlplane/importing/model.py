@@ -1,4 +1,4 @@
-"""Model of an import: fleets whose values say where they come from, and what was left behind."""
+"""Model of an import: fleets whose values carry their source, and what was not carried over."""
 
 import re
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ _SHOWN = 80
 
 
 class NotImportable(Exception):
-    """The file is not what it says, or nothing in it can be carried over; ``str()`` is one sentence."""
+    """The file has another format, or nothing in it can be carried over; ``str()`` is one sentence."""
 
 
 class SourceLocation(NamedTuple):
-    """Where something stands in a configuration. Line 0: nowhere in particular."""
+    """File and line in a configuration. Line 0: no particular line."""
 
     file: str
     line: int
@@ -101,7 +101,7 @@ class Names:
         self._taken: set[str] = set()
 
     def take(self, wanted: str, otherwise: str) -> str:
-        """``wanted`` as a slug nobody has yet; ``otherwise`` when nothing is left of it."""
+        """``wanted`` as a slug that is not taken; ``otherwise`` if no valid character is left."""
         base = slug(wanted) or otherwise
         name, number = base, 1
         while name in self._taken:

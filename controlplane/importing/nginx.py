@@ -1,4 +1,4 @@
-"""An nginx configuration as fleets: every upstream, and every address that a ``proxy_pass`` names itself.
+"""Import of an nginx configuration: each upstream and each address of a ``proxy_pass`` becomes a fleet.
 
 ``upstream`` blocks become fleets (:mod:`.nginx_upstream`). ``server`` and ``location`` blocks say which host
 and path lead to which of them, and with what time limits; inside them, settings of the outer block hold
@@ -32,7 +32,7 @@ class _Scope(NamedTuple):
     settings: _Settings
     hosts: tuple[str, ...]
     prefix: str | None
-    """Of the location; None where requests are matched in a way that cannot be carried over."""
+    """Of the location; None if its way of matching requests cannot be carried over."""
 
 
 def read(path: Path, protocol: str = "") -> Draft:
@@ -56,7 +56,7 @@ class _Reading:
         """By scheme, upstream and the path that is put before every request's path."""
         self._routes: dict[tuple[str, str, str], list[Route]] = {}
         self._not_http: dict[str, Directive] = {}
-        """By upstream, what says that its servers do not speak HTTP."""
+        """By upstream: the directive that shows that its servers do not speak HTTP."""
         self._names = Names()
         self._boilerplate: list[Directive] = []
 
@@ -96,7 +96,7 @@ class _Reading:
             if name in ("_", "", "localhost"):
                 continue
             if name.startswith("~") or "*" in name.removeprefix("*."):
-                why = "of patterns, only *.example.com has a counterpart"
+                why = "of patterns, only *.example.com is supported"
                 self._draft.lose(directive.place, f"server_name {name}", why)
             elif name.startswith("."):
                 yield from (name[1:], f"*{name}")
@@ -125,9 +125,7 @@ class _Reading:
         modifier, path = ("", location.args[0]) if len(location.args) == 1 else tuple(location.args[:2])
         if modifier in ("", "^~") and path.startswith("/"):
             return path
-        self._draft.lose(
-            location.place, str(location), "requests are matched by the beginning of their path only"
-        )
+        self._draft.lose(location.place, str(location), "requests are matched by path prefix only")
         return None
 
     def _proxy_pass(self, one: Directive, scope: _Scope) -> None:
@@ -135,19 +133,21 @@ class _Reading:
         scheme = written.lower()
         target, slash, path = rest.partition("/")
         if "$" in scheme + target or not separator:
-            self._draft.lose(one.place, str(one), "the address is not known before the request comes")
+            self._draft.lose(one.place, str(one), "the address depends on the request")
         elif scheme not in ("http", "https"):
             self._not_http.setdefault(target, one)
-            self._draft.lose(one.place, str(one), f"{written} is not spoken to replicas: HTTP and HTTPS are")
+            self._draft.lose(
+                one.place, str(one), f"{written} is not supported: replicas are reached over HTTP or HTTPS"
+            )
         elif "$" in path:
-            why = "the path is put together from variables; here it is passed on as it came"
+            why = "the path contains variables; here it is forwarded unchanged"
             self._draft.lose(one.place, str(one), why)
         else:
             base, prefix = self._paths(slash + path, scope.prefix, one)
             if target not in self._upstreams:
                 self._upstreams[target] = nginx_upstream.direct(target, one.place)
                 if _may_be_upstream(target):
-                    why = f"no upstream {target} stands in what was read: taken as the host {target}"
+                    why = f"no upstream {target} was found: taken as the host {target}"
                     self._draft.change(one.place, str(one), f"{why}, port {DEFAULT_PORTS[scheme]}")
             self._route(Route(scheme, target, base, scope.hosts, prefix, scope.settings, one.place))
 
@@ -163,8 +163,8 @@ class _Reading:
         self._draft.lose(
             one.place,
             str(one),
-            f"nginx puts {path} in place of {prefix}; here a path is passed on as it came, or after "
-            "/fleets/NAME, which is cut off",
+            f"nginx replaces {prefix} by {path}; here a path is forwarded unchanged, without a leading "
+            "/fleets/NAME",
         )
         return path.rstrip("/"), None
 

@@ -104,9 +104,9 @@ def _included(
 ) -> Iterator[Directive]:
     pattern = statement["args"][0]
     if not statement["includes"] and "*" in pattern:
-        draft.lose(place, f"include {pattern}", "no file here matches it")
+        draft.lose(place, f"include {pattern}", "no file matches it")
     for index in statement["includes"]:
         if index in within:
-            draft.lose(place, f"include {pattern}", "it leads back into itself")
+            draft.lose(place, f"include {pattern}", "it includes itself")
         else:
             yield from _directives(files[index]["parsed"], files, (*within, index), draft)

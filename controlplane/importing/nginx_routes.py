@@ -1,4 +1,4 @@
-"""What the ways that lead to a fleet say about it: protocol, time limits, retries, host and path."""
+"""Routes to a fleet in nginx: its protocol, timeouts, retries, host and path."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ _BY_MODEL = "requests under /v2/models/NAME find their fleet by NAME: add the mo
 
 def _protocol(routes: Sequence[Route], chosen: str, draft: Draft) -> SourcedValue:
     if chosen:
-        return SourcedValue(chosen, "as --protocol says")
+        return SourcedValue(chosen, "set by --protocol")
     for beginning, protocol in (("/v1", "openai"), ("/v2", "open-inference")):
         for route in routes:
             if route.prefix and (route.prefix + "/").startswith(beginning + "/"):
@@ -71,7 +71,7 @@ def _protocol(routes: Sequence[Route], chosen: str, draft: Draft) -> SourcedValu
                     draft.change(route.place, f"location {route.prefix}", _BY_MODEL)
                 return SourcedValue(protocol, f"a guess from location {route.prefix}, {route.place}")
     return SourcedValue(
-        "generic", "nginx does not say what clients speak: openai, open-inference or something else"
+        "generic", "nginx does not say which API clients use: openai, open-inference or another"
     )
 
 
@@ -91,7 +91,9 @@ def _matches(
                 continue
             if match in taken:
                 if taken[match] is not fleet:
-                    draft.lose(route.place, source, f"the same leads to fleet {taken[match].name} already")
+                    draft.lose(
+                        route.place, source, f"fleet {taken[match].name} already has this host and path"
+                    )
             else:
                 taken[match] = fleet
                 fields = {name: value for name, value in msgspec.to_builtins(match).items() if value}
@@ -124,7 +126,9 @@ def _longest(name: str, routes: Sequence[Route], draft: Draft) -> Directive | No
     longest = max(known, key=lambda one: seconds(one.args[0]) or 0.0)
     for one in known:
         if seconds(one.args[0]) != seconds(longest.args[0]):
-            draft.change(one.place, str(one), f"a fleet has one: the longest is taken, of {longest.place}")
+            draft.change(
+                one.place, str(one), f"a fleet has one value: the longest is used, of {longest.place}"
+            )
     return longest
 
 
@@ -147,5 +151,5 @@ def _retries(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
         if one.args == ("off",) and len(directives) == 1:
             fleet.policy()["retries"] = {"budget_percent": SourcedValue(0, f"{one}, {one.place}")}
         else:
-            why = "a request goes elsewhere when its connection failed before the first byte (policy.retries)"
+            why = "a request is retried if its connection failed before the first byte (policy.retries)"
             draft.change(one.place, str(one), why)

@@ -51,7 +51,7 @@ def _one(name: str, ways: Sequence[Way], draft: Draft) -> Directive | None:
     found = [settings[name] for _, settings, _ in ways if name in settings]
     for other in found[1:]:
         if other.args != found[0].args:
-            draft.lose(other.place, str(other), f"a fleet has one: that of {found[0].place} is taken")
+            draft.lose(other.place, str(other), f"a fleet has one value: that of {found[0].place} is used")
     return found[0] if found else None
 
 

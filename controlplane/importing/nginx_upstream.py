@@ -10,7 +10,7 @@ _TIME = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)
 _UNITS_S = (604_800.0, 86_400.0, 3600.0, 60.0, 1.0, 0.001)
 _MOST_WEIGHT = 1000
 _MAX_FAILS, _FAIL_TIMEOUT_S = 1, 10.0
-"""What nginx takes where nothing is said."""
+"""nginx's defaults."""
 
 
 def seconds(text: str) -> float | None:
@@ -51,11 +51,11 @@ _METHODS = ("least_conn", "random", "least_time", *_AFFINITY)
 def _strategy(fleet: FleetDraft, methods: list[Directive], draft: Draft) -> None:
     """``sticky`` stands beside a method; of several methods nginx takes the last."""
     if not methods:
-        fleet.policy()["strategy"] = SourcedValue("round_robin", "nginx's own way")
+        fleet.policy()["strategy"] = SourcedValue("round_robin", "nginx's default")
         return
     chosen = [one for one in methods if one.name != "sticky"][-1:]
     by_load = [one for one in chosen if one.name not in _AFFINITY]
-    instead = f"{by_load[0]} places each request" if by_load else _BY_DEFAULT
+    instead = f"{by_load[0]} picks for each request" if by_load else _BY_DEFAULT
     for one in methods:
         if one in by_load:
             _by_load(fleet, one, draft)
@@ -65,7 +65,7 @@ def _strategy(fleet: FleetDraft, methods: list[Directive], draft: Draft) -> None
             draft.lose(one.place, str(one), f"{chosen[0]} follows, and nginx takes the last")
 
 
-_BY_DEFAULT = "each request is placed by load, with the default strategy"
+_BY_DEFAULT = "replicas are picked by load, with the default strategy"
 
 
 def _by_load(fleet: FleetDraft, method: Directive, draft: Draft) -> None:
@@ -75,7 +75,7 @@ def _by_load(fleet: FleetDraft, method: Directive, draft: Draft) -> None:
         fleet.policy()["strategy"] = SourcedValue("least_connections", where)
     elif method.name == "least_time":
         fleet.policy()["strategy"] = SourcedValue("least_response_time", where)
-        draft.change(method.place, said, "answer times are whole answers, whatever was asked for")
+        draft.change(method.place, said, "response times are those of whole responses")
     elif method.name == "random" and method.args[:1] == ("two",):
         fleet.policy()["strategy"] = SourcedValue("power_of_two", where)
         if len(method.args) > 1 and method.args[1] != "least_conn":
@@ -102,7 +102,7 @@ def _replica(server: Directive, url_said: str, names: Names, draft: Draft) -> Fi
         "url": SourcedValue(url, f"server {address}, {server.place}"),
     }
     if url.startswith("http://") and url.partition("://")[2].partition("/")[0].endswith(":443"):
-        why = "port 443 is asked in plain HTTP: write https:// if TLS is spoken there"
+        why = "port 443 gets plain HTTP requests: write https:// if it uses TLS"
         draft.change(server.place, str(server), why)
     for parameter in parameters:
         key, _, value = parameter.partition("=")
@@ -119,13 +119,11 @@ def _parameter(replica: Fields, key: str, value: str, server: Directive, draft: 
     elif key == "drain":
         replica["admin_state"] = SourcedValue("draining", "drain")
     elif key == "backup":
-        replica["admin_state"] = SourcedValue(
-            "maintenance", "backup in nginx: activate it by hand when it is needed"
-        )
+        replica["admin_state"] = SourcedValue("maintenance", "backup in nginx: activate it when it is needed")
         draft.lose(
             server.place,
             f"{server.args[0]} backup",
-            "nobody waits in reserve: it is in the file in maintenance, to be activated by hand",
+            "there are no standby replicas: it is in the file in maintenance; activate it when needed",
         )
     elif key not in ("max_fails", "fail_timeout", "slow_start"):
         draft.lose(server.place, f"{server.args[0]} {said}", reason(key))
@@ -140,7 +138,7 @@ def _number(replica: Fields, key: str, value: str, server: Directive, draft: Dra
         draft.change(
             server.place,
             f"{server.args[0]} max_conns={value}",
-            "what is beyond max_concurrency waits in the fleet's queue",
+            "requests above max_concurrency wait in the fleet's queue",
         )
     elif key != "max_conns" or value != "0":  # 0 is nginx's own default: no limit
         draft.lose(server.place, f"{server.args[0]} {key}={value}", "the number is out of range")
@@ -153,19 +151,19 @@ def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None
     for server in servers:
         if _fails(server) and _rule(server) not in rules:
             what = f"{server.args[0]} {_fails(server)}"
-            draft.lose(server.place, what, "ejection is one rule for a whole fleet, here of those in use")
+            draft.lose(server.place, what, "a fleet has one ejection rule, here that of the servers in use")
     telling = [server for server in counted if _fails(server)]
     if not telling:
         return
     place, what = telling[0].place, _fails(telling[0])
     if len(rules) > 1:
-        draft.lose(place, "max_fails, fail_timeout", "servers differ; ejection is one rule for a whole fleet")
+        draft.lose(place, "max_fails, fail_timeout", "the servers differ; a fleet has one ejection rule")
         return
     count, base_s = _rule(telling[0])
     timeout = _of(telling[0], "fail_timeout")
     ejection = fleet.policy().setdefault("ejection", {})
     if not count:
-        ejection["max_ejected_percent"] = SourcedValue(0, f"{what}: nobody is taken out, {place}")
+        ejection["max_ejected_percent"] = SourcedValue(0, f"{what}: no ejection, {place}")
         return
     ejection["consecutive_failures"] = SourcedValue(min(count, 1000), f"{what}, {place}")
     if base_s is None or not 0.1 <= base_s <= 300:
@@ -215,6 +213,6 @@ def _of(server: Directive, key: str) -> str:
 
 
 def direct(target: str, place: SourceLocation) -> Directive:
-    """What a ``proxy_pass`` to an address would be as an upstream."""
+    """The upstream that a ``proxy_pass`` to an address stands for."""
     server = Directive("server", (target,), place, None)
     return Directive("proxy_pass to", (target,), place, (server,))

@@ -1,4 +1,4 @@
-"""Writer: an imported configuration as a fleet file with comments, and what is to be told besides it."""
+"""Writer of an import: the fleet file with comments, and the report of what was not carried over."""
 
 import json
 import re
@@ -23,12 +23,12 @@ def fleet_file_text(draft: Draft) -> str:
     lines = [f"# Made from {shown(draft.source)} by: switchyard import {draft.kind}", "version: 1", "fleets:"]
     for fleet in fleets:
         lines += _fleet(fleet)
-    # The file is named on top; of others, what leads to them from there.
+    # The main file is named at the top; included files by their relative paths.
     lines[3:] = [_short(line, draft.source) for line in lines[3:]]
     text = "\n".join([*lines, ""])
     rules = fleet_file.StrategyRules(strategies.names(), strategies.build)
     try:
-        fleet_file.loads(text, "what was made of it", strategies=rules)
+        fleet_file.loads(text, "the imported fleet file", strategies=rules)
     except fleet_file.FleetFileError as error:
         raise NotImportable(f"{draft.source}: cannot be made into a valid fleet file:\n{error}") from None
     return text

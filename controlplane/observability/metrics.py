@@ -41,7 +41,7 @@ WEB_DURATION = Histogram(
     buckets=QUICK_S,
     registry=None,
 )
-WEB_IN_FLIGHT = Gauge("switchyard_web_requests_in_flight", "Requests being answered now.", registry=None)
+WEB_IN_FLIGHT = Gauge("switchyard_web_requests_in_flight", "Requests in flight.", registry=None)
 SOCKETS_OPEN = Gauge("switchyard_web_sockets_open", "WebSockets open now.", ["route"], registry=None)
 SOCKETS_OPENED = Counter("switchyard_web_sockets_opened", "WebSockets opened.", ["route"], registry=None)
 

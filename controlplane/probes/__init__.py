@@ -1,6 +1,6 @@
-"""The checks and the Celery tasks that run them.
+"""Probes (health checks) of replicas, and the Celery tasks that run them.
 
 Beat fires a tick each second. The tick claims due replicas (:mod:`.schedule`) and hands them to workers
-in batches; a batch task reads what to ask (:mod:`.targets`), asks all of them at once (:mod:`.prober`)
-and settles each answer as it comes (:mod:`.result_handler`). Only a change of health writes a row.
+in batches; a batch task reads its targets (:mod:`.targets`), probes all of them at once (:mod:`.prober`)
+and settles each result as it comes (:mod:`.result_handler`). Only a change of health writes a row.
 """

@@ -1,4 +1,4 @@
-"""Immediate probes: a replica is probed now, not at its turn, after registering it or changing its URL."""
+"""Immediate probes: a replica is probed at once after it was registered or its URL changed."""
 
 import logging
 from collections.abc import Sequence

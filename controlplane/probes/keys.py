@@ -1,4 +1,4 @@
-"""What probing keeps in Redis, and the scripts that change it. All of it may be lost at any moment.
+"""Redis keys of probing, and the Lua scripts that change them. All of it may be lost at any moment.
 
 A replica's score in DUE is when it is to be probed next, in milliseconds of Redis's own clock. Claiming
 moves the score forward: it becomes the *lease*, and at the same time the claim's token. Whoever holds a
@@ -100,5 +100,5 @@ return 1
 """
 )
 """A result goes on record. KEYS: DUE, COUNTERS, LAST, LOADS. ARGV: uid, lease, ms until due again, counters,
-last result, what the replica says of its load (empty: nothing), ms since it said so. Returns 0, and changes
+last result, load report (empty: none), its age in ms. Returns 0, and changes
 nothing, when the claim is no longer ours."""

@@ -1,4 +1,4 @@
-"""Last result of each replica's probe, for pages and the API: when, how long it took, what it said; its load.
+"""Last probe result of each replica, for pages and the API: age, latency, outcome, and its load report.
 
 Kept in Redis only. Gone after a flush, until the replica has been probed again.
 """
@@ -28,7 +28,7 @@ class LastProbe(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: float
     passed: bool
     answer: str
-    """What the replica said: ``200 OK``, ``503 Loading model``, ``connection refused`` …"""
+    """Outcome: ``200 OK``, ``503 Loading model``, ``connection refused`` …"""
 
     @property
     def words(self) -> str:

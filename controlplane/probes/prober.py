@@ -1,7 +1,7 @@
 """Prober: probes many replicas at once and yields each result as it comes.
 
 A probe is a request of its own on a fresh connection, with a time limit of its own; redirects are not
-followed and at most MAX_BODY_BYTES of an answer are read.
+followed and at most MAX_BODY_BYTES of a response are read.
 
 The event loop runs in a thread of its own, so that whoever takes the results may block (on a database,
 say) without the clock of a single probe running on meanwhile.
@@ -53,7 +53,7 @@ class ReplicaProbe:
     """Until it is due."""
     tls: Tls = field(default_factory=Tls)
     credential: str = ""
-    """Reference to the bearer token that it wants; empty: none."""
+    """Reference to the bearer token that it requires; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ReplicaProbeResult:
     verdict: ProbeResult
     took_s: float
     load: ReportedLoad | None = None
-    """What its page of its load said; ``None``: it was not asked."""
+    """Load from its metrics page; ``None``: the page was not read."""
     load_at: float = 0.0
     """When that came, by the monotonic clock."""
 
@@ -141,7 +141,7 @@ async def _round(session: aiohttp.ClientSession, question: ReplicaProbe) -> Repl
 
 
 async def _load(session: aiohttp.ClientSession, question: ReplicaProbe) -> tuple[ReportedLoad, float]:
-    """What the replica says of its load, or why it does not, and when it was heard."""
+    """The replica's load report, or why there is none, and when it was read."""
     checks = question.checks
     page = checks.load
     assert page is not None
@@ -195,7 +195,7 @@ async def exchange(
     trace: object = None,
     most_bytes: int = MAX_BODY_BYTES,
 ) -> tuple[int, bytes]:
-    """Sends one request; the answer's status and so much of its body, an error's without the token that it
+    """Sends one request; the response's status and start of its body, an error's without the token that it
     may quote.
 
     ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (ProbeNotSent

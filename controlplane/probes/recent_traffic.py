@@ -1,7 +1,7 @@
-"""Recent traffic (passive health): which replicas answered lately; the conductor tells the probers by Redis.
+"""Recent traffic (passive health checks): which replicas served requests lately, from conductor to probers.
 
-A saturated replica is slow to answer probes. While it answers live traffic, probe timeouts alone do
-not take it down; when nobody has told for RECENT_TRAFFIC_S, they do again.
+A saturated replica is slow to answer probes. While it serves live traffic, probe timeouts alone do
+not take it down; without news of its traffic for RECENT_TRAFFIC_S, they do again. Kept in Redis.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import redis
 
 RECENT_TRAFFIC_KEY = "sy:live:answering"
-"""Hash: replica uid → ms of Redis's clock at which a proxy last reported a successful answer."""
+"""Hash: replica uid → ms of Redis's clock at which a proxy last reported a successful response."""
 
 RECENT_TRAFFIC_S = 10.0
 

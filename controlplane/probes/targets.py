@@ -1,4 +1,4 @@
-"""Probe targets: what to ask of which replica, read from the database."""
+"""Probe targets: which replicas to probe and how, read from the database."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The Celery tasks. Thin: fetch, call, return.
+"""Celery tasks of probing. Thin: fetch, call, return.
 
 Both are safe to lose and to repeat: what a task may do hangs on the claim it holds in Redis
 (:mod:`controlplane.probes.keys`), never on the message having been delivered once.

@@ -1,7 +1,7 @@
-"""Trial probe: one address asked at once, as its probes will ask it, and what was seen in words.
+"""Trial probe: one address is probed at once, as its probes will do, and the result is explained.
 
 The same requests, presets and address policy as the probes of :mod:`.prober`, with two questions more
-where the answer does not fit: does another preset pass, and is TLS spoken there? A trial writes nothing.
+where the response does not fit: does another preset pass, and is TLS spoken there? A trial writes nothing.
 All of it takes at most LIMIT_S.
 """
 
@@ -54,7 +54,7 @@ class TrialTarget:
     probe: Probe
     tls: Tls = field(default_factory=Tls)
     credential: str = ""
-    """Reference to the bearer token that it wants; empty: none."""
+    """Reference to the bearer token that it requires; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a trial saw, as one sentence that says what to do. Pure."""
+"""Text of a trial probe: its result as one sentence that says what to do. Pure."""
 
 import errno
 import ipaddress
@@ -123,7 +123,7 @@ def _no_answer(url: str, place: str, reply: TrialReply, verdict: ProbeResult) ->
         )
     if _closed(reply):
         return (
-            f"connection closed without an answer: something listens at {place}, but it speaks another "
+            f"connection closed without a response: something listens at {place}, but it speaks another "
             "protocol or crashed - check its log"
         )
     return verdict.words
@@ -132,7 +132,7 @@ def _no_answer(url: str, place: str, reply: TrialReply, verdict: ProbeResult) ->
 def _too_late(url: str, place: str, reply: TrialReply) -> str:
     if reply.connected:
         return (
-            f"connected to {place}, but no answer in {reply.limit_s:.1f} s: "
+            f"connected to {place}, but no response in {reply.limit_s:.1f} s: "
             "the server is busy, still starting, or hangs"
         )
     if parse_base_url(url).scheme == "https":

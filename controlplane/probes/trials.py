@@ -1,4 +1,4 @@
-"""Trying an address, alone or as a replica of a fleet. Nothing is written."""
+"""Trials: probes of an address, alone or as a replica of a fleet. Nothing is written."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ TRIAL = Section(
         "fleet": Text(words="Probe as this fleet's probes do.", what="name of a fleet", nullable=True),
         "protocol": replace(
             FLEET.fields["protocol"],
-            words="What clients speak. Not set: the fleet's; without a fleet openai.",
+            words="API that clients use. Not set: the fleet's; without a fleet openai.",
             required="",
             nullable=True,
         ),
@@ -47,7 +47,7 @@ TRIAL = Section(
         ),
         "credential": replace(
             REPLICA.fields["credential"],
-            words="Where its bearer token is: `env:NAME` or `file:/whole/path`. Not set: the fleet's.",
+            words="Reference to its bearer token: `env:NAME` or `file:/whole/path`. Not set: the fleet's.",
             nullable=True,
         ),
     },

@@ -1,4 +1,4 @@
-"""Banner: what ``up`` prints when everything answers: where to look, who to be, what to paste."""
+"""Banner: what ``up`` prints when everything is up: addresses, login, a first command."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What ``up`` puts into the environment, before Django reads its settings from there.
+"""Environment variables that ``up`` sets before Django reads its settings.
 
 No Django in here: ``manage.py`` calls :func:`prepare` first thing when its command is ``up``.
 """
@@ -17,7 +17,7 @@ LONGEST_SOCKET_PATH = 90
 
 
 def prepare(arguments: list[str]) -> None:
-    """Set what flags and the place of the data folder imply; what the caller has set stays."""
+    """Set what the flags and the data folder imply; variables that the caller has set stay."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     add_arguments(parser)
     try:

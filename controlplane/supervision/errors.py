@@ -1,4 +1,4 @@
-"""Why ``up`` cannot start or go on, as one sentence for a person."""
+"""Error of ``up``: why it cannot start or continue, as one sentence."""
 
 
 class UpError(Exception):

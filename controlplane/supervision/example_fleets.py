@@ -1,4 +1,4 @@
-"""Registers the example fleets on their first start; later starts leave to the operator what they are."""
+"""Example fleets: registered on the first start; later starts leave them as the operator set them."""
 
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -58,7 +58,7 @@ def registered_elsewhere(options: UpOptions) -> list[str]:
 
 
 def forget_health(options: UpOptions) -> None:
-    """Back to ``checking``: what probes saw was of processes that an earlier start had run.
+    """Set health back to ``checking``: earlier probe results are of processes of an earlier start.
 
     Without this, traffic would go to replicas that are still loading until probes notice.
     """
@@ -67,7 +67,7 @@ def forget_health(options: UpOptions) -> None:
         health.Transition(row.pk, row.health.state, ReplicaHealth.State.CHECKING, JUST_STARTED, False)
         for row in stale
     )
-    # Where Redis is away, the conductor sends it on once it is back.
+    # If Redis is away, the conductor publishes it later.
     with suppress(RedisError):
         publisher.publish_all()
 

@@ -1,8 +1,7 @@
-"""The example client's own client key, for as long as requests need one.
+"""Client key of the example client, while requests need one.
 
-No key is made before somebody else has made the first: it would have every request need one. Whoever revokes
-this key has the last word: another is made only after a time in which no key was in force, or when the file
-is gone.
+No key is made before somebody else has created the first, because then every request would need one. If this
+key is revoked, another is made only after a time without any active key, or when the file is gone.
 """
 
 import os
@@ -57,7 +56,7 @@ class ExampleKey:
                 self._say(f'requests need a client key now: made "{NAME}" for the example client')
 
     def _write(self, key: str) -> None:
-        """Aside, and into place: the client never reads half of it."""
+        """Written to a temporary file and moved: the client never reads half of it."""
         aside = self._file.with_name(f"{self._file.name}.part")
         with suppress(FileNotFoundError):
             aside.unlink()

@@ -27,7 +27,7 @@ class UpOptions:
 
     @property
     def first_metrics_port(self) -> int:
-        """Of four: dashboard, worker, beat, conductor."""
+        """First of four ports: dashboard, worker, beat, conductor."""
         return self.admin_port + 1 if self.metrics_port is None else self.metrics_port
 
     @property
@@ -62,11 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=2, choices=range(1, 65), metavar="N", help="proxy (2)")
     parser.add_argument("--no-examples", action="store_true", help="no example fleets and no example client")
     parser.add_argument("--no-client", action="store_true", help="no example client")
-    parser.add_argument("--data-dir", type=Path, help="where data live (var/, or SWITCHYARD_DATA_DIR)")
+    parser.add_argument("--data-dir", type=Path, help="data folder (var/, or SWITCHYARD_DATA_DIR)")
 
 
 def port_number(text: str) -> int:
-    """1 to 65535, with words for anything else."""
+    """1 to 65535, with a message for anything else."""
     if not text.isdigit() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 1 to 65535")
     return int(text)

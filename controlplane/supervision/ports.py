@@ -23,7 +23,7 @@ def refuse_taken(uses: list[PortUse]) -> None:
             raise UpError(f"{use.purpose} would need port {use.port}: choose a lower {use.flag}.")
         if other := seen.get(use.port):
             both = f"{other.purpose} and {use.purpose}"
-            raise UpError(f"Port {use.port} is wanted twice, by {both}: change {use.flag}.")
+            raise UpError(f"Port {use.port} is used twice, by {both}: change {use.flag}.")
         seen[use.port] = use
         if problem := obstacle(use):
             raise UpError(problem)

@@ -1,4 +1,4 @@
-"""What must be in place before the first process starts: tables, static files, an administrator."""
+"""Preparation before the first process starts: database tables, static files, an administrator."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Finding and ending every process below this one (Linux; elsewhere supervisord alone does it)."""
+"""Child processes: finds and ends all below this one (Linux; elsewhere supervisord alone does it)."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Processes whose parent dies become ours instead of init's, so that they can be found and ended."""
+    """Become subreaper: orphaned processes become our children instead of init's, so that we can end them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
@@ -35,7 +35,7 @@ def descendants(root: int) -> list[int]:
 
 
 def end_descendants(grace_s: float) -> list[int]:
-    """SIGTERM, then SIGKILL after ``grace_s``, until nothing is left below us. Returns who was left."""
+    """SIGTERM, then SIGKILL after ``grace_s``, until no child is left. Returns those still left."""
     until = time.monotonic() + grace_s
     for pid in descendants(os.getpid()):
         with suppress(ProcessLookupError):

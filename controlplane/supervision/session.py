@@ -1,4 +1,4 @@
-"""One run of ``up``, from the first check to the last process gone."""
+"""Session: one run of ``up``, from the first check to the end of the last process."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ STOP_S = 8.0
 
 
 class StopRequested(BaseException):
-    """A signal asked for the end."""
+    """A signal asked to stop."""
 
 
 class Session:
@@ -61,7 +61,7 @@ class Session:
     def make_folders(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
         if socket := self.own_redis_socket:
-            # The proxy's copy of the table is for a Redis that is away. This one will be there in a moment,
+            # The proxy's copy of the table is for times without Redis. This Redis will be up in a moment,
             # and the copy would have the proxy trust replicas of the last run that are not loaded yet.
             shutil.rmtree(self.data / "proxy", ignore_errors=True)
             socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""Startup checks: waiting until everything answers, with a line for each step."""
+"""Startup checks: waits until everything is up, with a line for each step."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ EVERY_S = 0.05
 class ReadinessCheck(NamedTuple):
     words: str
     program: str
-    """Whose log helps when it does not come."""
+    """Program whose log helps if the check fails."""
     is_reached: Callable[[], bool]
     limit_s: float = LIMIT_S
     is_needed: bool = True
@@ -61,12 +61,12 @@ def redis(socket_path: str) -> ReadinessCheck:
 
 
 def steps(options: UpOptions) -> list[ReadinessCheck]:
-    """What must answer before ``up`` says that it is up."""
+    """What must be up before ``up`` says that it is up."""
     found: list[ReadinessCheck] = []
     dashboard, proxy = options.dashboard_url, options.proxy_url
     admin = f"http://127.0.0.1:{options.admin_port}"
     found.append(
-        ReadinessCheck("dashboard and API answer", "web", lambda: status_of(dashboard + "/readyz") == 200)
+        ReadinessCheck("dashboard and API respond", "web", lambda: status_of(dashboard + "/readyz") == 200)
     )
     found.append(
         ReadinessCheck("proxy has its routing table", "proxy", lambda: status_of(admin + "/readyz") == 200)
@@ -76,7 +76,7 @@ def steps(options: UpOptions) -> list[ReadinessCheck]:
             reached = partial(has_eligible_replica, admin, fleet)
             words = f"{fleet} has a ready replica"
             found.append(ReadinessCheck(words, "worker", reached, EXAMPLES_LIMIT_S, is_needed=False))
-            words = f"{fleet} answers through the proxy"
+            words = f"{fleet} responds through the proxy"
             found.append(
                 ReadinessCheck(words, "proxy", partial(answers, proxy), EXAMPLES_LIMIT_S, is_needed=False)
             )
@@ -84,7 +84,7 @@ def steps(options: UpOptions) -> list[ReadinessCheck]:
 
 
 def has_eligible_replica(admin: str, fleet: str) -> bool:
-    """Asked of the admin listener, so that waiting sends no request that would count as refused."""
+    """Read from the admin listener, so that waiting causes no refused requests."""
     status = loaded(admin + "/status")
     rows = status.get("fleets", {}).get(fleet, {}).get("replicas", [])
     return any(row["eligible_in_workers"] == len(status["workers"]) for row in rows)

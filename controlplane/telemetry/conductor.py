@@ -1,4 +1,4 @@
-"""One conductor: a beat a second, of which the elected leader's does the work.
+"""Conductor: one beat per second; only the elected leader's beat publishes and writes.
 
 A conductor that does not lead merges reports all the same, so that it can take over without a gap in
 rates and percentiles. Nothing here is lost when Redis or the database is away: the beat goes on with

@@ -1,4 +1,4 @@
-"""What happened at one worker between two of its reports. Pure.
+"""Deltas: what happened at one worker between two of its reports. Pure.
 
 Counters in a report only grow while the worker's incarnation stays the same, so the difference of any
 two reports is exact however many between them were lost. Where a counter has shrunk, whatever counted
@@ -90,7 +90,7 @@ class WorkerDelta:
     elapsed_s: float
     cpu_s: float
     rejected: int
-    """Requests refused before a fleet was found."""
+    """Requests rejected before a fleet was found."""
     fleets: dict[str, FleetDelta]
     keys: dict[str, KeyDelta] = field(default_factory=dict)
     """By id."""

@@ -1,4 +1,4 @@
-"""How long, in words a person reads at a glance."""
+"""Durations as text, readable at a glance."""
 
 from math import ceil
 

@@ -1,4 +1,4 @@
-"""Rows and merged numbers → the frames that pages show. Pure."""
+"""Frame builder: database rows and merged numbers → the frames that pages show. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -236,7 +236,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
 
 
 def _cold(replicas: list[ReplicaLive]) -> ColdLive | None:
-    """As proxies decide it: nobody can be asked, and somebody who would be is being checked."""
+    """Cold as proxies see it: no replica is eligible, and one that would be is still checking."""
     if any(replica.eligible and replica.weight > 0 for replica in replicas):
         return None
     checked = [replica for replica in replicas if replica.state == "checking" and replica.weight > 0]

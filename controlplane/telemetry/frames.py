@@ -1,4 +1,4 @@
-"""What the conductor sends to open pages once a second, and keeps as history.
+"""Frames: what the conductor sends to open pages once a second, and keeps as history.
 
 Rates are per second over the last second; percentiles are of merged sketches over the last
 WINDOW_S seconds, in seconds; ``None`` where there was nothing to measure. Percentages (errors, shares)
@@ -58,13 +58,13 @@ class Point(msgspec.Struct, kw_only=True):
 
 
 class QueueLive(msgspec.Struct, kw_only=True):
-    """What waits for a place at a replica, and what was refused for want of one."""
+    """A fleet's queue: requests that wait for a free slot, and requests that were refused."""
 
     waiting: int = 0
     size: int = 0
     """How many may wait at all proxies that report together."""
     oldest_wait_s: float = 0.0
-    """How long the first of them has waited."""
+    """Wait of the oldest of them."""
     timeout_s: float = 0.0
     """How long each may wait."""
     state: str = ""
@@ -75,19 +75,19 @@ class QueueLive(msgspec.Struct, kw_only=True):
     queued_per_s: float = 0.0
     """Requests that had to wait, over the last WINDOW_S, as what follows."""
     full_per_s: float = 0.0
-    """Refused: as many waited as may, or one of a higher class."""
+    """Refused: the queue was full, or displaced by a higher priority."""
     late_per_s: float = 0.0
-    """Refused: their wait was, or would have been, longer than it may be."""
+    """Refused: they waited too long, or would have."""
     cold_per_s: float = 0.0
     """Refused: every replica was still loading."""
     p50_s: float | None = None
-    """Of the waits of those that found a slot."""
+    """Percentile of the waits of requests that got a slot."""
     p99_s: float | None = None
     short_for_s: float = 0.0
     """For how long requests have waited, or been refused, without a break."""
     missing_replicas: int | None = None
     """How many more replicas of the present ones' speed would serve requests as they come; ``None``: that
-    cannot be told, or places are not short for long."""
+    is not known, or slots have not been short for long."""
 
 
 class DrainedAt(msgspec.Struct, kw_only=True):
@@ -98,12 +98,12 @@ class DrainedAt(msgspec.Struct, kw_only=True):
 
 
 class ReportedLive(msgspec.Struct, kw_only=True):
-    """What a replica says of its own load. ``None``: it does not tell that."""
+    """A replica's load report. ``None``: it does not report that figure."""
 
     words: str
-    """``12 running, 3 waiting, KV 81 %``; where it tells nothing, why."""
+    """``12 running, 3 waiting, KV 81 %``; without figures, why."""
     short: str
-    """The same where there is little room: ``12 + 3, KV 81 %``; empty: it tells nothing."""
+    """The same in short: ``12 + 3, KV 81 %``; empty: no figures."""
     age_s: float
     running: int | None = None
     waiting: int | None = None
@@ -140,7 +140,7 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     drained_by_hand: list[DrainedAt] = []
     """At which proxies somebody took it out there, and for how long still."""
     no_credential: str = ""
-    """Why proxies cannot read the token that it wants, in words; empty: they can, or it wants none."""
+    """Why proxies cannot read its credential, for people; empty: they can, or it has none."""
     locked_out: bool = False
     """Whether none can."""
     drained_everywhere: bool = False
@@ -155,7 +155,7 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
 
 
 class ColdLive(msgspec.Struct, kw_only=True):
-    """No replica can be asked, because those that will be are still loading."""
+    """Cold start: no replica is eligible, because all are still loading."""
 
     loading: int
     """Replicas that are."""
@@ -164,14 +164,14 @@ class ColdLive(msgspec.Struct, kw_only=True):
 
 
 class AffinityLive(msgspec.Struct, kw_only=True):
-    """Requests a second whose key the strategy goes by, by where they went."""
+    """Requests per second with an affinity key, by where they were sent."""
 
     kept_per_s: float = 0.0
-    """To the replica that their key leads to."""
+    """Sent to the replica of their affinity key."""
     spilled_per_s: float = 0.0
-    """Elsewhere: that replica had too much in flight, or no free slot."""
+    """Sent elsewhere: that replica had too much in flight, or no free slot."""
     new_per_s: float = 0.0
-    """Their key led nowhere yet."""
+    """Their affinity key had no replica yet."""
 
 
 class SiteLive(msgspec.Struct, kw_only=True):

@@ -1,7 +1,7 @@
-"""Usage of each client key now, over all live workers. Pure: explicit state, ``now`` an argument.
+"""Traffic of each client key now, over all live workers. Pure: explicit state, ``now`` an argument.
 
 A minute is always the last MINUTE_S seconds, of which a conductor that has just started has seen less.
-Proxies hold the limits themselves, exactly; what stands here is told to people.
+Proxies enforce the limits themselves, exactly; the numbers here are for people.
 """
 
 from collections import deque
@@ -146,8 +146,8 @@ def read(state: KeyState, keys: dict[str, KeyNumbers], now: float) -> None:
 def follow(
     state: KeyState, keys: Mapping[str, KeyNumbers], limits: Mapping[str, Limits], now: float
 ) -> set[Limit]:
-    """These limits are in force, by key id. Answers those that were others before: what they refused until
-    now is forgotten, so that nobody is told of a limit what its predecessor did."""
+    """These limits are in force, by key id. Returns those that have changed: what they refused before is
+    forgotten, so that a new limit is not blamed for the old one."""
     changed = {
         (key, name)
         for key, present in limits.items()

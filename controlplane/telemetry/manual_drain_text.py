@@ -1,4 +1,4 @@
-"""Manual drains in words: replicas taken out at single proxies, over their admin listeners. Pure."""
+"""Manual drains as text: replicas taken out at single proxies, over their admin listeners. Pure."""
 
 from collections.abc import Sequence
 

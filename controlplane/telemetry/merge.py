@@ -1,4 +1,4 @@
-"""Aggregation of all workers' reports: what each fleet and replica does now. Pure: ``now`` is an argument.
+"""Aggregation of all workers' reports: load and rates of each fleet now. Pure: ``now`` is an argument.
 
 Rates are each worker's own: what it counted between its last two reports, over the seconds between them
 by its own clock, so that reports and merges may beat at different phases without the sum flickering.
@@ -42,7 +42,7 @@ class ReplicaNumbers:
     rps: float = 0.0
     errors_per_s: float = 0.0
     answers: int = 0
-    """Successful answers that this merge learned of."""
+    """Successful responses since the last merge."""
     in_flight: int = 0
     speeds: list[float] = field(default_factory=list)
     """Seconds per unit of work, as each worker has learned it."""
@@ -58,11 +58,11 @@ class ReplicaNumbers:
     ejection_reason: str = ""
     """Of the worker that saw most; others of its host merely follow it."""
     reported: ReportedLoad | None = None
-    """What it said of its own load, as the worker has it that heard it last."""
+    """Its load report, from the worker that has the newest."""
     ejections: dict[tuple[str, int], int] = field(default_factory=dict)
     """(worker, incarnation) → ejections since it started."""
     no_credential: str = ""
-    """Why a worker cannot read the token that it wants, in words."""
+    """Why a worker cannot read its credential, for people."""
     no_credential_at: int = 0
     """How many workers cannot."""
     drained_at: dict[str, float] = field(default_factory=dict)
@@ -97,14 +97,14 @@ class FleetNumbers:
     error_percent: float = 0.0
     window_requests: int = 0
     kept_per_s: float = 0.0
-    """Requests that went to the replica that their key leads to, as what follows by where they went."""
+    """Requests sent to the replica of their affinity key. Below: sent elsewhere; not yet mapped."""
     spilled_per_s: float = 0.0
     new_per_s: float = 0.0
     sites: dict[str, SiteNumbers] = field(default_factory=dict)
     """Of its proxies, by name; empty: those that have none."""
     queue: QueueNumbers = field(default_factory=QueueNumbers)
     mean_s: float | None = None
-    """Average of what replicas took for a request in the window; known while places are short."""
+    """Average of what replicas took for a request in the window; known while slots are short."""
     applied: dict[str, str] = field(default_factory=dict)
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""One fleet's queue over all live workers: what waits now, and what became of those that waited. Pure."""
+"""Queue of one fleet over all live workers: waiting requests, waits and refusals. Pure."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class QueueWindow:
             self.cold += delta.cold
 
     def short_for_s(self, short: bool, now: float) -> float:
-        """For how long places have been short, without a break that any call saw; ``short``: whether they
+        """For how long slots have been short, without a break that any call saw; ``short``: whether they
         are now."""
         if not short:
             self._short_since = None
@@ -76,7 +76,7 @@ class QueueNumbers:
 
     @property
     def refuses(self) -> bool:
-        """Whether requests were refused in the window for want of places, now or in time."""
+        """Whether requests were refused in the window because no slot was free in time."""
         return bool(self.full_per_s or self.late_per_s)
 
     def add(self, worker: str, counters: FleetCounters) -> None:
@@ -86,7 +86,7 @@ class QueueNumbers:
         self.proxies.add(worker.rpartition("/")[0])
 
     def read(self, window: QueueWindow, now: float) -> None:
-        """Take over what a window says, and tell it whether places are short now."""
+        """Copy a window's numbers, and note whether slots are short now."""
         self.queued_per_s = window.waits.requests / WINDOW_S
         self.full_per_s = window.full / WINDOW_S
         self.late_per_s = window.late / WINDOW_S
@@ -102,8 +102,8 @@ LONG_S = 60.0
 def missing_replicas(
     numbers: QueueNumbers, arrivals_per_s: float, mean_s: float | None, limits: Sequence[int | None]
 ) -> int | None:
-    """How many more replicas it would take to serve requests as they come; ``None``: that cannot be told, or
-    places are not short for long.
+    """How many more replicas it would take to serve requests as they come; ``None``: not known, or
+    slots are not short for long.
 
     Little's law: arrivals a second × seconds that a replica takes for one is how many are in replicas at one
     time, if none waits. ``mean_s``: those seconds, while the replicas are as full as they may be. ``limits``:

@@ -1,4 +1,4 @@
-"""Report reader: the proxies' reports as they lie in Redis, each with its age by the clock of Redis."""
+"""Report reader: the proxies' reports from Redis, each with its age by the clock of Redis."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Load report (ORCA): what a replica says of its own load, for pages: in figures and in words. Pure."""
+"""Load report (ORCA) of a replica for pages, in figures and as text. Pure."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""A conductor as a process: a thread that beats, and an event loop that sends frames and hears signals.
+"""Runner of the conductor process: a thread with the beat, and an event loop for frames and signals.
 
 The thread is a daemon: a beat that hangs in a database must not keep the process from ending.
 """

@@ -23,7 +23,7 @@ def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
 
 
 def locked_out(numbers: ReplicaNumbers) -> bool:
-    """Whether no worker can read the token that it wants."""
+    """Whether no worker can read its credential."""
     return 0 < numbers.workers <= numbers.no_credential_at
 
 

@@ -1,8 +1,8 @@
-"""Accelerator memory: what replicas hold all the time, what is left to lease, and what overcommits a device.
+"""Accelerator memory: what replicas hold permanently, what can be leased, and what overcommits a device.
 
-Both planes and the fleet file ask here, so that all of them come to the same sum and say it in the same
-words. Theory: a device's memory less its headroom is what can be used at all. Replicas hold a part of that
-as long as they run (their weights above all), and only the rest can be lent to requests while they run.
+Both planes and the fleet file use this module, so that they get the same result and the same message.
+Theory: usable is a device's memory minus its headroom. Replicas hold a part of it all the time (mainly their
+weights); only the rest can be leased to requests while they run.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,13 +1,13 @@
-"""Client keys: what clients of a proxy present, and the keyed hash that stands for one everywhere else.
+"""Client keys: what clients of a proxy present, and the keyed hash that is stored instead of a key.
 
 A key is ``sy-`` and 48 hexadecimal digits: 192 random bits, shown once and never stored. The manifest carries
 its hash, BLAKE2b keyed with a random value of the installation (RFC 7693 §2.9), and that value with it.
 
-What that protects from: whoever reads the database, Redis, a backup or a proxy's copy of the table finds no
-key that opens anything, cannot tell whether two installations share one, and can use no table of hashes made
-beforehand. It is the key's own randomness, not the secrecy of the hash's key, that makes guessing hopeless.
-What it does not protect from: whoever may *write* there can put in a hash of their own, and whoever sees
-requests on their way (where the proxy speaks no TLS) reads the keys themselves.
+This protects against readers of the database, Redis, a backup or a proxy's copy of the table: they get no
+usable key, cannot see whether two installations share a key, and cannot use precomputed hashes. Guessing is
+hopeless because of the key's own randomness, not because the hash's key is secret. It does not protect
+against somebody who may *write* there and adds a hash of their own, nor against somebody who reads requests
+on the network (if the proxy uses no TLS).
 """
 
 import hashlib
@@ -17,7 +17,7 @@ PREFIX = "sy-"
 SHOWN_CHARACTERS = 9
 """How many of a key's first characters people see afterwards, to tell keys apart: 24 of its 192 bits."""
 ALL_FLEETS = "*"
-"""In a list of fleets: every one, those that are made later too. No fleet can have this name."""
+"""In a list of fleets: every fleet, including future ones. No fleet can have this name."""
 
 _RANDOM_BYTES = 24
 _LEAST_DIGITS, _MOST_DIGITS = 32, 120
@@ -32,12 +32,12 @@ def is_key(text: str) -> bool:
 
 
 def new_key() -> str:
-    """A fresh key, to be shown once."""
+    """A new key, to be shown once."""
     return PREFIX + secrets.token_hex(_RANDOM_BYTES)
 
 
 def new_salt() -> str:
-    """A fresh value that keys an installation's hashes, hexadecimal."""
+    """A new key for an installation's keyed hashes, hexadecimal."""
     return secrets.token_hex(_SALT_BYTES)
 
 
@@ -50,5 +50,5 @@ def salt_bytes(salt: str) -> bytes:
 
 
 def key_hash(salt: bytes, key: bytes) -> str:
-    """What stands for a key in database, manifest and log: 64 hexadecimal digits."""
+    """Keyed hash of a client key, 64 hexadecimal digits: stored in database, manifest and log."""
     return hashlib.blake2b(key, key=salt, digest_size=_DIGEST_BYTES).hexdigest()

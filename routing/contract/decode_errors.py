@@ -1,4 +1,4 @@
-"""Decode errors: what msgspec raises of bytes that cannot be read, its own errors and two of Python's."""
+"""Decode errors: what msgspec raises for bytes that cannot be decoded: its own errors and two of Python's."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Defaults of msgspec structs: what was set apart from them. They stay written down once."""
+"""Defaults of msgspec structs: removing and restoring them. Each default is defined once, in its struct."""
 
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ def without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
 
 
 def with_defaults(settings: dict[str, Any], kind: type[S]) -> S:
-    """The struct that these settings make. ``None`` means "as if not set".
+    """The struct with these settings and defaults for the rest. ``None`` means "as if not set".
 
     Raises :class:`msgspec.ValidationError`; settings that passed the rules convert without error.
     """

@@ -1,4 +1,4 @@
-"""Validation rules for values that people write: types, ranges and names, with messages that say the cure.
+"""Validation rules for configuration values: types, ranges and names, with messages that say the fix.
 
 One table of rules (:mod:`routing.contract.fleet_file.rules`) serves the fleet file, the REST API and
 the reference page, so that all three say the same. Values are what JSON can hold: None, bool, int,
@@ -75,7 +75,7 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(ABC):
-    """What one value may be. ``words`` is its line in the reference."""
+    """What one value may be. ``words``: its description in the reference page."""
 
     words: str
     nullable: bool = False

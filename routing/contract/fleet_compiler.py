@@ -1,4 +1,4 @@
-"""Compiler from fleet file to routing table, for a proxy that runs on a file alone. Pure."""
+"""Compiler from fleet file to routing table, for a proxy that runs from a file alone. Pure."""
 
 import uuid
 from collections.abc import Mapping

@@ -5,11 +5,11 @@ Rules:
 - A replica that never passed is ``checking``. Its first pass makes it ready at once. While its startup
   budget lasts, failures leave it ``checking``; after that the next failure makes it ``down``.
 - ``ready`` is lost after ``fall`` failures in a row; the last of them says whether to ``unready`` (it
-  answers, but cannot serve) or ``down`` (refused, no answer, not live).
+  responds, but cannot serve) or ``down`` (refused, no response, not live).
 - ``ready`` is regained after ``rise`` passes in a row.
 - ``unready`` becomes ``down`` after ``fall`` such failures in a row; ``down`` becomes ``unready`` as
-  soon as the server answers again.
-- Silence alone (a probe that timed out) proves nothing while the replica answers live traffic: such a
+  soon as the server responds again.
+- A timeout of a probe alone proves nothing while the replica serves live traffic: such a
   result changes neither state nor counters.
 
 Both probers, the control plane's and the standalone proxy's, decide here and nowhere else. A result
@@ -46,7 +46,7 @@ class HealthDecision(NamedTuple):
 
 
 class UnlistedTransition(ValueError):
-    """A state and a result that cannot meet: a caller's mistake or a corrupted record."""
+    """A result that cannot occur in this state: a caller's mistake or a corrupted record."""
 
 
 class _Move(NamedTuple):
@@ -87,7 +87,7 @@ def next_health(
     in_startup_budget: bool,
     answering: bool,
 ) -> HealthDecision:
-    """Where one probe result leads.
+    """The next state after one probe result.
 
     ``in_startup_budget``: less than ``probe.startup_budget_s`` has gone by since the replica began to
     be probed. ``answering``: it has answered live traffic lately. Raises :class:`UnlistedTransition`.
@@ -111,7 +111,7 @@ def next_health(
 def classify(
     result: ProbeResult, *, has_passed: bool, in_startup_budget: bool, answering: bool
 ) -> ResultKind:
-    """What kind of result this is in the replica's situation."""
+    """The kind of result, in the replica's situation."""
     if result.passed:
         return "passed"
     if result.timed_out and answering:

@@ -12,22 +12,22 @@ MOST_TOKENS: Final = 100_000_000_000
 
 KEY_LIMITS: Final[Mapping[str, Rule]] = {
     "priority": Choice(
-        words="Priority class of its requests in the queue: the highest goes first.",
+        words="Priority class of the key's requests in the queue. The highest is served first.",
         options=PRIORITIES,
     ),
     "requests_per_minute": count(
-        "Requests of the key within a minute, over all fleets; more are refused. Not set: no limit.",
+        "Rate limit: requests per minute, all fleets together; more get 429. Not set: no limit.",
         MOST_REQUESTS,
         nullable=True,
     ),
     "max_concurrency": count(
-        "Requests of the key in flight and waiting at one time; more are refused. Not set: no limit.",
+        "Most requests in flight and waiting; more get 429. Not set: no limit.",
         MOST_IN_FLIGHT,
         nullable=True,
     ),
     "tokens_per_minute": count(
-        "Prompt and output tokens of the key within a minute, as answers report them; while more were used, "
-        "requests are refused. Not set: no limit.",
+        "Rate limit: prompt and output tokens per minute, as responses report them. Above it: 429. "
+        "Not set: no limit.",
         MOST_TOKENS,
         nullable=True,
     ),

@@ -1,9 +1,9 @@
-"""Load report of a replica: what it says of its own load, on its metrics page or in an ORCA header.
+"""Load report of a replica: its own load, from its metrics page or an ORCA header.
 
-It counts everybody's requests, those of clients that go there directly and of other gateways among them;
-a proxy counts only its own, but at once. What a report is worth therefore hangs on its age.
+A replica counts the requests of all clients, also those that do not come through this proxy. A proxy counts
+only its own, but without delay. So the value of a report depends on its age.
 
-A figure that was not given, or not one that it can be, is ``None``. Leaf: no I/O.
+A figure that is missing or out of range is ``None``. Leaf: no I/O.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 from routing.contract.decode_errors import DECODE_ERRORS
 
 MOST_REQUESTS = 1_000_000
-"""No server has more in flight; what says so is broken."""
+"""No server has more in flight; a larger number is an error."""
 MOST_BYTES = 2**53
 
 
@@ -22,26 +22,26 @@ class ReportedLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """One report."""
 
     running: int | None = None
-    """Requests that it works on, whoever sent them."""
+    """Requests being processed, from all clients."""
     waiting: int | None = None
-    """Requests that wait in it."""
+    """Requests in the replica's own queue."""
     kv_share: float | None = None
-    """Of its KV memory, in use: 0 to 1. A batching server that has none left preempts."""
+    """Share of the KV cache in use, 0 to 1. A batching server with a full KV cache preempts requests."""
     memory_share: float | None = None
-    """Of its devices' memory, in use: 0 to 1. Servers that preallocate are near 1 while idle too."""
+    """Share of its devices' memory in use, 0 to 1. Servers that preallocate are near 1 even when idle."""
     memory_bytes: int | None = None
     """The same in bytes."""
     utilization: float | None = None
-    """As the server defines it: 1 is all that it was made for, more is possible."""
+    """As the server defines it. 1: its rated capacity; more is possible."""
     requests_per_s: float | None = None
     problem: str = ""
     """Why there are no figures, in words; empty: there are some."""
     age_s: float = 0.0
-    """Since the replica gave it, at the moment at which this message was written."""
+    """Age in seconds when this message was written."""
 
     @property
     def in_flight(self) -> int | None:
-        """Running and waiting; ``None``: it tells neither."""
+        """Running and waiting; ``None``: neither is reported."""
         if self.running is None and self.waiting is None:
             return None
         return (self.running or 0) + (self.waiting or 0)
@@ -51,7 +51,7 @@ _NUMBER = re.compile(rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?+[0
 
 
 def parse_number(text: bytes) -> float:
-    """As servers write one; what is none is not a number, and what Python would read besides is none."""
+    """A number as servers write it, else NaN. Stricter than Python's ``float``."""
     return float(text) if _NUMBER.fullmatch(text) else nan
 
 
@@ -76,7 +76,7 @@ def non_negative(value: float) -> float | None:
 
 
 def younger(one: ReportedLoad | None, other: ReportedLoad | None) -> ReportedLoad | None:
-    """Of two reports of one replica the one that is less old, but one with figures before one without."""
+    """The younger of two reports of one replica; one with figures goes before one without."""
     if one is None or other is None:
         return one or other
     if bool(one.problem) != bool(other.problem):
@@ -89,9 +89,9 @@ def encode_report(report: ReportedLoad) -> bytes:
 
 
 def decode_stored(stored: bytes, now_ms: int) -> ReportedLoad | None:
-    """As it lies in Redis, behind the time by Redis's clock at which it was given; with its age.
+    """A report as stored in Redis (time by Redis's clock, then JSON), with its age.
 
-    ``None``: it cannot be read, because another version wrote it.
+    ``None``: it cannot be decoded, because another version wrote it.
     """
     at_ms, _, body = stored.partition(b" ")
     try:

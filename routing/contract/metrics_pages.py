@@ -1,7 +1,7 @@
-"""Metrics pages of model servers (Prometheus text): where each tells its load, and how it is read.
+"""Metrics pages of model servers (Prometheus text format): where each reports its load, and how it is read.
 
-Of a page in Prometheus's text format only the few lines of a preset's own names are looked at. Samples of one
-name are of a server's engines, ranks or models: requests are added up, of shares the largest counts.
+Only the few metrics of the preset are read from a page. Several samples of one metric come from a server's
+engines, ranks or models: request counts are added up, of shares the largest is taken.
 
 Names, from the servers' own sources and manuals: vLLM ``v1/metrics/loggers.py`` (``gpu_cache_usage_perc``
 before 0.10), SGLang ``managers/scheduler_metrics``, TGI ``router/src``, llama.cpp server README "GET
@@ -23,19 +23,19 @@ from routing.contract.probe_result import status_words
 MAX_PAGE_BYTES = 1_048_576
 """As much of a page as is read; vLLM's, with its histograms, has some 100 KB."""
 LOAD_PAGE_S = 1.0
-"""For the whole of it: nothing depends on its coming."""
+"""Time limit for the whole page. Short, because nothing depends on the page."""
 MAX_SAMPLES = 4096
-"""A page with more lines of these few names is none that is meant."""
+"""A page with more samples of these few metrics is not a model server's."""
 
 PROMETHEUS = "/metrics"
 
 
 class NoLoadFigures(ValueError):
-    """The page tells no load; the text says why."""
+    """The page reports no load; the text says why."""
 
 
 class LoadPage(NamedTuple):
-    """Where a kind of server tells its load. ``port`` is ``None`` where it is that of its base URL."""
+    """Where a kind of server reports its load. ``port`` ``None``: the port of its base URL."""
 
     path: str
     port: int | None
@@ -53,14 +53,14 @@ class LoadQuery(NamedTuple):
     """The page of one replica."""
 
     url: str
-    """The base URL of the server that answers."""
+    """Base URL of the server that has the page."""
     path: str
     """Whole request target."""
     model: str
     page: LoadPage
 
     def judge(self, status: int, body: bytes) -> ReportedLoad:
-        """What an answer tells; why it tells nothing is in the report."""
+        """The load in a response, or a report of why there is none."""
         if status != 200:
             return self.silent(status_words(status, body))
         try:
@@ -74,7 +74,7 @@ class LoadQuery(NamedTuple):
 
 
 def load_query(probe: Probe, url: str, model: str) -> LoadQuery | None:
-    """What to read of one replica; ``None``: nothing. ``probe`` is resolved, ``url`` the replica's base
+    """Metrics page of one replica; ``None``: none is read. ``probe`` is resolved, ``url`` the replica's base
     URL."""
     if not probe.load_reports:
         return None
@@ -125,11 +125,11 @@ _NAMES: dict[str, dict[str, str]] = {
     },
     "bentoml": {"bentoml_service_request_in_progress": _RUNNING},
 }
-"""Server → name of a metric → what it tells."""
+"""Server → name of a metric → what it measures."""
 
 _REPEATED = re.compile(rb'\b(?:[tp]p_rank="(?!0")|priority="(?!"))')
-"""In labels: the same requests once more. Ranks of one engine share its batch, and SGLang counts those that
-wait by priority besides all."""
+"""Labels of samples that count the same requests again: ranks of one engine share its batch, and SGLang
+counts waiting requests by priority as well as in total."""
 _OF_A_MODEL = "nv_inference_pending_request_count"
 _MODEL = re.compile(rb'[{,]model="((?:[^"\\]|\\.)*+)"')
 
@@ -141,11 +141,11 @@ def _prometheus(names: Mapping[str, str]) -> Callable[[bytes, str], ReportedLoad
 
     def read(page: bytes, model: str) -> ReportedLoad:
         found: dict[str, list[float]] = {}
-        # What is cut off in the middle of a line is left out.
+        # A line that is cut off is left out.
         whole = page if len(page) < MAX_PAGE_BYTES else page[: page.rfind(b"\n") + 1]
         for line, (name, labels, value) in enumerate(sample.findall(b"\n" + whole)):
             if line >= MAX_SAMPLES:
-                raise NoLoadFigures(f"more than {MAX_SAMPLES} lines of the few that tell a load")
+                raise NoLoadFigures(f"more than {MAX_SAMPLES} samples of load metrics")
             if _REPEATED.search(labels) or _is_of_another_model(name, labels, model):
                 continue
             found.setdefault(known[name], []).append(parse_number(value))
@@ -164,7 +164,7 @@ def _is_of_another_model(name: bytes, labels: bytes, model: str) -> bool:
 def _load(found: dict[str, list[float]], names: Mapping[str, str]) -> ReportedLoad:
     if not found:
         listed = ", ".join(names)
-        raise NoLoadFigures(f"it has none of {listed}")
+        raise NoLoadFigures(f"the page has none of {listed}")
     used = byte_count(_sum(found, _USED))
     total = _sum(found, _TOTAL)
     load = ReportedLoad(
@@ -175,12 +175,12 @@ def _load(found: dict[str, list[float]], names: Mapping[str, str]) -> ReportedLo
         memory_bytes=used,
     )
     if load == ReportedLoad():
-        raise NoLoadFigures("what it says of its load are no figures")
+        raise NoLoadFigures("the load metrics on the page are not valid numbers")
     return load
 
 
 def _sum(found: dict[str, list[float]], what: str) -> float:
-    """Not a number where there is none; one value that is none spoils the sum."""
+    """NaN if there is no value or one of them is not a valid count."""
     values = found.get(what)
     return sum(values) if values and min(values) >= 0 else nan
 
@@ -207,12 +207,12 @@ def _ollama(page: bytes, model: str) -> ReportedLoad:
     try:
         listed = msgspec.json.decode(page, type=_OllamaModels).models
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise NoLoadFigures("it is not the list of models that are loaded") from None
+        raise NoLoadFigures("the page is not a list of loaded models") from None
     wanted = model if ":" in model else f"{model}:latest"
     held = sum(each.size_vram for each in listed if not model or each.name in (model, wanted))
     memory_bytes = byte_count(held)
     if memory_bytes is None:
-        raise NoLoadFigures("what it says of its memory is no figure")
+        raise NoLoadFigures("the memory size on the page is not a valid number")
     return ReportedLoad(memory_bytes=memory_bytes)
 
 
@@ -236,4 +236,4 @@ PAGES: dict[str, LoadPage] = {
 
 _ALL_NAMES = {name: what for names in _NAMES.values() for name, what in names.items()}
 ANY = LoadPage(PROMETHEUS, None, "any of these names", _prometheus(_ALL_NAMES))
-"""A page of which only the place is known."""
+"""A page whose kind of server is not known, only its path."""

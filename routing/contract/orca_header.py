@@ -1,13 +1,13 @@
 """ORCA load report in the response header ``endpoint-load-metrics``.
 
 Open Request Cost Aggregation (ORCA, cncf/xds ``OrcaLoadReport``), in its two readable forms; Triton and vLLM
-send them to whoever asks with ``endpoint-load-metrics-format``::
+send them if the request has ``endpoint-load-metrics-format``::
 
     TEXT cpu_utilization=0.3, mem_utilization=0.8, rps_fractional=10, named_metrics.num_requests_waiting=2
     JSON {"cpu_utilization": 0.3, "named_metrics": {"kv_cache_utilization": 0.4}}
 
-The word before may be missing, as in vLLM's newer answers. The binary form is not read. A field that is not
-wholly in order is refused; a name that nobody knows here is not looked at.
+The prefix may be missing, as in newer vLLM versions. The binary form is not read. A header that is not
+entirely valid is refused; unknown names are ignored.
 """
 
 from math import isnan, nan
@@ -27,7 +27,7 @@ _Json = dict[str, float | dict[str, float]]
 
 
 def parse(value: bytes) -> ReportedLoad | None:
-    """What a field says; ``None``: it is refused, or has no figure that is used here."""
+    """The load in a header value; ``None``: it is invalid, or has no figure that is used here."""
     if len(value) > MAX_BYTES:
         return None
     word, _, rest = value.strip().partition(b" ")

@@ -20,18 +20,18 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Time limits of one request, in seconds, and the rate that its body must keep."""
 
     head_s: float = 10.0
-    """The request's head, from its first byte to its last."""
+    """Receiving the request head, from its first byte to its last."""
     body_grace_s: float = 25.0
-    """The request's body may take this long, and a second more for each ``body_min_bytes_per_s`` of it."""
+    """Receiving the request body: this long, plus 1 s for each ``body_min_bytes_per_s`` bytes of it."""
     body_min_bytes_per_s: float = 1024.0
     connect_s: float = 1.0
     """Opening a connection to a replica."""
     first_byte_s: float = 60.0
-    """First response byte, for answers that the client asked to have streamed."""
+    """Time to the first response byte, if the client asked for a streamed response."""
     idle_s: float = 60.0
-    """Silence between two pieces of a response once it has begun; of a WebSocket, in both directions."""
+    """No data from the replica after its response has begun; for a WebSocket, in either direction."""
     stall_s: float = 30.0
-    """Requests in flight and nothing heard from the replica on any of them: the replica is ejected."""
+    """Requests in flight and no data from the replica on any of them: the replica is ejected."""
     total_s: float = 600.0
     """The whole request, retries included."""
 
@@ -40,55 +40,55 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of one request."""
 
     max_body_bytes: int = 64 << 20
-    """Without chunked coding. A body that names its model is searched up to the proxy's own bound besides."""
+    """Chunk framing not counted. The search for the model in a body has the proxy's own limit as well."""
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """When a request goes to another replica, as long as the client has seen nothing of an answer."""
+    """When a request is retried at another replica. Only before the client got any byte of a response."""
 
     budget_percent: float = 20.0
-    """Retries of what was sent may add this share of requests, plus a constant of 3; 0: none at all."""
+    """Retries of requests already sent: at most this share of all requests, plus 3. 0: none."""
     replay_safe: ReplaySafe = "auto"
-    """``auto``: inference calls that keep no state are replayed; ``always``/``never`` decide for all."""
+    """``auto``: inference calls that keep no state may be sent twice; ``always``, ``never``: all, none."""
     statuses: list[int] = []
-    """Answers of a replica that another one is asked instead of, where the request may be sent twice."""
+    """Responses with these are discarded and the request retried, if it may be sent twice."""
 
 
 class Ejection(msgspec.Struct, frozen=True, kw_only=True):
-    """When live traffic takes a replica out, and for how long."""
+    """Outlier ejection: when failures in live traffic take a replica out, and for how long."""
 
     consecutive_failures: int = 5
     base_s: float = 5.0
-    """First ejection; doubles with each one that follows, jittered by 20 %, at most 300 s."""
+    """Length of the first ejection. Doubles with each further one, jittered by 20 %, up to 300 s."""
     max_ejected_percent: float = 50.0
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request waits while no replica has a place for it."""
+    """The queue: requests wait in it while no replica has a free slot."""
 
     size: int = 256
-    """Requests that wait at one time on one host, in all its workers; 0: none waits."""
+    """Most waiting requests on one host, all workers together; 0: no queue."""
     timeout_s: float = 10.0
-    """How long a request may wait; then it is answered 503."""
+    """Longest wait of a request; then it gets 503."""
     cold: Cold = "refuse"
-    """While every replica is still loading: ``refuse`` answers at once, ``hold`` lets requests wait."""
+    """While every replica is still loading: ``refuse`` sends 503 at once, ``hold`` lets requests wait."""
     cold_timeout_s: float = 300.0
-    """How long ``hold`` lets a request wait for the first replica."""
+    """Longest wait for the first replica with ``hold``."""
     at: QueueAt = "proxy"
-    """Where a request waits while replicas work on as many as ``max_concurrency`` says: here, which makes it
-    a limit, or at ``replica``, which has a queue of its own: then it only says how many are worked on."""
+    """Where requests above ``max_concurrency`` wait. ``proxy``: here, so it is a limit. ``replica``: in the
+    server's own queue, so it only says how many requests the server processes in parallel."""
 
 
 class Locality(msgspec.Struct, frozen=True, kw_only=True):
     """Preference for replicas of the proxy's own site (:mod:`routing.balancing.locality.spillover`)."""
 
     prefer: Prefer = "site"
-    """``none``: all sites alike. Without effect for a proxy that has no site."""
+    """``none``: all sites alike. Without effect in a proxy that has no site."""
     spill_above: float = 0.8
-    """How busy the own site may be, 1.0 being full, before part of its requests goes to others."""
+    """Load of the own site, 1.0 being full, above which part of its requests goes to other sites."""
 
     def when_asked(self, site: str, own: str) -> str:
-        """When a replica of a site is asked by proxies of others, in words."""
+        """When a replica of another site gets requests, for people."""
         return f"at {site}: asked while {own} is more than {100 * self.spill_above:g} % busy"
 
 
@@ -102,19 +102,19 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How one fleet picks a replica and what surrounds the pick."""
+    """How requests of one fleet are routed: strategy, limits, retries, ejection, queue."""
 
     strategy: str = "least_expected_work"
     parameters: dict[str, StrategyParameter] = {}
     max_concurrency: int | None = None
-    """Requests a replica works on at once, more wait; ``None``: a batching server with no fixed number."""
+    """Most requests in flight at a replica; ``None``: no fixed number, as for a batching server."""
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
     retries: Retries = Retries()
     ejection: Ejection = Ejection()
     slow_start_s: float = 30.0
     half_close: HalfClose = "abort"
-    """What a client's ending its own direction means: that it has left, or that it waits for its answer."""
+    """What a client's half-close means: it has left, or it still waits for its response."""
     queue: Queue = Queue()
     locality: Locality = Locality()
     slo: Slo = Slo()

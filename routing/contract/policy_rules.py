@@ -37,22 +37,22 @@ TOO_MANY_REQUESTS = 429
 
 
 class StrategyRules(NamedTuple):
-    """What a caller that knows the strategies lends to the check."""
+    """The known strategies, passed in by the caller: the contract does not import them."""
 
     names: Collection[str]
     build: Callable[[str, Mapping[str, StrategyParameter]], object]
     """Raises ValueError in words when a parameter is unknown or out of range."""
     why_not: Callable[[str], str] = lambda name: ""
-    """Why one that a package brings cannot be used; empty: no package brings it."""
+    """Why a strategy of an installed package cannot be used; empty: no package provides it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryStatus(Number):
-    """A status that says that the replica, and not the request, is at fault."""
+    """A status code that blames the replica, not the request."""
 
     def _read(self, value: object, at: str, problems: Problems) -> object:
         if type(value) is int and not (value == TOO_MANY_REQUESTS or 500 <= value <= 599):
-            cure = "remove it, any other answer is the client's"
+            cure = "remove it, other responses go to the client"
             message = f"must be {self._range()}, not {shown_number(value)}: {cure}"
             problems.append(FieldProblem(at, message))
             return INVALID
@@ -66,27 +66,27 @@ TIMEOUTS = Section(
     words="Time limits of one request.",
     what="timeouts",
     fields={
-        "head_s": seconds("The request's head, from its first byte to its last.", 0.1, 3600),
+        "head_s": seconds("Receiving the request head, from its first byte to its last.", 0.1, 3600),
         "body_grace_s": seconds(
-            "The request's body may take this long, and a second more for each `body_min_bytes_per_s` of it.",
+            "Receiving the request body: this long, plus 1 s for each `body_min_bytes_per_s` bytes of it.",
             0.1,
             DAY_S,
         ),
         "body_min_bytes_per_s": Number(
-            words="The rate that the request's body must keep after its grace.",
+            words="Minimum rate of the request body after `body_grace_s`.",
             minimum=1,
             maximum=1_000_000_000,
             unit="bytes per second",
         ),
         "connect_s": seconds("Opening a connection to a replica.", 0.001, 60),
-        "first_byte_s": seconds("First response byte, for answers that are streamed.", 0.001, DAY_S),
+        "first_byte_s": seconds("Time to the first response byte, for streamed responses.", 0.001, DAY_S),
         "idle_s": seconds(
-            "Silence between two pieces of a response once it has begun; of a WebSocket, in both directions.",
+            "No data from the replica after its response has begun; for a WebSocket, in either direction.",
             0.001,
             DAY_S,
         ),
         "stall_s": seconds(
-            "Requests in flight and nothing heard from the replica on any of them: it is ejected.",
+            "Requests in flight and no data from the replica on any of them: it is ejected.",
             0.001,
             DAY_S,
         ),
@@ -99,7 +99,7 @@ LIMITS = Section(
     what="limits",
     fields={
         "max_body_bytes": Number(
-            words="The largest request body, without chunked coding.",
+            words="Largest request body, chunk framing not counted.",
             minimum=1,
             maximum=100_000_000_000,
             whole=True,
@@ -109,19 +109,19 @@ LIMITS = Section(
 )
 
 RETRIES = Section(
-    words="When a request goes to another replica, as long as the client has seen nothing of an answer.",
+    words="When a request is retried at another replica. Only before the client got any byte of a response.",
     what="retries",
     fields={
         "budget_percent": percent(
-            "Retries of what was sent may add this share of requests, plus a constant of 3; 0: none at all."
+            "Retries of requests already sent: at most this share of all requests, plus 3. 0: none."
         ),
         "replay_safe": Choice(
-            words="Which requests may be sent twice: `auto` is inference calls that keep no state.",
+            words="Which requests may be sent twice. `auto`: inference calls that keep no state.",
             options=get_args(ReplaySafe),
         ),
         "statuses": ListOf(
-            words="A replica's answer with one of these is dropped, and another replica asked, where the "
-            "request may be sent twice.",
+            words="Responses with these are discarded and the request is retried at another replica, if it "
+            "may be sent twice.",
             item=RetryStatus(words="429 or 500 to 599.", minimum=TOO_MANY_REQUESTS, maximum=599, whole=True),
             plural="status codes, 429 or 500 to 599",
         ),
@@ -129,52 +129,53 @@ RETRIES = Section(
 )
 
 EJECTION = Section(
-    words="When live traffic takes a replica out for a while.",
+    words="When failures in live traffic eject a replica (outlier detection).",
     what="ejection",
     fields={
         "consecutive_failures": count("Failures in a row that eject a replica.", 1000),
-        "base_s": seconds("First ejection; doubles with each that follows, at most 300 s.", 0.1, 300),
-        "max_ejected_percent": percent("At most this share of a fleet is ejected at once."),
+        "base_s": seconds(
+            "Length of the first ejection. Doubles with each further one, up to 300 s.", 0.1, 300
+        ),
+        "max_ejected_percent": percent("Largest share of the fleet ejected at the same time."),
     },
 )
 
 QUEUE = Section(
-    words="Where requests wait while no replica has a free slot.",
+    words="Requests wait here while no replica has a free slot.",
     what="a queue",
     fields={
         "size": Number(
-            words="Requests that wait at one time on one host, in all its workers; one more is answered 503. "
-            "0: none waits.",
+            words="Most waiting requests on one host, all workers together; more get 503. 0: no queue.",
             minimum=0,
             maximum=1_000_000,
             whole=True,
         ),
-        "timeout_s": seconds("How long a request may wait; then it is answered 503.", 0.001, DAY_S),
+        "timeout_s": seconds("Longest wait of a request; then it gets 503.", 0.001, DAY_S),
         "cold": Choice(
-            words="While every replica is still loading: `refuse` answers 503 at once, `hold` lets requests "
+            words="While every replica is still loading: `refuse` sends 503 at once, `hold` lets requests "
             "wait.",
             options=get_args(Cold),
         ),
-        "cold_timeout_s": seconds("How long `hold` lets a request wait for the first replica.", 0.001, DAY_S),
+        "cold_timeout_s": seconds("Longest wait for the first replica with `hold`.", 0.001, DAY_S),
         "at": Choice(
-            words="Where requests wait that are more than `max_concurrency`: in the `proxy`, or at the "
-            "`replica`, where that has a queue of its own. Then it is no limit, and only says how many are "
-            "worked on side by side.",
+            words="Where requests above `max_concurrency` wait: in the `proxy`, or at the `replica`, if the "
+            "server has its own queue. With `replica`, `max_concurrency` is no limit: it only says how many "
+            "requests the server processes in parallel.",
             options=get_args(QueueAt),
         ),
     },
 )
 
 LOCALITY = Section(
-    words="Which site's replicas are asked, where proxies and replicas say where they are.",
+    words="Locality: which site's replicas get the requests, if proxies and replicas have a site.",
     what="locality",
     fields={
         "prefer": Choice(
-            words="`site`: those of the proxy's own site, and of no site, before others; `none`: all alike.",
+            words="`site`: replicas of the proxy's own site, or of no site, first; `none`: all sites alike.",
             options=get_args(Prefer),
         ),
         "spill_above": Number(
-            words="How busy the own site may be before part of its requests goes to others; 1 is full.",
+            words="Load of the own site above which part of its requests goes to other sites. 1: full.",
             minimum=0,
             maximum=1,
         ),
@@ -182,14 +183,14 @@ LOCALITY = Section(
 )
 
 POLICY = Section(
-    words="How the fleet picks a replica and what surrounds the pick.",
+    words="How requests of the fleet are routed: strategy, limits, retries, ejection, queue.",
     what="a policy",
     fields={
-        "strategy": Text(words="The rule that picks a replica.", what="strategy name"),
+        "strategy": Text(words="Load balancing strategy.", what="strategy name"),
         "parameters": Scalars(words="The strategy's own parameters."),
         "max_concurrency": count(
-            "Requests one replica works on at once; more wait. "
-            "Not set: a batching server without a fixed number.",
+            "Most requests in flight at one replica; more wait. "
+            "Not set: no fixed number, as for a batching server.",
             1_000_000,
             nullable=True,
         ),
@@ -197,10 +198,10 @@ POLICY = Section(
         "limits": LIMITS,
         "retries": RETRIES,
         "ejection": EJECTION,
-        "slow_start_s": seconds("How long a new or returning replica is spared.", 0, 3600),
+        "slow_start_s": seconds("How long a new or returning replica gets less traffic.", 0, 3600),
         "half_close": Choice(
-            words="A client that ends its own direction while it waits: `abort` takes it for one that left, "
-            "`allow` for one that still reads its answer.",
+            words="A client half-closes its connection while it waits. `abort`: the request is cancelled; "
+            "`allow`: the client still gets its response.",
             options=get_args(HalfClose),
         ),
         "queue": QUEUE,
@@ -213,7 +214,7 @@ POLICY = Section(
 def check_policy(
     settings: Mapping[str, Any], strategies: StrategyRules | None = None
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """What was set of a :class:`Policy` (valid fields only), and everything wrong with it."""
+    """The fields of a :class:`Policy` that were set and are valid, and all problems."""
     problems: Problems = []
     kept = POLICY.read_fields(settings, "", problems)
     problems += strategy_problems(kept, "", strategies)
@@ -223,7 +224,7 @@ def check_policy(
 def strategy_problems(
     policy: Mapping[str, Any], at: str, strategies: StrategyRules | None
 ) -> list[FieldProblem]:
-    """Unknown strategy, or parameters that it refuses; nothing when the caller knows no strategies."""
+    """Unknown strategy, or invalid parameters of it; empty if the caller passed no strategies."""
     name = policy.get("strategy", Policy().strategy)
     if strategies is None or not isinstance(name, str):
         return []

@@ -1,4 +1,4 @@
-"""Priority classes of requests: who is served first where requests wait."""
+"""Priority classes of requests: which are served first from the queue."""
 
 from typing import Final, Literal, get_args
 

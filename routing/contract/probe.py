@@ -23,9 +23,9 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     accepted_statuses: list[int] | None = None
     body_contains: str | None = None
     load_reports: bool = True
-    """Whether the replica's own page of its load is read as well, where its preset has one."""
+    """Whether the replica's metrics page is read as well, if its preset knows one."""
     metrics_path: str | None = None
-    """Where that page is; with the preset ``http`` there is none unless this is set."""
+    """Path of that page. The preset ``http`` has none unless this is set."""
     metrics_port: int | None = None
     load_header: bool = False
-    """Whether requests ask replicas for their load in the answer's head."""
+    """Whether requests ask replicas for an ORCA load report in the response header."""

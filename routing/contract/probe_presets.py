@@ -1,8 +1,8 @@
-"""Probe presets: what to ask a replica, and what its answer means, per kind of model server.
+"""Probe presets: what to request from a replica and what its response means, per kind of model server.
 
 Three probes, as in Kubernetes. *Startup* runs until a replica first passes. *Readiness* asks whether
 the model can serve now. *Liveness* asks whether the server is alive at all; it is sent only when
-readiness got an answer that failed, to tell ``unready`` from ``down``. Pure: the caller sends.
+readiness got a response that failed, to tell ``unready`` from ``down``. Pure: the caller sends.
 
 One round, in the words of whoever sends::
 
@@ -34,7 +34,7 @@ _USUAL_FIELDS = (("User-Agent", "switchyard-probe"), ("Accept", "*/*"))
 ProbeKind = Literal["startup", "readiness", "liveness"]
 
 LLM_TIMEOUT_S = 5.0
-"""A language model's server may generate a token to answer, or be busy with a long batch."""
+"""A language model server may generate a token for its response, or be busy with a long batch."""
 TIMEOUT_S = 1.0
 
 
@@ -48,7 +48,7 @@ class ProbeRequest(NamedTuple):
 
 
 class _ProbeCheck(NamedTuple):
-    """What a preset asks for one kind of probe, and how it reads the answer."""
+    """What a preset requests for one kind of probe, and how it reads the response."""
 
     request: Callable[[Probe, str], ProbeRequest]
     judge: Callable[[Probe, int, bytes], ProbeResult]
@@ -63,7 +63,7 @@ class ProbePreset(NamedTuple):
     readiness: _ProbeCheck
     liveness: _ProbeCheck
     without_model: str | None = None
-    """What to ask for where the model's name is not known; ``None``: readiness does not need it."""
+    """Path to probe if the model's name is not known; ``None``: readiness does not need the name."""
 
 
 class Checks(NamedTuple):
@@ -74,25 +74,25 @@ class Checks(NamedTuple):
     requests: dict[ProbeKind, ProbeRequest]
     preset: ProbePreset
     load: LoadQuery | None = None
-    """Its page of its own load; ``None``: nothing is asked of that."""
+    """Its metrics page; ``None``: it is not read."""
 
     def first(self, has_passed: bool) -> ProbeKind:
         """Which probe opens a round."""
         return "readiness" if has_passed else "startup"
 
     def judge(self, kind: ProbeKind, status: int, body: bytes) -> ProbeResult:
-        """What an HTTP answer to this kind of probe means."""
+        """What an HTTP response to this kind of probe means."""
         check = self.preset.liveness if kind == "liveness" else self.preset.readiness
         return check.judge(self.probe, status, body)
 
     @property
     def load_request(self) -> ProbeRequest:
-        """What to ask of that page. Only where there is one."""
+        """Request for the metrics page. Only if there is one."""
         assert self.load is not None
         return ProbeRequest("GET", self.load.path, _USUAL_FIELDS)
 
     def needs_liveness(self, kind: ProbeKind, result: ProbeResult) -> bool:
-        """Whether a second question would tell more: the model is not ready, but is the server alive?"""
+        """Whether a liveness probe would tell more: the model is not ready, but is the server alive?"""
         asked_already = self.requests["liveness"] == self.requests["readiness"]
         return kind == "readiness" and result.hint == "unready" and not asked_already
 
@@ -118,10 +118,10 @@ def checks_of(probe: Probe, protocol: Protocol, url: str, model: str) -> Checks:
 
 
 def resolve(probe: Probe, protocol: Protocol) -> Probe:
-    """Fill in what a fleet that chose neither preset nor path is probed with.
+    """Fill in the probe of a fleet that chose neither preset nor path.
 
-    ``openai``: ``GET /health`` must answer 200, which vLLM, SGLang, TGI and llama.cpp all do.
-    ``open-inference``: the preset ``kserve-v2``. ``generic``: any answer to ``GET /`` below 500.
+    ``openai``: ``GET /health`` must return 200, which vLLM, SGLang, TGI and llama.cpp all do.
+    ``open-inference``: the preset ``kserve-v2``. ``generic``: any response to ``GET /`` below 500.
     """
     if probe.preset != "http" or probe.path is not None:
         return probe
@@ -157,7 +157,7 @@ def _get(path: str) -> Callable[[Probe, str], ProbeRequest]:
 
 # A server that says in one answer whether it can serve. What 503 means there:
 # llama.cpp (server README, "GET /health"): `Loading model`. SGLang 0.5.23 (http_server.py): starts, stops, or
-# made no token within 20 s of trying; a good answer takes 1 s or more. TGI 3.3.7 (router/src/server.rs): a
+# made no token within 20 s of trying; a good response takes 1 s or more. TGI 3.3.7 (router/src/server.rs): a
 # shard does not answer. LitServe 0.2.19 (server.py): a worker is in setup().
 
 
@@ -191,7 +191,11 @@ def _v2_model_ready(probe: Probe, model: str) -> ProbeRequest:
 def _v2_readiness(probe: Probe, status: int, body: bytes) -> ProbeResult:
     words = status_words(status, body)
     if status == 200:
-        return unready("200, but the model says it is not ready") if _denies(body, "ready") else passed(words)
+        return (
+            unready("200, but the response says that the model is not ready")
+            if _denies(body, "ready")
+            else passed(words)
+        )
     return unready(f"model not ready: {words}")
 
 
@@ -244,7 +248,7 @@ def _http(probe: Probe, status: int, body: bytes) -> ProbeResult:
     if status not in accepted:
         return unready(words + (" (redirects are not followed)" if 300 <= status < 400 else ""))
     if probe.body_contains is not None and probe.body_contains.encode("utf-8") not in body:
-        return unready(f'{status}, but the answer lacks "{probe.body_contains}"')
+        return unready(f'{status}, but the response does not contain "{probe.body_contains}"')
     return passed(words)
 
 

@@ -1,6 +1,6 @@
 """Probe result: what one probe found, in words a person reads at 3 a.m.
 
-Pure: whoever sends the probe hands over the answer's status and body, or the error it met.
+Pure: the sender passes in the response's status and body, or the error it got.
 """
 
 import errno
@@ -12,14 +12,14 @@ from typing import Literal, NamedTuple
 Hint = Literal["ready", "unready", "down"]
 
 MAX_BODY_BYTES = 65_536
-"""As much of an answer's body as a probe needs to read."""
+"""As much of a response body as a probe needs to read."""
 
 MAX_WORDS = 200
 
 _ERRNO_WORDS = {
     errno.ECONNREFUSED: "connection refused",
-    errno.ECONNRESET: "connection closed without an answer",
-    errno.EPIPE: "connection closed without an answer",
+    errno.ECONNRESET: "connection closed without a response",
+    errno.EPIPE: "connection closed without a response",
     errno.EHOSTUNREACH: "no route to the host",
     errno.ENETUNREACH: "no route to the network",
     errno.EHOSTDOWN: "the host is down",
@@ -31,10 +31,10 @@ class ProbeResult(NamedTuple):
 
     passed: bool
     hint: Hint
-    """Where a row of such results leads: ``unready`` is alive but cannot serve, ``down`` is not alive."""
+    """The state after several such results: ``unready`` is alive but cannot serve, ``down`` is not alive."""
     words: str
     timed_out: bool = False
-    """No answer in time. A saturated replica is slow to answer probes, so this alone proves little."""
+    """No response in time. A saturated replica is slow to answer probes, so this alone proves little."""
 
 
 def passed(words: str) -> ProbeResult:
@@ -50,25 +50,25 @@ def down(words: str) -> ProbeResult:
 
 
 def result_of_error(error: BaseException, timeout_s: float) -> ProbeResult:
-    """What it means that a probe got no HTTP answer.
+    """What it means that a probe got no HTTP response.
 
     ``error`` is what connecting or reading raised: an OSError (as such, or wrapped by a client that
     keeps it in ``os_error``), a TimeoutError after ``timeout_s``, or a protocol error.
     """
     cause: BaseException = getattr(error, "os_error", error)
     if isinstance(error, TimeoutError) or isinstance(cause, TimeoutError):
-        return ProbeResult(False, "down", f"no answer in {timeout_s:.1f} s", timed_out=True)
+        return ProbeResult(False, "down", f"no response in {timeout_s:.1f} s", timed_out=True)
     if isinstance(cause, socket.gaierror):
         return down("the host name is unknown")
     if isinstance(cause, EOFError):
-        return down("connection closed without an answer")
+        return down("connection closed without a response")
     number = getattr(cause, "errno", None)
     if number in _ERRNO_WORDS:
         return down(_ERRNO_WORDS[number])
     # asyncio joins the errors of several addresses (::1 and 127.0.0.1) into one text.
     if f"[Errno {errno.ECONNREFUSED}]" in str(cause):
         return down("connection refused")
-    return down(f"no answer: {str(cause) or type(cause).__name__}")
+    return down(f"no response: {str(cause) or type(cause).__name__}")
 
 
 def status_words(status: int, body: bytes = b"") -> str:

@@ -48,7 +48,7 @@ def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problem
     _load_fields_together(preset, fields, at, problems)
     if preset != "http":
         for name in custom if preset in PRESETS else ():
-            message = f'the preset {preset} asks in its own way: remove "{name}", or set preset: http'
+            message = f'the preset {preset} has its own requests: remove "{name}", or set preset: http'
             problems.append(FieldProblem(below(at, name), message, at_key=True))
         return
     if ("preset" in fields or custom) and fields.get("path") is None:
@@ -59,7 +59,7 @@ def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problem
         message = f'a {method} request carries no body: remove "body", or set method: POST'
         problems.append(FieldProblem(below(at, "body"), message, at_key=True))
     if fields.get("body_contains") is not None and method == "HEAD":
-        message = 'the answer to HEAD has no body: remove "body_contains", or set method: GET'
+        message = 'the response to HEAD has no body: remove "body_contains", or set method: GET'
         problems.append(FieldProblem(below(at, "body_contains"), message, at_key=True))
 
 
@@ -67,7 +67,7 @@ def _load_fields_together(preset: object, fields: Mapping[str, Any], at: str, pr
     if fields.get("metrics_port") is None or fields.get("metrics_path") is not None:
         return
     if preset in PRESETS and preset not in PAGES:
-        message = 'no page of its load is known to be there: add "metrics_path", for example /metrics'
+        message = 'this preset has no metrics page: add "metrics_path", for example /metrics'
         problems.append(FieldProblem(below(at, "metrics_port"), message, at_key=True))
 
 
@@ -75,22 +75,22 @@ PROBE = Section(
     words="How the replicas are probed.",
     what="a probe",
     fields={
-        "preset": Choice(words="What to ask and how to read the answer.", options=tuple(PRESETS)),
+        "preset": Choice(words="What to request and how to read the response.", options=tuple(PRESETS)),
         "period_s": seconds("Time between two probes of a replica, jittered by 20 %.", 0.5, 3600),
         "timeout_s": seconds(
-            "Time for one answer. Not set: 5 for language models, else 1.", 0.05, 60, nullable=True
+            "Time limit of one probe. Not set: 5 for language models, else 1.", 0.05, 60, nullable=True
         ),
-        "rise": count("Passes in a row before a replica that was ready once is ready again.", 100),
-        "fall": count("Failures in a row before a ready replica is unready or down.", 100),
-        "startup_budget_s": seconds("How long a replica that never passed stays `checking`.", 0, DAY_S),
+        "rise": count("Passed probes in a row before a replica that has been ready is ready again.", 100),
+        "fall": count("Failed probes in a row before a ready replica is unready or down.", 100),
+        "startup_budget_s": seconds("How long a replica that has never passed stays `checking`.", 0, DAY_S),
         "path": Text(
-            words="Preset `http`: what to ask for, after the replica's base URL.",
+            words="Preset `http`: path of the request, appended to the replica's base URL.",
             what="path",
             check=_probe_path,
             nullable=True,
         ),
         "method": Choice(
-            words="Preset `http`. Not set: `POST` with a body, else `GET`.",
+            words="Preset `http`: method of the request. Not set: `POST` with a body, else `GET`.",
             options=("GET", "HEAD", "POST"),
             nullable=True,
         ),
@@ -100,37 +100,36 @@ PROBE = Section(
             nullable=True,
         ),
         "accepted_statuses": ListOf(
-            words="Preset `http`: statuses that pass. Not set: 200.",
+            words="Preset `http`: status codes that pass. Not set: 200.",
             item=Number(words="Status code.", minimum=200, maximum=599, whole=True),
             plural="status codes, 200 to 599",
             at_least=1,
             nullable=True,
         ),
         "body_contains": Text(
-            words="Preset `http`: text that the answer must contain.",
+            words="Preset `http`: text that the response body must contain.",
             check=_at_most(1000, at_least=1),
             nullable=True,
         ),
         "load_reports": Flag(
-            words="Read with each probe what the replica says of its load, where the preset knows a page "
-            "of it or `metrics_path` names one."
+            words="Read the replica's metrics page with each probe, if preset or `metrics_path` names one."
         ),
         "metrics_path": Text(
-            words="Where that page is, in Prometheus's text format. Not set: as the preset says.",
+            words="Path of the metrics page (Prometheus text format). Not set: the preset's.",
             what="path",
             check=_probe_path,
             nullable=True,
         ),
         "metrics_port": Number(
-            words="Port of that page. Not set: as the preset says, else the replica's own.",
+            words="Port of the metrics page. Not set: the preset's, else the replica's own.",
             minimum=1,
             maximum=65_535,
             whole=True,
             nullable=True,
         ),
         "load_header": Flag(
-            words="Ask replicas with each request for their load in the field `endpoint-load-metrics` of the "
-            "answer, which vLLM and Triton give."
+            words="Ask for an ORCA load report with each request: replicas (vLLM, Triton) send it in the "
+            "response header `endpoint-load-metrics`."
         ),
     },
     cross_check=_probe_fields_together,
@@ -138,6 +137,6 @@ PROBE = Section(
 
 
 def check_probe(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """What was set of a :class:`routing.contract.probe.Probe`, and everything wrong with it."""
+    """The fields of a :class:`routing.contract.probe.Probe` that were set and are valid, and all problems."""
     problems: Problems = []
     return PROBE.read_fields(settings, "", problems), problems

@@ -1,9 +1,8 @@
-"""Protected paths: folders of Switchyard's own data, into which no secret reference may lead.
+"""Protected paths: folders with Switchyard's own data. Secret references must not point into them.
 
-What a reference leads to is sent to a replica.
+What a reference points to is sent to a replica.
 
-The control plane's data folder, which SWITCHYARD_DATA_DIR names to every process that is told of it, and
-those that a process has been told of otherwise: see :func:`protect`.
+Protected are the control plane's data folder (SWITCHYARD_DATA_DIR) and folders added with :func:`protect`.
 """
 
 import os
@@ -12,12 +11,12 @@ _PROTECTED: set[str] = set()
 
 
 def protect(folder: str | os.PathLike[str]) -> None:
-    """From now on, and in this process, what lies in it is ours."""
+    """Protect a folder, in this process and from now on."""
     _PROTECTED.add(os.path.abspath(folder))
 
 
 def is_protected(path: str) -> bool:
-    """Whether the path leads into one of them, links followed."""
+    """Whether the path is in a protected folder, symbolic links followed."""
     data = os.environ.get("SWITCHYARD_DATA_DIR")
     real = os.path.realpath(path)
     return any(_is_in(os.path.realpath(folder), real) for folder in (*_PROTECTED, *((data,) if data else ())))

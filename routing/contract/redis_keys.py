@@ -20,7 +20,7 @@ WORKER_TTL_S = 5.0
 
 PROXIES = "sy:proxies"
 """Sorted set: name ``host/parent pid`` of each proxy that is not draining → Redis time of its last report.
-Limits are shared out among those heard within WORKER_TTL_S; the others are taken off."""
+Limits are shared out among those heard within WORKER_TTL_S; the others are removed."""
 
 LOADS = "sy:loads"
 """Hash: replica uid → time of Redis in ms, a space, and JSON of the ReportedLoad that the replica gave

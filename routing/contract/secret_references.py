@@ -1,7 +1,7 @@
-"""Secret references, to what must not be in a table itself: ``env:NAME`` and ``file:PATH``.
+"""Secret references: ``env:NAME`` and ``file:PATH`` instead of the secret itself.
 
-A proxy and a probe follow one on their own host and when they need it (:mod:`routing.tls.secret_loader`).
-Database, Redis, disk copies, backups and logs hold the reference only.
+Proxies and probes resolve a reference on their own host, when they need it
+(:mod:`routing.tls.secret_loader`). Database, Redis, disk copies, backups and logs contain only the reference.
 """
 
 import re
@@ -12,25 +12,25 @@ MAX_REFERENCE = 500
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 OWN_PREFIX = "SWITCHYARD_"
-"""How the variables begin that hold secrets of Switchyard's own."""
-OWN_FILE = "lies among Switchyard's own data, of which no replica is told"
+"""Prefix of environment variables with Switchyard's own secrets."""
+OWN_FILE = "lies in Switchyard's own data folder, which is never sent to a replica"
 
 
 def ca_reference(text: str) -> str:
     """A reference to CA certificates, as it is kept; empty: none. Raises ValueError."""
-    cure = "says where the CA's certificate is: file:/whole/path or env:NAME, never the certificate itself"
+    cure = "must be a reference to the CA certificates: file:/whole/path or env:NAME, not a certificate"
     return _reference(text, cure, "ca.pem")
 
 
 def credential_reference(text: str) -> str:
     """A reference to a bearer token, as it is kept; empty: none. Raises ValueError.
 
-    What it leads to is sent to the replica's URL, so it must not lead to a secret of ours. What was written
+    What it points to is sent to the replica's URL, so it must not point to a secret of ours. What was written
     may be the token itself, and is not repeated.
     """
-    cure = "says where the replica's bearer token is: env:NAME or file:/whole/path, never the token itself"
+    cure = "must be a reference to the replica's bearer token: env:NAME or file:/whole/path, not the token"
     if text.startswith(f"env:{OWN_PREFIX}"):
-        raise ValueError(f"{OWN_PREFIX}… are settings of Switchyard's own, which no replica is told")
+        raise ValueError(f"{OWN_PREFIX}… are Switchyard's own settings, which are never sent to a replica")
     reference = _reference(text, cure, "replica.token")
     if reference.startswith("file:") and protected_paths.is_protected(reference[5:]):
         raise ValueError(f"{reference} {OWN_FILE}; put the token into a file elsewhere")

@@ -1,8 +1,8 @@
 """Startup time of replicas: from the start of their server to their first pass, and when one is expected.
 
-What probes see of a start is where the replica stops being ready and where it is ready again. A server that
-refuses connections, or answers that it is not ready, has been started anew or will be. One that is silent may
-only be busy, so its return says nothing of a start. Nor does a first probe that passes: the server was there.
+Probes see when a replica stops being ready and when it is ready again. A server that refuses connections, or
+responds that it is not ready, is being restarted. A server whose probes time out may only be busy, so its
+return is no measured start. Nor is a first probe that passes: the server was already running.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ from routing.contract.table import Health
 
 
 def begins_start(old: Health, new: Health, result: ProbeResult) -> bool:
-    """Whether a replica that enters ``new`` begins to start at this moment, as far as ``result`` can tell.
+    """Whether a replica that enters ``new`` starts at this moment, judged by ``result``.
 
-    One that is down because its startup budget is over has not: it began long ago, or its server never did.
+    Not if it is down because its startup budget is over: it started long ago, or its server never did.
     """
     if new == "down":
         return old != "checking" and not result.timed_out
@@ -25,10 +25,10 @@ def begins_start(old: Health, new: Health, result: ProbeResult) -> bool:
 def measured_duration(
     old: Health, for_s: float, budget_s: float, *, starting: bool, failed: bool
 ) -> float | None:
-    """How long a replica has taken that was ``old`` ``for_s`` seconds and is now ready; ``None``: not known.
+    """Startup time of a replica that was ``old`` for ``for_s`` seconds and is now ready; ``None``: not known.
 
     ``starting``: what :func:`begins_start` said when it entered ``old``. ``failed``: a probe failed since.
-    ``budget_s``: its startup budget; what was away for longer was not starting all that time.
+    ``budget_s``: its startup budget. A replica that was away for longer was not starting all that time.
     """
     if not starting or for_s > budget_s or (old == "checking" and not failed):
         return None
@@ -36,7 +36,7 @@ def measured_duration(
 
 
 def expected_duration(own: float | None, others: Iterable[float | None]) -> float | None:
-    """Seconds that a replica's start will take: as the last one, else as its fleet's others in the middle."""
+    """Expected startup time in seconds: that of the last start, else the median of the fleet's others."""
     if own is not None:
         return own
     known = [seconds for seconds in others if seconds is not None]

@@ -35,14 +35,14 @@ class Version(NamedTuple):
 
 
 class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica as a proxy needs to know it. Live load is not in here; it never crosses back."""
+    """One replica as a proxy needs it. Without live load: the table never carries that."""
 
     uid: str
     name: str
     url: str
     """Base URL, normalised: ``http(s)://host:port`` with an optional path prefix, no trailing slash."""
     weight: float = 1.0
-    """Speed relative to weight 1.0; 0 receives nothing new. Already resolved from the hardware class."""
+    """Speed relative to weight 1.0. 0: gets no new requests. Already resolved from the hardware class."""
     hardware: str = ""
     admin_state: AdminState = "active"
     health: Health = "ready"
@@ -51,30 +51,30 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a probe of this replica has ever passed; panic ignores those that never did."""
     max_concurrency: int | None = None
     accelerators: list[str] = []
-    """Devices that it runs on, by the manifest's names."""
+    """Names of the devices that it runs on."""
     memory_bytes: int | None = None
-    """What it holds on each of them all the time, its weights above all; ``None``: not said."""
+    """Memory that it holds on each of them all the time, mainly its weights; ``None``: not stated."""
     request_bytes: int = 0
-    """What a request takes on each of them while it runs, beside what follows."""
+    """Fixed memory of one request on each of them while it runs."""
     request_bytes_per_work: float = 0.0
-    """The same for each unit of its estimated work. Servers that preallocate take neither."""
+    """Additional memory per unit of its estimated work. Servers that preallocate need neither."""
     startup_s: float | None = None
-    """How long its start is expected to take: as the last that was seen, else as its fleet's others took in
-    the middle; ``None``: none has been seen."""
+    """Expected startup time: that of its last start, else the median of its fleet; ``None``: none was
+    measured."""
     site: str = ""
-    """Where it is; empty: near to proxies of every site."""
+    """Site; empty: local to proxies of every site."""
     version: str = ""
     credential: str = ""
-    """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""
+    """Reference to the bearer token that it requires: ``env:NAME`` or ``file:PATH``; empty: none."""
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """How replicas at an ``https`` URL are verified. They always are."""
 
     ca: str = ""
-    """Where certificates of the CAs to trust are: ``env:NAME`` or ``file:PATH``; empty: the system's."""
+    """Reference to the trusted CA certificates: ``env:NAME`` or ``file:PATH``; empty: the system's."""
     server_name: str = ""
-    """What the certificate must be for, and what SNI says; empty: the URL's host."""
+    """Name that the certificate must be valid for, also sent as SNI; empty: the URL's host."""
 
 
 class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +88,9 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol
     aliases: list[str] = []
     adapters: list[str] = []
-    """Names that replicas know besides the model's own, as of LoRA adapters: they are never changed."""
+    """Other names that the replicas know, such as LoRA adapters. They are forwarded unchanged."""
     served_model: str = ""
-    """The name replicas expect in the request when it differs from the fleet's; empty: the same."""
+    """Name that replicas expect in the request; empty: the fleet's."""
     policy: Policy = Policy()
     probe: Probe = Probe()
     tls: Tls = Tls()
@@ -98,7 +98,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests that belong to a fleet by host and path (:mod:`routing.contract.matches`)."""
+    """Routes requests to a fleet by host and path (:mod:`routing.contract.matches`)."""
 
     host: str = ""
     """``name`` or ``*.suffix``, normalised; empty: any."""
@@ -112,45 +112,45 @@ class AcceleratorSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     memory_bytes: int
     headroom_percent: float = 5.0
-    """Of its memory, kept free of leases."""
+    """Share of the memory that is kept free: no weights, no leases."""
 
 
 class KeyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one client key may use, whatever the fleet. ``None``: as much as there is."""
+    """Limits of one client key, all fleets together. ``None``: no limit."""
 
     id: str
-    """What stands for the key in telemetry: a number of the control plane's, or its name in the file."""
+    """Id of the key in telemetry: a number from the control plane, or its name in the file."""
     priority: Priority = DEFAULT_PRIORITY
     requests_per_minute: int | None = None
     max_concurrency: int | None = None
     """Requests in flight and waiting at one time."""
     tokens_per_minute: int | None = None
-    """Prompt and output tokens together, as answers report them."""
+    """Prompt and output tokens together, as responses report them."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which fleets exist, at which version, and how a request finds one."""
+    """Which fleets exist, at which version, and how a request is routed to one."""
 
     epoch: int
     version: int
     fleets: dict[str, int] = {}
     """Fleet name → version of its snapshot."""
     default: str | None = None
-    """Fleet that takes requests which name none."""
+    """Fleet that gets requests that name none."""
     aliases: dict[str, str] = {}
     adapters: dict[str, str] = {}
-    """Adapter → the fleet whose replicas serve it, under this very name."""
+    """Adapter → the fleet whose replicas serve it, under the same name."""
     matches: dict[str, list[Match]] = {}
-    """Fleet name → requests that belong to it where nothing in the request names a fleet before them."""
+    """Fleet name → its matches. Used only if the request does not name a fleet in another way."""
     accelerators: list[AcceleratorSpec] = []
     key_hashes: dict[str, list[str]] = {}
-    """Hash of each client key in force → names of the fleets that it opens; ``["*"]``: every fleet. A key
-    whose fleets are gone has an empty list and opens nothing. As soon as one is in here, requests need a key.
+    """Hash of each valid client key → names of the fleets that it may use; ``["*"]``: every fleet. A key
+    whose fleets were deleted has an empty list and may use none. Not empty: every request needs a key.
     """
     key_limits: dict[str, KeyLimits] = {}
-    """Of the keys in ``key_hashes``, by the same hashes; a key that is missing here has none."""
+    """Limits of the keys in ``key_hashes``, by the same hashes. A key that is missing here has none."""
     key_salt: str = ""
-    """What keys these hashes, hexadecimal (:mod:`routing.contract.client_keys`); empty: there are none."""
+    """Key of the keyed hashes, hexadecimal (:mod:`routing.contract.client_keys`); empty: no hashes."""
     proxies: list[str] = []
 
 

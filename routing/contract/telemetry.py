@@ -38,14 +38,13 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     ejection_reason: str = ""
     ejections: int = 0
     no_credential: str = ""
-    """Why the token that it wants cannot be read on this worker's host, in words; empty: nothing keeps it out
-    so."""
+    """Why its credential cannot be read on this worker's host; empty: it can, or there is none."""
     reported: ReportedLoad | None = None
-    """What it last said of its own load, with its age; ``None``: nothing yet."""
+    """Its last load report, with its age; ``None``: none yet."""
     reports_refused: int = 0
-    """Answers whose report of load could not be read."""
+    """Responses with an invalid load report."""
     elsewhere: int = 0
-    """Requests of others than this host's workers that it has at this moment, by its reports."""
+    """Requests at it that did not come from this host's workers, from its load reports."""
     latency: SparseSketch = {}
     """Seconds from pick to last byte of completed requests."""
     first_byte: SparseSketch = {}
@@ -58,52 +57,52 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     applied: str = "0:0"
     """``epoch:version`` of the snapshot this worker routes from."""
     refused: str = ""
-    """Why a newer snapshot was not taken, if one was not."""
+    """Why a newer snapshot was refused; empty: none was."""
     strategy_trouble: str = ""
-    """What its strategy has done wrong within the last minute, and who picks instead."""
+    """Error of its strategy within the last minute, and which strategy replaces it."""
     requests: int = 0
     answered: int = 0
     errors: int = 0
-    """Requests answered with an error that was not the client's: 5xx of a replica or of the proxy."""
+    """Requests that failed with a 5xx, from a replica or from the proxy."""
     retries: int = 0
     cancelled: int = 0
     no_replica: int = 0
     spilled: int = 0
     """Attempts at replicas of another site than the proxy's own, while its policy prefers the own one."""
     stayed: int = 0
-    """Attempts at those of the own site, or of none, at the same time."""
+    """Attempts at replicas of the own site, or of no site, meanwhile."""
     in_flight: int = 0
-    """Begun and not ended yet; those that wait are among them."""
+    """Begun and not ended yet, including those that wait."""
     waiting: int = 0
-    """Requests that wait for a slot at a replica, in this worker."""
+    """Requests waiting in this worker's queue."""
     oldest_wait_s: float = 0.0
-    """How long the first of them has waited."""
+    """Wait of the oldest of them."""
     queued: int = 0
-    """Requests that have had to wait."""
+    """Requests that had to wait in the queue."""
     queue_full: int = 0
-    """Requests that were refused because as many waited as may, or for one of a higher class."""
+    """Requests refused because the queue was full, or displaced by a higher priority."""
     queue_late: int = 0
-    """Requests that were refused because their wait was, or would have been, longer than it may be."""
+    """Requests refused because they waited too long in the queue, or would have."""
     cold: int = 0
-    """Requests that were refused because every replica was still loading."""
+    """Requests refused because every replica was still loading."""
     affinity_kept: int = 0
-    """Requests that went to the replica that their key leads to."""
+    """Requests sent to the replica of their affinity key."""
     affinity_spilled: int = 0
-    """Requests that went to another replica, because theirs had too much in flight, or no free slot."""
+    """Requests sent elsewhere: their affinity key's replica had too much load or no slot."""
     affinity_new: int = 0
-    """Requests whose key led nowhere yet."""
+    """Requests whose affinity key had no replica yet."""
     usual_work: float = 0.0
-    """Mean estimate of requests, corrected; 0: the worker knows of no answer yet."""
+    """Mean estimated work of requests, corrected; 0: no request has completed yet."""
     usual_s: float = 0.0
-    """Mean seconds of answers."""
+    """Mean duration of responses, in seconds."""
     answer_tokens: float = 0.0
-    """Mean length of responses, which a request without ``max_tokens`` counts for; 0: none is known yet."""
+    """Mean length of responses in tokens, assumed for requests without ``max_tokens``; 0: not known yet."""
     estimates_explain: float | None = None
-    """Share of the variance of what requests take that their estimates tell, 0 to 1; ``None``: not known."""
+    """Share of the variance of actual work that the estimates explain, 0 to 1; ``None``: not known."""
     estimates_corrected: bool = False
-    """Whether estimates are multiplied by what was learned of such as they."""
+    """Whether estimates are corrected by what was learned from similar requests."""
     waited: SparseSketch = {}
-    """Seconds that requests waited which then found a slot."""
+    """Seconds in the queue, of requests that got a slot."""
     latency: SparseSketch = {}
     """Seconds from complete request head to last response byte, as clients saw it."""
     replicas: list[ReplicaCounters] = []
@@ -115,15 +114,15 @@ class KeyCounters(msgspec.Struct, kw_only=True):
     id: str
     """:attr:`routing.contract.table.KeyLimits.id`."""
     requests: int = 0
-    """Requests that came with it."""
+    """Requests with the key."""
     in_flight: int = 0
-    """Those in flight and waiting, as its ``max_concurrency`` counts them."""
+    """Requests in flight and waiting: what its ``max_concurrency`` limits."""
     limited: int = 0
-    """Requests refused because of the key's own limits. They are among ``requests`` too."""
+    """Requests refused because of the key's limits. ``requests`` includes them."""
     limited_by: dict[str, int] = {}
     """The same by limit: ``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``."""
     tokens: int = 0
-    """Prompt and output tokens, as answers report them."""
+    """Prompt and output tokens, as responses report them."""
 
 
 class AcceleratorCounters(msgspec.Struct, kw_only=True):
@@ -131,15 +130,15 @@ class AcceleratorCounters(msgspec.Struct, kw_only=True):
 
     name: str
     leased_bytes: int = 0
-    """Reserved by requests in flight of this worker."""
+    """Leased by requests in flight of this worker."""
     leasable_bytes: int = 0
-    """What requests of all workers of its proxy can reserve there at one time; 0: it is not in the table."""
+    """What requests of all workers of its proxy can lease on it; 0: the device is not in the table."""
     lease_waits: int = 0
-    """Requests that have had to wait, or went elsewhere, because memory was short there."""
+    """Requests that waited, or went to another replica, because the device was short of memory."""
 
 
 class ManualDrain(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica that an operator took out at this proxy alone."""
+    """A manual drain: a replica that an operator took out at this proxy only."""
 
     fleet: str
     replica: str
@@ -158,30 +157,30 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     pid: int = 0
     software: str = ""
     site: str = ""
-    """Where its proxy says that it is; empty: it does not say."""
+    """Site of its proxy; empty: none set."""
     manifest: str = "0:0"
     table_age_s: float = 0.0
     redis_ok: bool = True
     draining: bool = False
     limits_shared_by: int = 1
-    """Proxies among which limits are shared out, as far as this worker has heard."""
+    """Proxies that share the limits, as this worker knows."""
     uptime_s: float = 0.0
     cpu_s: float = 0.0
     """CPU seconds used by the worker since it started."""
     clients: int = 0
     upstreams: int = 0
     rejected: int = 0
-    """Requests refused before any fleet was found: malformed, unknown model, too large."""
+    """Requests rejected before a fleet was found: malformed, unknown model, too large."""
     max_clients: int = 0
-    """Connections of clients that it takes at one time; 0: it does not say."""
+    """Its limit of client connections; 0: not reported."""
     refused_clients: int = 0
-    """Connections of clients that were answered 503, because all places were taken."""
+    """Client connections refused because the connection limit was reached."""
     evicted_clients: int = 0
-    """Idle connections of clients that were closed for new ones."""
+    """Idle client connections closed to make room for new ones."""
     open_fds: int = 0
     max_fds: int = 0
     short_of: str = ""
-    """``descriptors``: they are nearly used up; ``connections``: new ones of clients are refused."""
+    """``descriptors``: nearly used up; ``connections``: new client connections are refused."""
     fleets: list[FleetCounters] = []
     keys: list[KeyCounters] = []
     """Keys that have been used since the worker started."""
@@ -200,7 +199,7 @@ def decode_report(data: bytes) -> WorkerReport:
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's answer to one snapshot or manifest."""
+    """A worker's acknowledgement of one snapshot or manifest."""
 
     applied: str
     """``epoch:version`` the worker now routes from."""

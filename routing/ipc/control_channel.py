@@ -132,7 +132,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     asked: bool
     """Whether it receives requests: it is eligible, or too few others are."""
     reasons: list[str]
-    """Why it is not eligible, and why it is asked nevertheless, in plain words."""
+    """Why it is not eligible, and why it still gets requests, for people."""
 
 
 class ReplicaStates(msgspec.Struct, frozen=True, tag="explanation", kw_only=True):

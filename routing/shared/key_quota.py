@@ -168,7 +168,7 @@ class KeyQuota:
         return body_bytes // _BYTES_PER_TOKEN if body_bytes > _BYTES_PER_TOKEN else 1
 
     def begin(self, reserved: int) -> QuotaExceeded | None:
-        """A request has come. ``None``: it is let in."""
+        """A request has come. ``None``: it is accepted."""
         counts = self.counts
         counts.requests += 1
         if self.is_limited and not self._take(reserved):

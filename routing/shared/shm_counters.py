@@ -178,7 +178,7 @@ class SharedCounters:
         return cells
 
     def set_siblings(self, workers: Iterable[int]) -> None:
-        """From now on these are the workers that there are."""
+        """From now on these are the running workers."""
         self.siblings = tuple(sibling for sibling in sorted(workers) if sibling != self.worker)
         for cells in self._held.values():
             cells.set_siblings(self.workers, self.siblings)
@@ -217,7 +217,7 @@ class SharedCounters:
             return None
 
     def clear_worker(self, index: int) -> None:
-        """Forget everything a dead worker has written. For the master, before it starts another."""
+        """Clear everything a dead worker has written. For the master, before it starts another."""
         if not 0 <= index < self.workers:
             raise ValueError(f"worker {index} of a block made for workers 0 to {self.workers - 1}")
         with self._locked():

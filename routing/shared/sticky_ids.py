@@ -55,7 +55,7 @@ class StickyIds:
         return [(name, place) for name, (place, _) in self._by_id.items()]
 
     def find(self, name: str, now: float) -> ReplicaRef | None:
-        """Who keeps it; ``None``: not known here."""
+        """The replica that stores it; ``None``: not known here."""
         found = self._by_id.get(name)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""When requests arrive: a renewal process whose mean rate may change over time.
+"""Arrival process of requests: a renewal process whose mean rate may change over time.
 
 Theory. Gaps between requests are drawn with mean 1 and a coefficient of variation ``cv``: exponential for 1
 (Poisson, many independent clients), gamma with shape 1/cv² otherwise; above 1 requests come in bursts. That

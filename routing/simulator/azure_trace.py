@@ -1,4 +1,4 @@
-"""Reads a trace in the format of Azure's LLM inference traces of 2023, a CSV line a request.
+"""Reader of traces in the format of Azure's LLM inference traces of 2023: one CSV line per request.
 
 ::
 

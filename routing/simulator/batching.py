@@ -1,18 +1,19 @@
-"""A server with continuous batching, as vLLM, SGLang and TGI have it: each request slows the others.
+"""Server with continuous batching, like vLLM, SGLang and TGI: each request slows the others.
 
-Theory. Time goes in steps. In each, every sequence that decodes makes one token; what is left of the step's
-budget reads prompts in, in order of arrival; a sequence whose prompt is in makes its first token in that
-step. How long a step takes says :mod:`routing.simulator.gpus`. A request that finds no place in the batch, or
-no KV memory for its prompt, waits in the server. Where the memory does not suffice for the next step, the
-sequence that came last is *preempted*: its memory is freed, it waits before all others, and what it had
-(prompt and output) is read in once more. Its client keeps what was streamed. A sequence that is alone is
-never preempted.
+Theory. The server works in steps. In each step every decoding sequence makes one token; the rest of the
+step's token budget is used for prefill, in order of arrival. A sequence whose prompt is complete makes its
+first token in that step. :mod:`routing.simulator.gpus` has the duration of a step. If the batch is full, or
+there is no KV cache memory for a prompt, the request waits in the server. If memory is short for the next
+step, the youngest sequence is *preempted*: its memory is freed, it goes to the head of the queue, and its
+prompt and output are computed again. Its client keeps what was streamed. A single sequence is never
+preempted.
 
-Steps in which nothing begins or ends are alike but for the growing KV, so many are one event; a request that
-comes meanwhile, or a new speed, cuts that short at the end of the step under way.
+Steps in which nothing begins or ends differ only in the growing KV cache, so many of them are one event. A
+new request or a new speed ends that event at the end of the present step.
 
-Answers are streamed. Tokens are told at the first, at the last and every 0.25 s between: a proxy hears each,
-and learns from a stream that often (:data:`routing.balancing.attempt.attempt.LEARN_STREAM_EVERY_S`).
+Responses are streamed. Token counts are reported at the first token, at the last, and every 0.25 s between,
+as often as a proxy learns from a stream
+(:data:`routing.balancing.attempt.attempt.LEARN_STREAM_EVERY_S`).
 
 Source: Yu et al., "Orca", OSDI 2022 (steps); Kwon et al., "PagedAttention", SOSP 2023 (preemption by
 recomputation); Agrawal et al., "Sarathi-Serve", OSDI 2024 (prompts in chunks beside decoding).

@@ -1,4 +1,4 @@
-"""The workloads by name, each with the fleet that it is simulated on unless another is given."""
+"""Catalogue of workloads by name, each with its default fleet."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""A reference, not a strategy: one queue before all servers, which knows everything about them.
+"""Central FIFO queue, a reference and not a strategy: one queue for all servers, with full knowledge of them.
 
-Theory. Whoever comes first goes first, to the free slot that is the fastest at this moment; nobody waits
-while a slot is free. Real balancers do not know speeds and free slots this well. It is no bound for the tail:
-it puts a long request on a slow server when that is what is free, where a rule that knows sizes would wait.
+Theory. First come, first served, always in the fastest free slot; no request waits while a slot is free. Real
+load balancers do not know speeds and free slots this well. It is no lower bound for the tail: it puts a long
+request on a slow server if only that is free, where a rule that knows sizes would wait.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ NAME = "central_fifo"
 
 
 class CentralFifo:
-    """Takes the place of all proxies."""
+    """Replaces all proxies."""
 
     def __init__(self, engine: Engine, nodes: Iterable[Node]) -> None:
         """Raises ValueError in words where a server has no slots to be known."""
@@ -81,7 +81,7 @@ class CentralFifo:
 
 
 class _ResponseRecorder:
-    """Hears of one request."""
+    """Observes one request."""
 
     __slots__ = ("_queue", "_request")
 

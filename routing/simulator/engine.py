@@ -1,7 +1,7 @@
-"""Virtual time: what is to happen, in order.
+"""Event loop of the simulation: events in virtual time, in order.
 
-A heap of ``(time, number, call)``: what is to happen at one moment happens in the order in which it was asked
-for, so that a run with the same seed is the same run. Time moves only from one entry to the next.
+A heap of ``(time, number, call)``. Events at the same time run in the order in which they were scheduled, so
+a run with the same seed is the same run. Time jumps from one event to the next.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Engine:
     def __init__(self) -> None:
         self.now = 0.0
         self.events = 0
-        """How many have happened."""
+        """Events run so far."""
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
 

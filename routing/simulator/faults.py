@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation, and when. What probes see of it reaches the proxies as late as in life."""
+"""Fault injection: what fails in a simulation, and when. Probes notice faults with a realistic delay."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,18 +16,18 @@ FAILS_AFTER_S = 0.001
 
 
 class Fault(Protocol):
-    """Something that happens to one replica."""
+    """One fault of one replica."""
 
     @property
     def replica(self) -> str: ...
 
     def plan(self, world: World) -> None:
-        """Have it happen in its time. Raises ValueError where there is no such replica."""
+        """Schedule it. Raises ValueError if there is no such replica."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slowdown:
-    """It is slower for a while: a clock throttled by heat, a neighbour on the same device."""
+    """Slower for a while: thermal throttling, or a noisy neighbour on the same device."""
 
     replica: str
     begin_s: float
@@ -43,7 +43,7 @@ class Slowdown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crash:
-    """It dies with what it works on and refuses connections until it is back; probes see both."""
+    """Crash: its requests are lost and connections refused until it is back; probes see both."""
 
     replica: str
     begin_s: float
@@ -62,7 +62,7 @@ class Crash:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FastFailure:
-    """It answers every request with an error at once, while its probes pass: only traffic shows it."""
+    """Errors at once for every request, while its probes pass: only live traffic shows it."""
 
     replica: str
     begin_s: float
@@ -76,7 +76,7 @@ class FastFailure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColdStart:
-    """It loads its model until then and refuses connections; its first pass begins its slow start."""
+    """Cold start: refuses connections while it loads its model; its first pass begins its slow start."""
 
     replica: str
     ready_s: float

@@ -1,8 +1,7 @@
-"""A server that works on so many requests at once, each at the same speed, and has the others wait in order.
+"""Server with a fixed number of slots, each of the same speed, and a FIFO queue.
 
-Theory. It is the G/G/C queue with first come, first served. What a slot does is independent of the others: a
-request of ``s`` seconds takes ``s / speed``. When the speed changes, so does the rest of what is being worked
-on.
+Theory. The G/G/C queue, first come, first served. Slots are independent: a request of ``s`` seconds takes
+``s / speed``. A change of speed also applies to the rest of the running requests.
 """
 
 from collections import deque

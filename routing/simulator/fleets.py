@@ -1,4 +1,4 @@
-"""The replicas of a simulation, and what its proxies know of them."""
+"""Fleets of a simulation: the replicas, and what the proxies know of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ class SimulatedFleet:
 
 
 def slotted(name: str, speed: float, slots: int, *, weights: bool = True, limits: bool = True) -> Machine:
-    """A server with slots. ``weights``, ``limits``: whether the proxies are told how fast it is, and how many
+    """A server with slots. ``weights``, ``limits``: whether the proxies know how fast it is, and how many
     requests it serves at once."""
     return Machine(
         name=name,

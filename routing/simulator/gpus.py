@@ -1,4 +1,4 @@
-"""What a step of a model on a GPU takes, and how much it holds: the constants of a batching server.
+"""GPU cost model of a batching server: duration of a step and size of the KV cache.
 
 Theory. A decode step reads all weights once, whatever the batch, and the keys and values (KV) of every
 sequence in it: it is bound by memory bandwidth. Reading a prompt is bound by arithmetic, two operations per

@@ -14,7 +14,7 @@ from routing.simulator.servers import ServerModel
 def batching(
     speeds: Sequence[float], gpu: Gpu | None = None, *, weights: bool = True, block_tokens: int = 0
 ) -> SimulatedFleet:
-    """``weights``: whether the proxies are told how fast each is; that it batches they see from its having no
+    """``weights``: whether the proxies know how fast each is. That it batches they see from its having no
     limit. ``block_tokens``: of the blocks that keys name, whose KV servers keep; 0: they keep none.
 
     The fleet's capacity is in GPUs of speed 1.

@@ -1,4 +1,4 @@
-"""Requests to language models: drawn, or as a trace has recorded them."""
+"""LLM workloads: requests drawn from distributions, or replayed from a trace."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Reads a trace in Mooncake's format, a JSON object a line.
+"""Reader of traces in Mooncake's format: one JSON object per line.
 
 ::
 

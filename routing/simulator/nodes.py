@@ -1,4 +1,4 @@
-"""A server as it is reached over the network: it may be far, down, or answer with errors at once.
+"""Network node of a server: adds network delay, and may be down or respond with errors at once.
 
 Faults happen to the node and not to the server in it, so that every kind of server can have them.
 """
@@ -34,7 +34,7 @@ class Node:
             self._arrive(request, heard)
 
     def cancel(self, request: Request, away_s: float) -> None:
-        """Who sent it has gone, and must not mind what it still hears."""
+        """The sender has left and ignores later events."""
         if away_s:
             self._engine.at(self._engine.now + away_s, partial(self.server.cancel, request))
         else:
@@ -63,7 +63,7 @@ class Node:
         self.up = True
 
     def fail_after(self, seconds: float | None) -> None:
-        """From now on every request is answered with an error after so long; ``None``: no longer."""
+        """From now on every request gets an error after this many seconds; ``None``: no longer."""
         self.fails_after_s = seconds
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class Node:
 
 
 class _Far:
-    """Tells everything so much later."""
+    """Passes on every event with a delay."""
 
     __slots__ = ("_away_s", "_engine", "_heard")
 

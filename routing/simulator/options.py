@@ -1,4 +1,4 @@
-"""The command line of the simulator: what is compared, on what, and what is wrong with that in words."""
+"""Command-line options of the simulator: what is compared and on what, with messages for wrong values."""
 
 import argparse
 import dataclasses
@@ -46,7 +46,7 @@ class BadSimulationOptions(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulationOptions:
-    """What is to be run, and how it is shown."""
+    """What is run, and how the results are shown."""
 
     setting: Setting
     strategies: Sequence[str]
@@ -222,7 +222,7 @@ def _add_traffic(group: Any) -> None:
         "--estimates",
         choices=["exact", "noisy", "none"],
         default="noisy",
-        help="of each request's work, that the proxy is told; default noisy",
+        help="the proxy's estimate of each request's work; default noisy",
     )
     add(
         "--sigma",
@@ -262,8 +262,12 @@ def _add_fleet(group: Any) -> None:
         type=_count(1_000_000_000),
         help="LLM servers: tokens that KV memory has room for; default 427000",
     )
-    add("--hide-weights", action="store_true", help="the proxies are told no weights")
-    add("--hide-slots", action="store_true", help="nor how many requests a replica works on at once")
+    add("--hide-weights", action="store_true", help="the proxies do not know the weights")
+    add(
+        "--hide-slots",
+        action="store_true",
+        help="the proxies do not know how many requests a replica processes at once",
+    )
     add(
         "--queue",
         choices=["replica", "proxy"],

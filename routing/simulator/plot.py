@@ -1,4 +1,4 @@
-"""A comparison as a picture: for each strategy where half, 95 and 99 % of its latencies lie, in SVG.
+"""Plot of a comparison as SVG: p50, p95 and p99 of the latencies of each strategy.
 
 The axis is logarithmic, because strategies differ by factors. Nothing but text is needed to draw it, and
 nothing but a browser to see it; its colours follow the reader's light or dark mode.

@@ -1,8 +1,7 @@
-"""The KV of prompts that a server keeps after their requests have ended, for others that begin alike.
+"""Prefix cache: KV of prompts that a server keeps after their requests, for prompts with the same prefix.
 
-Theory. Blocks of tokens are named by all that comes before them and themselves, so equal names mean equal
-prompts up to there. What was used last is kept longest. Its memory is its own: sequences in the batch
-neither take of it nor share in it.
+Theory. The name of a block of tokens covers the block and everything before it, so equal names mean equal
+prefixes. Eviction is LRU. The cache has its own memory, apart from that of the batch.
 
 Source: automatic prefix caching in vLLM; RadixAttention in SGLang (Zheng et al., 2024).
 """

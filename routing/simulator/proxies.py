@@ -1,9 +1,8 @@
-"""A proxy of a simulation: the real pool, and around it what an exchange does with it.
+"""Simulated proxy: the real pool, and around it what an exchange does with it.
 
 :class:`SimulatedExchange` follows :mod:`routing.proxy.exchange.upstream_exchange`, without its bytes: begin,
-wait where there is no place, send, settle; another replica where none was reached or the connection broke
-before an answer, within the retry budget; late where the client's time limit passes. Requests are taken to be
-such as may be sent twice.
+wait if there is no free slot, send, settle; retry within the retry budget if the connection failed or broke
+before a response; late if the client's time limit passes. All requests may be sent twice.
 """
 
 from collections.abc import Mapping
@@ -48,12 +47,12 @@ class SimulatedProxy:
         self._ticking = False
 
     def arrive(self, request: Request) -> None:
-        """A client's request has come. How it ended is written into it."""
+        """A client's request has arrived. Its result is written into it."""
         self.pool.request_seen()
         SimulatedExchange(self, request).begin(self.engine.now)
 
     def replace(self, snapshot: FleetSnapshot) -> None:
-        """The control plane has said something new."""
+        """There is a new table from the control plane."""
         self.pool.replace(snapshot)
 
     def serve_soon(self, admission: AdmissionQueue) -> None:
@@ -92,7 +91,7 @@ def hashes(pool: Pool, request: Request) -> tuple[int, ...]:
 
 
 class SimulatedExchange:
-    """One request at one proxy: who hears from the server, and who waits in the line."""
+    """One request at one proxy: gets the server's events, and waits in the queue."""
 
     __slots__ = ("_attempt", "_key", "_node", "_proxy", "_request", "_ticket", "_tried", "_until")
 
@@ -153,7 +152,7 @@ class SimulatedExchange:
             attempt.settle(Outcome.CANCELLED, now)
         self._end(LATE, now)
 
-    # --- heard of the server --------------------------------------------------------------------------
+    # --- events of the server --------------------------------------------------------------------------
 
     def first_byte(self, now: float) -> None:
         if self._attempt is not None:
@@ -225,7 +224,7 @@ class SimulatedExchange:
         return True
 
     def timed_out(self, now: float) -> None:
-        """It has waited for as long as the fleet lets one wait."""
+        """The queue timeout has passed."""
         self._ticket = None
         self._end(REFUSED, now)
 

@@ -1,4 +1,4 @@
-"""A clinic's day: images are read by a model within two seconds, or the radiologist reads on without it.
+"""Radiology workload: a model reads each image within two seconds, or the radiologist goes on without it.
 
 Two sites, each with a cluster of its own, 10 ms apart. All images come from the east, more of them than its
 cluster can read, and one of its fast machines falls to a third of its speed in the middle third of the run;

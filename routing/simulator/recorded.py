@@ -1,4 +1,4 @@
-"""What a trace of requests to language models comes down to, and how a file of it is opened."""
+"""Recorded requests: the common form of LLM traces, and opening a trace file."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ LFS_POINTER = "version https://git-lfs"
 
 
 class BadTrace(ValueError):
-    """It is no trace of this format; says in which line and column, and what to do."""
+    """The file is not a trace of this format; the message has line, column and what to do."""
 
 
 class Recorded(NamedTuple):

@@ -1,4 +1,4 @@
-"""Servers that tell their load, and probes that bring it to the proxies a moment later."""
+"""Load reports: servers report their load, and probes bring it to the proxies with a delay."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -49,7 +49,7 @@ class Reports:
 
 
 def told(server: ServerModel) -> ReportedLoad:
-    """What its page would say. Raises ValueError where a server of that kind has none."""
+    """What its metrics page would report. Raises ValueError if such a server has none."""
     if isinstance(server, BatchingServer):
         kv_share = min(1.0, server.kv_tokens / server.gpu.kv_tokens)
         return ReportedLoad(running=server.in_batch, waiting=server.waiting, kv_share=kv_share)

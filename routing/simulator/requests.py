@@ -1,4 +1,4 @@
-"""One request of a simulation: what it asks for, and what became of it."""
+"""One request of a simulation: its properties and its result."""
 
 from math import inf
 
@@ -44,7 +44,7 @@ class Request:
         priority: int = 1,
     ) -> None:
         self.at_s = at_s
-        """When it arrives."""
+        """Time of arrival."""
         self.seconds = seconds
         """What it takes in a slot of speed 1. Batching servers go by the tokens."""
         self.estimate = estimate

@@ -194,7 +194,7 @@ BAD_ANSWERS = {
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [("none", "No answer within"), ("half", "No answer within"), ("of another server", "not JSON")],
+    [("none", "No response within"), ("half", "No response within"), ("of another server", "not JSON")],
 )
 def test_a_form_is_enabled_again_whatever_answer_comes(
     open_page: Open, empty: Site, measuring: Measuring, answer: str, words: str

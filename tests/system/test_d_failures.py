@@ -22,7 +22,7 @@ def test_a_killed_conductor_is_started_again(stack: Stack) -> None:
     os.kill(first, signal.SIGKILL)
     (second,) = until(lambda: [pid for pid in stack.pids("manage.py conductor") if pid != first], "a new one")
     assert second != first
-    until(lambda: "conductor ended (terminated by SIGKILL) and is started again" in stack.said, "it is told")
+    until(lambda: "conductor ended (terminated by SIGKILL) and is restarted" in stack.said, "it is told")
     at = stack.api("GET", "/live")["frame"]["at"]
     until(lambda: stack.api("GET", "/live")["frame"]["at"] > at, "frames go on", 60)
 

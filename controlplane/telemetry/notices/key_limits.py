@@ -1,8 +1,8 @@
 """Notices of rate limits: a client key reached one, once an episode. Explicit state, ``now`` an argument.
 
-A key at its limit is refused some requests and let in others, second by second. So an episode is over only
-when nothing has been refused for OVER_AFTER_S. Which episodes go on is kept in Redis, so that whoever leads
-next does not tell them again.
+Of a key at its limit some requests are refused and others accepted, second by second. So an episode is over
+only when nothing was refused for OVER_AFTER_S. Open episodes are kept in Redis, so that the next leader does
+not report them again.
 """
 
 from collections.abc import Iterable

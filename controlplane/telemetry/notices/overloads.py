@@ -1,6 +1,6 @@
 """Notices of overload: fleets that refuse requests for want of slots. Pure: ``now`` is an argument.
 
-A fleet with too much to do refuses some, takes some, from second to second. So the end is news only once it
+An overloaded fleet refuses some requests and accepts others, second by second. So its end is noted once it
 has lasted.
 """
 

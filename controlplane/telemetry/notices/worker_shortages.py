@@ -2,7 +2,7 @@
 
 Explicit state, ``now`` an argument.
 
-A worker at its limit comes and goes from second to second. So the end is news only once it has lasted.
+A worker reaches and leaves its limit from second to second. So the end is noted only once it has lasted.
 """
 
 from controlplane.models import Event

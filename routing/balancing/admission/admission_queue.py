@@ -143,7 +143,7 @@ class AdmissionQueue:
         ahead = self._ahead_of(ticket.rank)
         if self.rate.known and self.rate.wait_for(ahead + 1) > LATE_BY * max_wait_s:
             self._counters.queue_late += 1
-            return self._rejection("queue_late", f"would wait longer than the {max_wait_s:.3g} s that it may")
+            return self._rejection("queue_late", f"would wait longer than its limit of {max_wait_s:.3g} s")
         if not self._take_room():
             last = self.queue.last
             if last is None or last.rank <= ticket.rank:
@@ -222,11 +222,10 @@ class AdmissionQueue:
         size = self.size
         if not size:
             return self._rejection("queue_full", "cannot wait: the fleet's queue has size 0")
-        others = f"{size} others wait" if size > 1 else "another one waits"
-        return self._rejection("queue_full", f"cannot wait: {others} already, as many as may")
+        return self._rejection("queue_full", f"cannot wait: the queue is full ({size} waiting)")
 
     def _rejection(self, code: str, words: str) -> Rejection:
-        message = f"every replica of fleet {self._fleet} that could be asked is busy, and the request {words}"
+        message = f"every eligible replica of fleet {self._fleet} is busy, and the request {words}"
         return Rejection(code, message, self.retry_after())
 
     def retry_after(self) -> float:

@@ -1,4 +1,4 @@
-"""Warm-up (cold start) of a fleet: all its replicas are loading. What clients are told; how long they wait.
+"""Warm-up (cold start) of a fleet: all its replicas are loading. The clients' rejection, and its Retry-After.
 
 Models take minutes to load, so the rejection says what is waited for and about when that is over. A replica
 is expected to take as long as the last time (``startup_s`` in the table), counted from when this worker first
@@ -53,11 +53,14 @@ def rejection(message: str, replicas: Sequence[Replica], queue: Queue, now: floa
     """``message``: who is in which state."""
     left = expected_s(replicas, now)
     if left is None:
-        words, again_s = "how long that takes is not known yet", RETRY_AFTER_S
+        words, again_s = "its startup time is not known yet", RETRY_AFTER_S
     elif left <= 0:
-        words, again_s = "it takes longer than the last time", RETRY_AFTER_S
+        words, again_s = "it takes longer than its last start", RETRY_AFTER_S
     else:
-        words, again_s = f"the first is expected in about {left:.0f} s", min(left, _LONGEST_S)
+        words, again_s = (
+            f"the first replica is expected to be ready in about {left:.0f} s",
+            min(left, _LONGEST_S),
+        )
     max_wait_s = queue.cold_timeout_s if queue.cold == "hold" else 0.0
     return Rejection(
         "fleet_cold", f"{message}; the model is loading, and {words}", max(1.0, again_s), max_wait_s

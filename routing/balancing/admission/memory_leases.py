@@ -40,7 +40,7 @@ def why_short(fleet: str, replicas: Sequence[Replica], demand: Demand) -> str:
     """Why none of these has the memory for a request, in words."""
     reasons = [(one.name, one.memory.why_not(demand)) for one in replicas if one.memory is not None]
     # A claim that collided with another worker's was refused although there was as much a moment later.
-    said = [f"{name}: {reason or 'it has just been claimed'}" for name, reason in reasons[:_SHOWN]]
+    said = [f"{name}: {reason or 'just leased by another request'}" for name, reason in reasons[:_SHOWN]]
     if len(reasons) > _SHOWN:
         said.append(f"and {len(reasons) - _SHOWN} more")
     return f"no replica of fleet {fleet} has the memory for the request: {'; '.join(said)}"

@@ -1,4 +1,4 @@
-"""Rejection of a request (503): what the client is told when no replica takes it, or whether it may queue."""
+"""Rejection of a request (503): the reason when no replica takes it, and whether it may queue."""
 
 from routing.balancing.replica.state import Replica
 

@@ -35,14 +35,14 @@ class Waiter(Protocol):
         True: it does not, because it has found one or because it has been answered otherwise."""
 
     def timed_out(self, now: float) -> None:
-        """Its time is over. It has left the line."""
+        """Its deadline has passed. It has left the queue."""
 
     def preempted(self, now: float) -> None:
-        """A request of a higher class takes its place in the line. It has left the line."""
+        """Displaced by a request of a higher class. It has left the queue."""
 
 
 class Ticket:
-    """A place in the line."""
+    """An entry in the queue."""
 
     __slots__ = ("deadline", "here", "particular", "rank", "reserved", "since", "target", "waiter", "work")
 

@@ -1,21 +1,22 @@
-"""Cost calibration: estimates of requests' work, corrected by what they really took.
+"""Cost calibration: corrects the estimated work of requests by the work that similar requests really took.
 
-Theory. The best guess of a request's work, by squares, is the mean of what requests took that were told to be
-as large: the *regression* on the estimate. It is kept as one mean for each octave of the estimate, so it
-needs no form: estimates that are right stay what they are, a constant ``max_tokens`` becomes the usual
-response, and the noisier estimates are, the nearer they are drawn to the mean. How far is not set, it is what
-the means say. A factor per octave (mean taken over mean told) is what a request is multiplied by. Of an
-octave that few requests were in, the fleet's factor counts as :data:`PRIOR` of them.
+Theory. The best estimate in the least-squares sense is the mean actual work of requests with the same
+estimate: the *regression* of actual on estimated work. It is kept as one mean per octave of the estimate and
+assumes no functional form. Correct estimates stay unchanged, a constant ``max_tokens`` becomes the usual
+length of a response, and the noisier the estimates are, the closer they move to the mean. How far follows
+from the data; there is no setting. The correction of an octave is a factor: mean actual work (``taken``)
+divided by mean estimate (``told``). An octave with few requests is drawn to the fleet's factor, which counts
+as :data:`PRIOR` requests.
 
-What a request took is the tokens of its response, or the seconds that a usual replica of weight 1 would have
-needed: its own, times usual over learned seconds per unit of work of the replica that it was at, in which
-the unit cancels. Factors are over the fleet's own, so that the mean work stays the mean told. Only requests
-that have not waited in the replica are looked at, and of many only some (:meth:`FleetSpeed.sample
-<routing.balancing.learning.fleet_speed.FleetSpeed.sample>`).
+Actual work is the tokens of the response, or the seconds that a usual replica of weight 1 would have needed:
+the request's own seconds, times the usual seconds per unit of work, divided by those learned for its replica
+(the unit cancels). Factors are relative to the fleet's overall factor, so the mean work stays the mean
+estimate. Only requests that did not wait inside the replica are used, and of many only a sample
+(:meth:`FleetSpeed.sample <routing.balancing.learning.fleet_speed.FleetSpeed.sample>`).
 
 Source: regression by bins ("regressogram", Tukey 1961) with an empirical-Bayes prior.
 
-Failure mode: what clients tell must go on meaning the same: after they change it, an octave takes up to
+Failure mode: the meaning of clients' estimates must not change. After a change an octave needs up to
 :data:`MOST` responses to be right again.
 """
 
@@ -23,17 +24,17 @@ from math import frexp, log
 
 PRIOR = 8.0
 MOST = 200
-"""Answers that an octave remembers."""
+"""Responses that the mean of an octave covers."""
 MOST_OF_ALL = 1000
-"""Answers that the means over all octaves remember."""
+"""Responses that the mean over all octaves covers."""
 LOWEST, HIGHEST = -4, 37
-"""Octaves: an estimate ``x`` is in ``frexp(x)[1]``, the outermost take what is beyond them."""
+"""Octaves: an estimate ``x`` is in octave ``frexp(x)[1]``, limited to this range."""
 BOUND = 1024.0
-"""Of a factor, and of what one response may have taken, over the mean."""
+"""Bound of a factor, and of the actual work of one response relative to the mean."""
 BEGINS, ENDS = 0.25, 0.12
-"""Logarithm of a factor from which on there is something to correct, and below which no more."""
+"""Logarithms of a factor: above the first the correction starts, below the second it ends (hysteresis)."""
 LEAST = 20
-"""Answers that an octave must have had to begin it."""
+"""Responses that an octave needs before it can start the correction."""
 
 
 def octave(told: float) -> int:
@@ -41,7 +42,7 @@ def octave(told: float) -> int:
 
 
 class Octave:
-    """Means of what was told and taken, over so many responses."""
+    """Means of estimated (``told``) and actual (``taken``) work over this many responses."""
 
     __slots__ = ("answers", "taken", "told")
 
@@ -58,7 +59,7 @@ class CostCalibration:
 
     def __init__(self) -> None:
         self.factors: dict[int, float] | None = None
-        """By octave; ``None``: estimates are taken as they are."""
+        """Factor by octave; ``None``: estimates are used unchanged."""
         self.octaves: dict[int, Octave] = {}
         self.all = Octave()
         self._spread = 0.0
@@ -66,14 +67,14 @@ class CostCalibration:
 
     @property
     def explained(self) -> float | None:
-        """Share of the variance of what requests take that the corrected estimates tell beforehand, 0 to 1;
-        ``None`` while few have been answered."""
+        """Share of the variance of actual work that the corrected estimates explain, 0 to 1; ``None`` while
+        there are few responses."""
         if self.all.answers < LEAST or self._spread <= 0.0:
             return None
         return min(1.0, max(0.0, 1.0 - self._residual / self._spread))
 
     def learn(self, told: float, taken: float) -> None:
-        """One response. Both above 0."""
+        """Learn from one response. Both values are above 0."""
         of_all = self.all
         if of_all.answers >= LEAST:
             taken = min(taken, BOUND * of_all.taken)
@@ -90,12 +91,12 @@ class CostCalibration:
         _renew(of_all, told, taken, MOST_OF_ALL)
 
     def follow(self, told: float, taken: float) -> None:
-        """These are the means over all octaves, as all workers of the host have them."""
+        """Set the means over all octaves to those of all workers of the host."""
         self.all.told, self.all.taken = told, taken
         self.all.answers = max(self.all.answers, LEAST)
 
     def refresh(self) -> None:
-        """On the slow timer: what to multiply estimates by."""
+        """On the slow timer: compute the factors."""
         if self.all.answers < LEAST:
             return
         usual = self.all.taken / self.all.told

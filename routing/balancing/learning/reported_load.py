@@ -1,47 +1,47 @@
-"""Load reports (as ORCA's): what others have in flight at a replica, beyond what this host knows of its own.
+"""Load reports (ORCA and metrics pages): the load of other clients at a replica, added to this host's own.
 
-Theory. A replica counts everybody's requests: this host's, other proxies', those of clients that go there
-directly. A proxy counts its own at once; a report is seconds old. So own requests are never taken from a
-report. What it says *beyond* ours, as they were when it was given, is added to what ours are now::
+Theory. A replica counts the requests of all clients: of this host, of other proxies, and of clients that
+connect directly. A proxy counts its own requests without delay, but a report is seconds old. So own requests
+are never taken from a report. What a report counts *beyond* the own requests of that time is added to the
+own requests of now::
 
     others = mean of (running + waiting − proxies · own in flight around then)
 
-*Other proxies.* Those of one control plane know how many they are, and have about as much at each replica as
-this one does: they follow the same rule. What is theirs by that is no news and is not added; what is left is
-the load of those that nobody here chose for.
+*Other proxies.* The proxies of one control plane know how many they are. They follow the same rule, so each
+has about the same load at each replica. That part is subtracted; what is left is the load of clients that do
+not come through these proxies.
 
-*Why a mean.* Adding the last reading alone would be right if the others' load were as it is whatever we do
-(of requests that last ``T`` the number in flight ``t`` later is still alike by ``e^(−t/T)``). But other
-proxies hear the same report and move at the same time: all avoid a replica until the next report, and then
-all come back. Simulated (four proxies, 16 unequal batching servers, 85 % load, reports each 2 s): the last
-reading makes the mean response a third longer, the mean of some readings 4 %, and where the proxies know how
-many they are, 1 %. So readings are averaged with their signs, decaying with MEAN_S, which is slow against
-reports and fast against how traffic changes.
+*Why a mean.* The last reading alone would do if the others' load did not depend on ours (for requests that
+last ``T``, the correlation of the number in flight after ``t`` is ``e^(−t/T)``). But other proxies read the
+same report and react at the same time: all avoid a replica until the next report, then all return (herding).
+Simulated (four proxies, 16 unequal batching servers, 85 % load, a report every 2 s): with the last reading
+the mean response time is a third longer, with a mean of several readings 4 %, and if the proxies know how
+many they are, 1 %. So signed readings are averaged with an exponential decay of MEAN_S: slow compared with
+reports, fast compared with changes of traffic.
 
-*Noise.* Servers' gauges lag, requests come and go while a page is written. How uncertain a reading is shows
-in how much own requests varied around it; a mean of less than one request and STANDARD_ERRORS of it is none,
-so that a fleet whose load is all its own is left alone.
+*Noise.* Servers' gauges lag, and requests begin and end while a page is written. The variance of the own
+requests around a reading measures its uncertainty. A mean below one request plus STANDARD_ERRORS of it
+counts as 0, so a fleet without other clients is not affected.
 
-*Age.* A report counts in full for FRESH_PERIODS probe periods, nothing after GONE_PERIODS, evenly less
-between.
+*Age.* A report has full weight for FRESH_PERIODS probe periods and none after GONE_PERIODS; in between the
+weight falls linearly.
 
-*Too much.* A server may be wrong, or may tell of a backlog that no pick here can do anything about. Others'
-requests at one replica count at most as SEVERAL times its ``max_concurrency`` or, where that is not known, as
-SEVERAL times what is usual in the pool: the most that this host has at one replica, or the median of what
-others have at each, whichever is more, and LEAST_USUAL at least. One wrong report moves neither. It is then
-avoided, as one that has so much is.
+*Upper bound.* A server may report a wrong number, or a backlog that no pick here can reduce. So others'
+requests at a replica are capped at SEVERAL times its ``max_concurrency``. If that is not known, the cap is
+SEVERAL times the usual load in the pool: the larger of this host's most at one replica and the median of
+others' load, but at least LEAST_USUAL. One wrong report changes neither much. The replica is then avoided.
 
-*Zero.* A server that is cold, or lags, reports 0. That is below what this host has there, and lowers nothing.
+*Zero.* A server that is cold, or whose gauges lag, reports 0. That is below this host's own count, which it
+does not lower.
 
-*KV memory.* A batching server whose KV memory is full preempts, but how long tokens take there is learned
-within a second, for each replica. Simulated with little memory (16 unequal servers, 47,000 tokens each, 85 %
-load): where replicas that reported more than 90 % of it in use counted as up to twice as slow, the 99th
-percentile of first tokens came 38 to 52 % later, for a report is older than what is learned. So the share in
-use is shown, and picks do not go by it.
+*KV cache.* A batching server whose KV cache is full preempts, but its speed per token is learned within a
+second. Simulated with little memory (16 unequal servers, 47,000 tokens each, 85 % load): counting replicas
+that report more than 90 % in use as up to twice as slow made the 99th percentile of time to first token 38 to
+52 % longer, because a report is older than the learned speed. So the share in use is only displayed.
 
-Source: "least loaded by stale numbers herds" (Mitzenmacher, "How Useful Is Old Information?", 2000); the
-correlation is the residual-life tail of M/G/∞. Failure mode: a server that counts requests otherwise (per
-prompt of a batch, or also those that it has answered) seems to have others' load in proportion to ours.
+Source: stale load information causes herding (Mitzenmacher, "How Useful Is Old Information?", 2000); the
+correlation is the residual-life tail of M/G/∞. Failure mode: a server that counts requests differently (one
+for each prompt of a batch, or finished ones too) seems to have other clients' load in proportion to ours.
 """
 
 from collections.abc import Iterable
@@ -57,16 +57,16 @@ from routing.balancing.replica.state import Replica
 from routing.contract.load_report import ReportedLoad
 
 LAG_S = 1.0
-"""Own requests are averaged over so long before a report: gauges are written now and then."""
+"""Own requests are averaged over this time before a report: gauges are updated periodically."""
 AFTER_S = 0.1
-"""And so long after it: the timer beats so."""
+"""And over this time after it: the period of the timer."""
 MEAN_S = 10.0
 FRESH_PERIODS = 2.0
 GONE_PERIODS = 5.0
 KEPT_S = 15.0
-"""History of own requests: no older report is used, whatever the period."""
+"""Length of the history of own requests. Older reports are not used."""
 STANDARD_ERRORS = 1.5
-"""What is less than so many, and one request, is taken for noise."""
+"""A mean below one request plus this many standard errors counts as noise."""
 SEVERAL = 4
 LEAST_USUAL = 4
 
@@ -75,15 +75,15 @@ class ReportContext(NamedTuple):
     """What a fleet's reports are compared with."""
 
     period_s: float
-    """Between two probes."""
+    """Seconds between two probes."""
     mean_work: float
-    """Of a request."""
+    """Mean work of a request."""
     proxies: int = 1
-    """That are known to serve the same replicas, this one among them."""
+    """Proxies known to serve the same replicas, this one included."""
 
 
 def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
-    """A report has come, ``report.age_s`` old. An older one than the last is ignored."""
+    """Take in a new report, ``report.age_s`` old. One older than the last is ignored."""
     if report.problem:
         return
     state = replica.load_reports.history
@@ -98,7 +98,7 @@ def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
 
 
 def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> None:
-    """On the slow timer: renew the load that others have at each of a pool's replicas."""
+    """On the slow timer: update the load of other clients at each replica of a pool."""
     told, most_own = [], LEAST_USUAL
     for replica in replicas:
         own = replica.in_flight + replica.peer_in_flight - replica.external_load
@@ -133,7 +133,7 @@ def _remember(state: LoadReportHistory, now: float, own: int) -> None:
 
 
 def _read(state: LoadReportHistory, proxies: int) -> None:
-    """Take in a new report; the first ones, from before own requests were remembered, only begin that."""
+    """Process a new report. The first ones, without a history of own requests, only start the history."""
     load = state.load
     seen = _own_around(state)
     if not seen or load is None or load.in_flight is None:
@@ -142,10 +142,10 @@ def _read(state: LoadReportHistory, proxies: int) -> None:
     variance = fmean([(each - own) ** 2 for each in seen])
     others = load.in_flight - proxies * own
     if load.running is None and state.mean_weight and others < state.mean:
-        # It tells only a part: no reason to think that the rest is gone.
+        # Only part of the load is reported: the rest may still be there.
         others = state.mean
     keep = exp((state.read_at - state.at) / MEAN_S) if state.read_at else 0.0
-    # Kept as sums with their weight: the first readings are a mean of few, not one that grows from 0.
+    # Stored as weighted sums, so that the first readings give a mean of few, not one that grows from 0.
     state.mean_sum = state.mean_sum * keep + others
     state.noise_sum = state.noise_sum * keep + variance * proxies * proxies
     state.mean_weight = state.mean_weight * keep + 1.0
@@ -153,7 +153,7 @@ def _read(state: LoadReportHistory, proxies: int) -> None:
 
 
 def _own_around(state: LoadReportHistory) -> list[int]:
-    """What this host had in flight when the last report was given, at each look; empty: it did not look."""
+    """Samples of this host's requests in flight around the last report; empty: there are none."""
     found = []
     for at, own in reversed(state.own):
         if at < state.at - LAG_S:
@@ -171,7 +171,7 @@ def _others(state: LoadReportHistory, now: float, period_s: float) -> int:
 
 
 def _weight(age_s: float, period_s: float) -> float:
-    """What a report so old still counts for: 1 to 0."""
+    """Weight of a report of this age, 1 to 0."""
     periods = age_s / period_s
     if age_s >= KEPT_S:
         return 0.0

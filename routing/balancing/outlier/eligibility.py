@@ -65,7 +65,7 @@ def available(replicas: Iterable[Replica], site: str = "") -> int:
 
 
 def may_finish(replica: Replica, panic: bool) -> bool:
-    """Whether it can be asked about work that it took on before; while it empties, too."""
+    """Whether it may get requests about work that it has accepted before, also while it drains."""
     state = replica.spec.admin_state
     if replica.security.no_credential:
         return False
@@ -73,15 +73,15 @@ def may_finish(replica: Replica, panic: bool) -> bool:
 
 
 def is_closed(replica: Replica) -> bool:
-    """Whether it takes nothing new for more than a moment: as an operator wants it, or because it is down."""
+    """Whether it gets no new requests for more than a moment: set so by an operator, or down."""
     return not _intended(replica) or replica.spec.health == "down"
 
 
 def ineligible_because(replica: Replica, now: float) -> list[str]:
-    """Why a replica is to receive nothing new, one entry a reason; empty: it is eligible."""
+    """Why a replica gets no new requests, one entry a reason; empty: it is eligible."""
     spec, ejection, found = replica.spec, replica.ejection, []
     if spec.admin_state != "active":
-        found.append(f"{spec.admin_state}, as an operator wants it")
+        found.append(f"{spec.admin_state}, set by an operator")
     if spec.weight <= 0:
         found.append("weight 0")
     if replica.security.no_credential:
@@ -90,19 +90,19 @@ def ineligible_because(replica: Replica, now: float) -> list[str]:
         found.append(_HEALTH_WORDS[spec.health])
     if ejection.until:
         left = ejection.until - now
-        when = f"for another {left:.0f} s" if left > 0 else "until its probe request is answered"
+        when = f"for another {left:.0f} s" if left > 0 else "until its probe request succeeds"
         found.append(f"ejected {when}: {ejection.reason}")
     return found
 
 
 def asked_despite(replica: Replica, found: Eligibility) -> str:
-    """Why a replica that is not eligible is asked all the same; empty: it is not, or it is eligible."""
+    """Why a replica that is not eligible still gets requests; empty: it does not, or it is eligible."""
     if not any(other is replica for other in found.eligible):
         return ""
     if replica.ejection.until:
-        return "asked nevertheless: all others are out as well"
+        return "still gets requests: all other replicas are out as well"
     if replica.spec.health != "ready":
-        return "asked nevertheless: of the replicas that ever passed a probe, fewer than half are ready"
+        return f"still gets requests: {_PANIC_WORDS}"
     return ""
 
 
@@ -150,8 +150,10 @@ def _panic(replicas: Iterable[Replica], site: str) -> bool:
     return bool(passed) and all(in_panic(passed[place], ready[place]) for place in passed)
 
 
+_PANIC_WORDS = "panic mode, fewer than half of the replicas that ever passed a probe are ready"
+
 _HEALTH_WORDS = {
     "checking": "checking: no probe has passed yet",
     "unready": "unready: its readiness probe fails",
-    "down": "down: probes do not reach it",
+    "down": "down: its probes fail",
 }

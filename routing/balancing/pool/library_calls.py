@@ -185,12 +185,14 @@ class LibraryCall:
     def timed_out(self, now: float) -> None:
         assert self._ticket is not None
         waited = f"{now - self._ticket.since:.3g} s"
-        words = f"no replica has had a place for the call in {waited}"
+        words = f"no replica had a free slot for the call within {waited}"
         self.rejection = Rejection("queue_timeout", words, self._calls.pool.admission.retry_after())
         self.on_decided()
 
     def preempted(self, now: float) -> None:
-        self.rejection = Rejection("queue_full", "another call has taken its place in the queue", None)
+        self.rejection = Rejection(
+            "queue_full", "a call of higher priority took its place in the queue", None
+        )
         self.on_decided()
 
 

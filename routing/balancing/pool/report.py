@@ -22,7 +22,7 @@ class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it receives requests: it is eligible, or too few others are, and its devices have the memory
     for a usual one."""
     reasons: list[str]
-    """Why it is not eligible, why it is asked nevertheless, when it is asked that is at another site,
+    """Why it is not eligible, why it still gets requests, when it is asked that is at another site,
     that it is set back, and which device is short of memory, in plain words; empty when it is asked like any
     other."""
 

@@ -253,7 +253,7 @@ class SlowPath:
         message = memory_leases.why_short(self.terms.name, short, demand)
         if memory_leases.fits_nowhere(short if only else self._endpoints.listed, demand.work):
             return Rejection("memory_never", message, None)
-        # That what it waits for is particular, so that smaller requests may go by.
+        # A preferred replica lets smaller requests overtake it.
         preferred, timeout_s = short[0], self.terms.policy.queue.timeout_s
         return Rejection("memory_short", message, RETRY_AFTER_S, timeout_s, preferred, declined)
 
@@ -269,7 +269,7 @@ class SlowPath:
 
     def _new_busy(self, preferred: Replica | None, declined: bool) -> Rejection:
         timeout_s = self.terms.policy.queue.timeout_s
-        return Rejection("busy", "no replica has a place", None, timeout_s, preferred, declined)
+        return Rejection("busy", "no replica has a free slot", None, timeout_s, preferred, declined)
 
     def probe(self, work: float, now: float) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it."""
@@ -296,7 +296,9 @@ class SlowPath:
         fleet = self.terms.name
         replica = next((one for one in self._endpoints.listed if one.uid == only.uid), None)
         if replica is None:
-            message = f"{only.what} was kept by replica {only.name} of fleet {fleet}, which has been removed"
+            message = (
+                f"{only.what} was stored by replica {only.name} of fleet {fleet}, which has been removed"
+            )
             return Rejection("replica_gone", message, None)
         found = self.eligibility
         if replica in found.probation and (attempt := self._probe_at(replica, demand.work, now)) is not None:
@@ -308,7 +310,9 @@ class SlowPath:
                 return self.busy(replica)
             return self._begin_in_slot(replica, demand.work, now)
         why = ", and ".join(eligibility.ineligible_because(replica, now))
-        message = f"{only.what} is kept by replica {replica.name} of fleet {fleet}, which is not asked: {why}"
+        message = (
+            f"{only.what} is stored by replica {replica.name} of fleet {fleet}, which gets no requests: {why}"
+        )
         if eligibility.is_closed(replica):
             return Rejection("replica_closed", message, None)
         return Rejection("replica_unavailable", message, RETRY_AFTER_S)

@@ -1,15 +1,15 @@
-"""Hash ring: each key has its place on it, the same in every worker and proxy (consistent hashing).
+"""Hash ring (consistent hashing): maps keys to replicas, the same way in every worker and proxy.
 
-Theory. Replicas have points on a circle of 2⁶⁴ places, and a key belongs to the replica whose point comes
-next. So a replica that joins takes over what now lies before its points and nothing else, about its share
-of all keys, and one that leaves gives its keys to the others. With one probe a key, even shares take
-hundreds of points a replica; here a key has several places and belongs to the point that is nearest to any
-of them, which evens shares out with few points: of 100 replicas the largest has 1.24 times the mean with 16
-points each, where one probe of 64 points has 1.31.
+Theory. Replicas have points on a circle of 2⁶⁴ positions, and a key belongs to the replica with the next
+point. A replica that joins takes only the keys before its points, about its share of all keys; one that
+leaves gives its keys to the others. With one position (probe) per key, even shares need hundreds of points
+per replica. Here a key has several positions and belongs to the point nearest to any of them (multi-probe).
+Then few points suffice: of 100 replicas with 16 points each, the largest share is 1.24 times the mean; one
+probe with 64 points gives 1.31.
 
-A replica has points by its weight. Whoever is not among the candidates (its health, or that it was tried) is
-passed over, which moves the same keys as its leaving would, and costs no new ring: that is needed only where
-members or weights change.
+The number of points follows the weight. Replicas that are not candidates (unhealthy, or tried before) are
+skipped. That moves the same keys as if they had left, without a new ring. The ring changes only when members
+or weights change.
 
 Sources: Karger et al., "Consistent Hashing and Random Trees" (STOC 1997); Appleton and O'Reilly, "Multi-probe
 consistent hashing" (arXiv 1505.00062).
@@ -23,15 +23,15 @@ from math import log
 from routing.balancing.replica.state import Replica
 
 POINTS = 16
-"""Of a replica of about the mean weight."""
+"""Points of a replica of about the mean weight."""
 _CIRCLE = (1 << 64) - 1
 _PROBES = (1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-"""Odd numbers, by which a key is multiplied for its places."""
+"""Odd numbers: a key is multiplied by each to get its positions."""
 _NEAR, _STRETCH = 96, 16
-"""So many points on another replica is looked for at most, and so many of them at a time."""
+"""Points that are searched for another replica at most, and how many at a time."""
 _STEP = 16.0
-"""By how much the mean weight may grow before replicas have fewer points for the same weight. Keys move when
-that happens, so it must be rare."""
+"""Factor by which the mean weight may grow before a weight gets fewer points. Keys move then, so it must be
+rare."""
 
 
 class HashRing:
@@ -41,17 +41,17 @@ class HashRing:
 
     def __init__(self) -> None:
         self._places: list[int] = []
-        """Where the points are, in order."""
+        """Positions of the points, sorted."""
         self._owners: dict[int, Replica] = {}
-        """By place."""
+        """Owner by position."""
         self._owned: list[Replica] = []
-        """The same in the places' order."""
+        """Owners in the order of the positions."""
         self._points: dict[Replica, list[int]] = {}
         self._weights: dict[Replica, float] = {}
         self._per_weight = float(POINTS)
 
     def take(self, candidates: Sequence[Replica]) -> None:
-        """From now on these have their points, by the weights that they have now."""
+        """Give these replicas their points, by their present weights."""
         weights = self._weights
         changed = [one for one in candidates if weights.get(one) != one.spec.weight]
         gone = [one for one in weights if one.leaving] if len(weights) > len(candidates) else []
@@ -86,11 +86,11 @@ class HashRing:
             new += [place for place in points if place not in owners]
             owners.update(dict.fromkeys(points, replica))
         self._places += new
-        # Few behind many that are in order already: that is soon done.
+        # Few new ones after many sorted ones: fast with Python's sort.
         self._places.sort()
 
     def nearest(self, key: int, among: Container[Replica]) -> int:
-        """Which point is nearest to one of a key's places, of those of one or more replicas: its number."""
+        """Index of the point nearest to any of a key's positions, among points of these replicas."""
         places, owned = self._places, self._owned
         size = len(places)
         nearest, best = 0, _CIRCLE + 1
@@ -106,15 +106,15 @@ class HashRing:
         return nearest % size
 
     def after(self, place: int) -> int:
-        """The number of the point that follows a place."""
+        """Index of the point that follows a position."""
         return bisect_left(self._places, place) % len(self._places)
 
     def owner(self, point: int) -> Replica:
-        """Whose it is."""
+        """Replica that owns a point."""
         return self._owned[point]
 
     def onward(self, point: int, among: Container[Replica]) -> Iterator[Replica]:
-        """The owners of a point and of those that follow, round the ring; some several times."""
+        """Owners of a point and of the following ones, once round the ring; some several times."""
         owned = self._owned
         for at in range(point - len(owned), point):
             replica = owned[at]
@@ -122,7 +122,7 @@ class HashRing:
                 yield replica
 
     def next_ones(self, place: int, count: int, among: Container[Replica]) -> list[Replica]:
-        """So many whose points follow a place, in order."""
+        """The next ``count`` replicas after a position, in order."""
         owned, point = self._owned, self.after(place)
         found: list[Replica] = []
         for at in range(point - len(owned), point):
@@ -136,8 +136,7 @@ class HashRing:
     def some_after(
         self, point: int, among: Container[Replica], wanted: Callable[[Iterable[Replica]], list[Replica]]
     ) -> list[Replica]:
-        """Of those whose points follow, the first that are wanted: one or two of them at least, unless there
-        are none near."""
+        """The first wanted replicas after a point: at least one or two, unless none is near."""
         found: list[Replica] = []
         near = self._owned[point : point + _NEAR]
         near += self._owned[: _NEAR - len(near)]
@@ -149,7 +148,7 @@ class HashRing:
 
 
 def points_of(uid: str, points: float) -> list[int]:
-    """So many places on the circle, rounded, at least one; more of them begin with the same."""
+    """Positions on the circle, ``points`` rounded, at least one. Longer lists begin with shorter ones."""
     count, places = max(1, round(points)), b""
     for number in range((count + 7) // 8):
         places += blake2b(b"%d/%b" % (number, uid.encode())).digest()

@@ -3,8 +3,8 @@
 Names, aliases, adapters, hardware, the default fleet, and what devices hold
 (:mod:`routing.contract.fleet_file.devices`).
 
-Looks at the file as it was written, so that these problems are reported together with those of single
-fields; whatever is not of the right type is passed over here, being reported there.
+Works on the unvalidated file, so that these problems are reported together with those of single
+fields. Values of a wrong type are skipped here and reported there.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,25 +26,25 @@ OTHER_NAMES = {"aliases": "alias", "adapters": "adapter"}
 
 
 class ExistingState(NamedTuple):
-    """What exists besides the file, in the control plane that it is to be applied to."""
+    """What already exists in the control plane that the file is to be applied to."""
 
     hardware: Collection[str] = ()
     """Classes of hardware."""
     aliases: Mapping[str, Collection[str]] = {}
-    """Fleet → its aliases. Fleets that the file names are passed over: they become what it says."""
+    """Fleet → its aliases. Fleets in the file are skipped: the file replaces them."""
     adapters: Mapping[str, Collection[str]] = {}
     """Fleet → its adapters; likewise."""
     matches: Mapping[Match, str] = {}
-    """Match → the fleet that it leads to; likewise."""
+    """Match → the fleet that it routes to; likewise."""
     accelerators: Collection[AcceleratorSpec] = ()
-    """Devices. One that the file lists becomes what it says there."""
+    """Devices. The file replaces those that it lists."""
     held: Collection[MemoryClaim] = ()
-    """What replicas ask of devices; those of fleets that the file names are passed over."""
+    """Memory claims of replicas on devices. Those of fleets in the file are skipped."""
     refused: Mapping[str, str] = {}
-    """Top-level field that has no place there → why. Empty lists pass."""
+    """Top-level field that is not allowed there → why. Empty lists pass."""
 
     def taken_names(self, in_file: Collection[str]) -> dict[str, str]:
-        """Name, alias or adapter → whose it is: ``an alias of fleet x``."""
+        """Name, alias or adapter → its owner: ``an alias of fleet x``."""
         taken: dict[str, str] = {}
         for fleet, aliases in self.aliases.items():
             if fleet not in in_file:
@@ -56,11 +56,11 @@ class ExistingState(NamedTuple):
         return taken
 
     def taken_matches(self, in_file: Collection[str]) -> dict[Match, str]:
-        """Match → the fleet that it leads to."""
+        """Match → the fleet that it routes to."""
         return {match: fleet for match, fleet in self.matches.items() if fleet not in in_file}
 
     def staying(self, in_file: Collection[str]) -> list[MemoryClaim]:
-        """What replicas of fleets that the file does not name ask of devices."""
+        """Memory claims of replicas whose fleets are not in the file."""
         return [one for one in self.held if one.fleet not in in_file]
 
 
@@ -167,7 +167,7 @@ def taken_match(match: Match, taken_by: str, fleet: str) -> str:
 def _one_default(fleets: list[RawEntry], problems: Problems) -> None:
     defaults = [part for part in fleets if part[1].get("default") is True]
     for pointer, _ in defaults[1:]:
-        message = f"fleet {defaults[0][1].get('name')} is the default already: only one fleet can be"
+        message = f"fleet {defaults[0][1].get('name')} is already the default: only one fleet can be"
         problems.append(FieldProblem(f"{pointer}/default", message))
 
 

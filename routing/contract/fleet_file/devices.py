@@ -1,7 +1,7 @@
 """Cross-checks between a fleet file's replicas and the accelerators that they share.
 
-As :mod:`routing.contract.fleet_file.cross_checks`, looks at the file as it was written
-and passes over whatever is not of the right type, that being reported elsewhere.
+As :mod:`routing.contract.fleet_file.cross_checks`, works on the unvalidated file and skips values of a
+wrong type, which are reported elsewhere.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -50,10 +50,10 @@ def device_problems(
 
 
 def without_a_device(fields: Mapping[str, Any], at: str = "") -> Problems:
-    """Amounts of memory that a replica states, although it names no accelerator that they would be on."""
+    """Amounts of memory of a replica that names no accelerator."""
     if fields.get("accelerators"):
         return []
-    message = 'says nothing without "accelerators": name the devices that it runs on, or remove it'
+    message = 'has no effect without "accelerators": name the devices that the replica runs on, or remove it'
     return [FieldProblem(f"{at}/{key}", message, at_key=True) for key in NEEDS_DEVICE if fields.get(key)]
 
 

@@ -1,4 +1,4 @@
-"""Raw entries of a fleet file: walking through it as it was written, before it is known to be right."""
+"""Raw entries of a fleet file: its unvalidated content, as it was written."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ RawEntry = tuple[str, Mapping[str, Any]]
 
 
 def entries_of(of: RawEntry, key: str) -> Iterator[RawEntry]:
-    """The groups in one of its lists; whatever is no group is passed over."""
+    """The groups in one of its lists; items that are not groups are skipped."""
     pointer, fields = of
     items = fields.get(key)
     for index, item in enumerate(items if isinstance(items, list) else []):
@@ -17,5 +17,5 @@ def entries_of(of: RawEntry, key: str) -> Iterator[RawEntry]:
 
 
 def texts_of(parts: list[RawEntry], key: str) -> Iterator[str]:
-    """What these groups say in one field, where it is text."""
+    """The values of one field in these groups, if they are text."""
     return (fields[key] for _, fields in parts if isinstance(fields.get(key), str))

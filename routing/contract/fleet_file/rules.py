@@ -77,7 +77,7 @@ def _bytes(words: str, *, minimum: int = 0, nullable: bool = False, required: st
     )
 
 
-_WEIGHT_WORDS = "Speed relative to weight 1.0; 0 receives nothing new."
+_WEIGHT_WORDS = "Speed relative to weight 1.0. 0: gets no new requests."
 
 HARDWARE = Section(
     words="A named kind of hardware.",
@@ -93,14 +93,17 @@ ACCELERATOR = Section(
     what="an accelerator",
     fields={
         "name": Text(
-            words="Name of the device, its host's above all. Cannot change later.",
+            words="Name of the device; begin with the host's name. Cannot change later.",
             what="name of an accelerator",
             check=_device,
             required="node1/gpu0",
         ),
-        "memory_bytes": _bytes("Its memory.", minimum=1, required="85899345920"),
+        "memory_bytes": _bytes("Memory of the device.", minimum=1, required="85899345920"),
         "headroom_percent": Number(
-            words="Of its memory, kept free of weights and leases.", minimum=0, maximum=99, unit="percent"
+            words="Share of the memory that is kept free: no weights, no leases.",
+            minimum=0,
+            maximum=99,
+            unit="percent",
         ),
     },
 )
@@ -117,7 +120,7 @@ REPLICA = Section(
             required='"http://10.0.0.1:8000"',
         ),
         "hardware": Text(
-            words="Hardware class that the weight comes from.",
+            words="Hardware class. The replica's weight comes from it.",
             what="name of a hardware class",
             check=_slug,
             nullable=True,
@@ -129,40 +132,41 @@ REPLICA = Section(
             nullable=True,
         ),
         "max_concurrency": count(
-            "Requests it works on at once; more wait. Not set: as the policy says.",
+            "Most requests in flight at the replica; more wait. Not set: the policy's value.",
             1_000_000,
             nullable=True,
         ),
         "accelerators": ListOf(
-            words="Accelerators that it runs on.",
+            words="Accelerators that the replica runs on.",
             item=Text(words="Name of an accelerator.", check=_device),
             plural="names",
         ),
         "memory_bytes": _bytes(
-            "What it holds on each of them as long as it runs: its weights, above all.", nullable=True
+            "Memory that the replica holds on each of its accelerators all the time, mainly its weights.",
+            nullable=True,
         ),
-        "request_bytes": _bytes("What one request takes on each of them while it runs."),
+        "request_bytes": _bytes("Memory that one request takes on each accelerator while it runs."),
         "request_bytes_per_work": Number(
-            words="What one request takes on each of them besides, for each unit of its work.",
+            words="Additional memory of one request on each accelerator, per unit of its estimated work.",
             minimum=0,
             maximum=1_000_000_000_000,
             unit="bytes",
         ),
         "site": Text(
-            words="Site that it is at. Not set: near to proxies of every site.",
+            words="Site of the replica. Not set: local to proxies of every site.",
             what="name of a site",
             check=_site,
             nullable=True,
         ),
         "credential": Text(
-            words="Where the bearer token is that it wants: `env:NAME` or `file:/whole/path`, where proxies "
-            "and probes run. Not set: as the fleet says.",
+            words="Reference to the bearer token that the replica requires: `env:NAME` or `file:/whole/path` "
+            "on the hosts of proxies and probes. Not set: the fleet's.",
             what="reference",
             check=credential_reference,
             nullable=True,
         ),
         "admin_state": Choice(
-            words="What the operator wants. Not set: left as it is; a new replica is active.",
+            words="Admin state, set by an operator. Not set: unchanged; a new replica is active.",
             options=get_args(AdminState),
             nullable=True,
         ),
@@ -180,16 +184,16 @@ def _something_to_match(fields: Mapping[str, Any], at: str, problems: Problems) 
 
 
 MATCH = Section(
-    words="Requests of a fleet, by host and path.",
+    words="Routes requests to the fleet by host and path.",
     what="a match",
     fields={
         "host": Text(
-            words="A name, or `*.` and what it ends with; without a port. Not set: any host.",
+            words="Host name, or `*.` and a suffix; without a port. Not set: any host.",
             what="host name",
             check=normalise_host,
         ),
         "path_prefix": Text(
-            words="Whole segments that the path begins with; it is forwarded as it is. Not set: any path.",
+            words="Path prefix of whole segments. The path is forwarded unchanged. Not set: any path.",
             what="path",
             check=normalise_path,
         ),
@@ -202,13 +206,13 @@ TLS = Section(
     what="tls",
     fields={
         "ca": Text(
-            words="Where the CA certificates to trust are, in PEM: `file:/whole/path` or `env:NAME`, where "
-            "proxies and probes run. Not set: the system's.",
+            words="Reference to the trusted CA certificates (PEM): `file:/whole/path` or `env:NAME` on the "
+            "hosts of proxies and probes. Not set: the system's.",
             what="reference",
             check=ca_reference,
         ),
         "server_name": Text(
-            words="Name that their certificates are for. Not set: the URL's host.",
+            words="Name that the certificates must be valid for, also sent as SNI. Not set: the URL's host.",
             what="host name or IP address",
             check=_server_name,
         ),
@@ -220,38 +224,38 @@ FLEET = Section(
     what="a fleet",
     fields={
         "name": _name("fleet, unique in the file", "llama-3-8b"),
-        "protocol": Choice(words="What clients speak.", options=get_args(Protocol), required="openai"),
+        "protocol": Choice(words="API that clients use.", options=get_args(Protocol), required="openai"),
         "aliases": ListOf(
             words="Other names that clients may use.",
             item=Text(words="Alias.", check=_alias),
             plural="names",
         ),
         "adapters": ListOf(
-            words="Names of LoRA adapters that the replicas serve besides; they reach them unchanged.",
+            words="LoRA adapters that the replicas serve as well. Their names are forwarded unchanged.",
             item=Text(words="Name of an adapter.", check=_alias),
             plural="names",
         ),
         "served_model": Text(
-            words="The model's name as the replicas know it, when it differs from the fleet's.",
+            words="Name of the model at the replicas, if it differs from the fleet's name.",
             what="model name",
             check=_served_model,
         ),
         "credential": Text(
-            words="Where the bearer token is that replicas want which name none of their own: `env:NAME` or "
+            words="Reference to the bearer token for replicas without one of their own: `env:NAME` or "
             "`file:/whole/path`. Not set: none is sent.",
             what="reference",
             check=credential_reference,
         ),
         "match": ListOf(
-            words="Hosts and paths whose requests are this fleet's.",
+            words="Hosts and paths that are routed to this fleet.",
             item=MATCH,
             plural="matches",
         ),
-        "default": Flag(words="Takes requests that name no fleet. At most one fleet."),
+        "default": Flag(words="Gets requests that name no fleet. Only one fleet can be the default."),
         "policy": POLICY,
         "probe": PROBE,
         "tls": TLS,
-        "replicas": ListOf(words="Its replicas.", item=REPLICA, plural="replicas"),
+        "replicas": ListOf(words="Replicas of the fleet.", item=REPLICA, plural="replicas"),
     },
 )
 
@@ -260,25 +264,25 @@ def _key_reference(text: str) -> str:
     kind, _, rest = text.partition(":")
     if kind not in ("env", "file") or not rest:
         raise ValueError(
-            "says where the key is, never the key itself: env:NAME (an environment variable of the proxy) "
-            "or file:PATH"
+            "must be a reference to the key, not the key itself: env:NAME (an environment variable of the "
+            "proxy) or file:PATH"
         )
     return text
 
 
 CLIENT_KEY = Section(
-    words="A key that clients of a proxy that runs from this file present.",
+    words="A client key of a proxy that runs from this file.",
     what="a client key",
     fields={
         "name": _name("client key, unique in the file", "website"),
         "key": Text(
-            words="Where the proxy finds the key: `env:NAME` or `file:PATH`; never the key itself.",
+            words="Reference to the key: `env:NAME` or `file:PATH`. Never the key itself.",
             what="reference",
             check=_key_reference,
             required='"env:WEBSITE_KEY"',
         ),
         "fleets": ListOf(
-            words="Names of the fleets that it opens. Not set: every fleet.",
+            words="Fleets that the key may use. Not set: every fleet.",
             item=Text(words="Name of a fleet.", check=_slug),
             plural="fleets",
             at_least=1,
@@ -296,17 +300,15 @@ FILE = Section(
             words="Version of the file's format.", minimum=FILE_VERSION, maximum=FILE_VERSION, whole=True
         ),
         "hardware": ListOf(words="Hardware classes.", item=HARDWARE, plural="hardware classes"),
-        "accelerators": ListOf(
-            words="Devices whose memory replicas share.", item=ACCELERATOR, plural="accelerators"
-        ),
+        "accelerators": ListOf(words="Devices that replicas share.", item=ACCELERATOR, plural="accelerators"),
         "fleets": ListOf(
-            words="The fleets. `fleets: []` says that there are none.",
+            words="The fleets. `fleets: []`: none.",
             item=FLEET,
             plural="fleets",
             required="[]",
         ),
         "client_keys": ListOf(
-            words="Client keys of a proxy that runs from this file; a control plane has its own.",
+            words="Client keys of a proxy that runs from this file. A control plane stores its own.",
             item=CLIENT_KEY,
             plural="client keys",
         ),
@@ -317,28 +319,28 @@ FILE = Section(
 def check_replica(
     settings: Mapping[str, Any], *, partial: bool = False
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """As a fleet file's replica; ``partial`` when only changed fields are given."""
+    """Check a replica as the fleet file does. ``partial``: only changed fields are given."""
     return _check(REPLICA, settings, partial=partial)
 
 
 def check_fleet(
     settings: Mapping[str, Any], *, partial: bool = False
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """As a fleet of a fleet file, without the checks that need the other fleets."""
+    """Check a fleet as the fleet file does, without the checks that need the other fleets."""
     return _check(FLEET, settings, partial=partial)
 
 
 def check_hardware(
     settings: Mapping[str, Any], *, partial: bool = False
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """As a hardware class of a fleet file."""
+    """Check a hardware class as the fleet file does."""
     return _check(HARDWARE, settings, partial=partial)
 
 
 def check_accelerator(
     settings: Mapping[str, Any], *, partial: bool = False
 ) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """As an accelerator of a fleet file, without the checks that need the replicas on it."""
+    """Check an accelerator as the fleet file does, without the checks that need its replicas."""
     return _check(ACCELERATOR, settings, partial=partial)
 
 

@@ -35,17 +35,17 @@ class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
     accelerators: list[str] = []
     """Names of the devices that it runs on."""
     memory_bytes: int | None = None
-    """What it holds on each of them all the time; ``None``: not said."""
+    """Memory that it holds on each of them all the time, mainly its weights; ``None``: not stated."""
     request_bytes: int = 0
-    """What a request takes on each of them while it runs, beside what follows."""
+    """Fixed memory of one request on each of them while it runs."""
     request_bytes_per_work: float = 0.0
-    """The same for each unit of its estimated work."""
+    """Additional memory per unit of its estimated work."""
     site: str = ""
-    """Where it is; empty: near to proxies of every site."""
+    """Site; empty: local to proxies of every site."""
     credential: str = ""
-    """Where the bearer token is that it wants: ``env:NAME`` or ``file:PATH``; empty: it wants none."""
+    """Reference to the bearer token that it requires: ``env:NAME`` or ``file:PATH``; empty: none."""
     admin_state: AdminState | None = None
-    """``None``: applying the file leaves an existing replica's state as it is; a new one is active."""
+    """``None``: an existing replica keeps its state when the file is applied; a new one is active."""
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     adapters: list[str] = []
     served_model: str = ""
     credential: str = ""
-    """Of replicas that have none of their own."""
+    """For replicas that have none of their own."""
     match: list[Match] = []
     """Normalised (:mod:`routing.contract.matches`)."""
     default: bool = False
@@ -72,14 +72,14 @@ class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     key: str
-    """Where the key is: ``env:NAME`` or ``file:PATH``."""
+    """Reference to the key: ``env:NAME`` or ``file:PATH``."""
     fleets: list[str] | None = None
     """``None``: every fleet."""
     priority: Priority = DEFAULT_PRIORITY
     requests_per_minute: int | None = None
     max_concurrency: int | None = None
     tokens_per_minute: int | None = None
-    """As :class:`routing.contract.table.KeyLimits` has them."""
+    """Limits as in :class:`routing.contract.table.KeyLimits`."""
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True):

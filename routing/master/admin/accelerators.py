@@ -46,14 +46,14 @@ def accelerator_metrics(out: Exposition, views: list[AcceleratorStatus]) -> None
         (
             "leasable_bytes",
             "gauge",
-            "What requests through this proxy can lease of it at one time.",
+            "Memory that requests through this proxy can lease on the device at one time.",
             "leasable_bytes",
         ),
-        ("leased_bytes", "gauge", "Leased by requests in flight.", "leased_bytes"),
+        ("leased_bytes", "gauge", "Memory leased by requests in flight.", "leased_bytes"),
         (
             "lease_waits_total",
             "counter",
-            "Requests that had to wait, or went elsewhere, because memory was short on the device.",
+            "Requests that waited, or went to another replica, because the device was short of memory.",
             "waits",
         ),
     ):

@@ -69,10 +69,10 @@ class AdminServer:
         self._listener = listener
         self._loopback = listener.getsockname()[0] in ("127.0.0.1", "::1")
         self._connections: dict[asyncio.StreamWriter, None] = {}
-        """In the order of their coming."""
+        """In order of arrival."""
 
     async def run(self) -> None:
-        """Answer until cancelled."""
+        """Serve until cancelled."""
         # asyncio takes as many a turn as its backlog says, before any of them can be counted.
         server = await asyncio.start_server(
             self._connected, sock=self._listener, limit=MAX_HEAD_BYTES, backlog=ACCEPTS_PER_TURN
@@ -111,7 +111,7 @@ class AdminServer:
             return text(405, "use POST")
         return text(
             404,
-            "here are /livez, /readyz, /metrics, /status, and for POST /restart, /upgrade and"
+            "paths: /livez, /readyz, /metrics, /status, and for POST /restart, /upgrade and"
             " /fleets/{fleet}/replicas/{replica}/drain",
         )
 
@@ -122,7 +122,7 @@ class AdminServer:
             words = "POST to /restart, /upgrade, /fleets/{fleet}/replicas/{replica}/drain or …/undrain"
             return text(404, words)
         if not request.peer_is_loopback:
-            return text(403, "what changes anything is taken from this machine only")
+            return text(403, "changes are accepted from this machine only")
         if found is not None:
             return await self._drain(found, request.query)
         refusal = proxy.restart() if path == "/restart" else proxy.begin_upgrade()
@@ -164,9 +164,8 @@ class AdminServer:
             return {"asked_now": asked}
         reasons = {state.name: "; ".join(state.reasons) for state in states}
         why = ". ".join(f"{name}: {words}" for name, words in sorted(reasons.items()))
-        warning = (
-            f"no replica of fleet {fleet} is asked at this proxy now, so its requests wait or fail. {why}"
-        )
+        nowhere = f"no replica of fleet {fleet} gets requests at this proxy now, so its requests wait or fail"
+        warning = f"{nowhere}. {why}"
         return {"asked_now": [], "warning": warning}
 
     def _why_unknown(self, fleet: str, replica: str) -> str | None:

@@ -32,7 +32,7 @@ def certificate_row(view: CertificateStatus, now: float) -> dict[str, Any]:
 
 def certificate_metrics(out: Exposition, view: CertificateStatus) -> None:
     prefix = "switchyard_proxy_certificate"
-    help_text = "When the certificate in force runs out, Unix time; with --tls-certificate."
+    help_text = "Expiry of the listener's certificate, Unix time; with --tls-certificate."
     out.family(f"{prefix}_expiry_timestamp_seconds", "gauge", help_text, [((), view.expires_at)])
-    help_text = "1 while the files hold what cannot take its place; with --tls-certificate."
+    help_text = "1 while the certificate files are invalid and not in use; with --tls-certificate."
     out.family(f"{prefix}_reload_failed", "gauge", help_text, [((), int(bool(view.refused)))])

@@ -1,4 +1,4 @@
-"""Emergency drain: replicas an operator took out at this proxy, because the control plane could not be asked.
+"""Emergency drain (manual drain): replicas that an operator took out at this proxy only.
 
 Kept by the master, sent to every worker, and with an expiry: an emergency drain must not outlive the
 emergency and contradict the control plane for ever.
@@ -29,7 +29,7 @@ class EmergencyDrains:
         self._expiry: dict[tuple[str, str], float] = {}
 
     def drain(self, fleet: str, replica: str, now: float, duration_s: float = DEFAULT_S) -> EmergencyDrain:
-        """Start one, or let it end so long after now, sooner or later than it would have."""
+        """Start one, or change when it ends."""
         self._expiry[fleet, replica] = now + duration_s
         return EmergencyDrain(fleet, replica, now + duration_s)
 
@@ -38,11 +38,11 @@ class EmergencyDrains:
         self._expiry = {(fleet, replica): now + left_s for fleet, replica, left_s in drained}
 
     def undrain(self, fleet: str, replica: str) -> bool:
-        """End one; whether there was one."""
+        """End one. False: there was none."""
         return self._expiry.pop((fleet, replica), None) is not None
 
     def expire(self, now: float) -> list[EmergencyDrain]:
-        """Forget what has run out; what that was."""
+        """Remove those that have expired, and return them."""
         over = [drained for drained in self.all() if drained.expires_at <= now]
         for fleet, replica, _ in over:
             del self._expiry[fleet, replica]
@@ -56,12 +56,12 @@ class EmergencyDrains:
 
 
 def duration_s(query: str) -> float:
-    """How long a drain is to last, by the request's query. Raises ValueError in words."""
+    """Duration of a drain, from the request's query. Raises ValueError with a message."""
     if not query:
         return DEFAULT_S
     found = _SECONDS.match(query)
     if found is None or not MIN_S <= int(found[1]) <= MAX_S:
         raise ValueError(
-            f"say how long as ?for_s=600: whole seconds from {MIN_S} to {MAX_S}; without it, {DEFAULT_S:.0f}"
+            f"set ?for_s=600: whole seconds from {MIN_S} to {MAX_S}; without it, {DEFAULT_S:.0f}"
         )
     return float(found[1])

@@ -47,7 +47,7 @@ def text(status: int, words: str) -> AdminResponse:
 async def serve(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handler: Handler, loopback: bool
 ) -> None:
-    """Answer one request on a fresh connection and close it. Never raises for what a peer does."""
+    """Serve one request of a new connection and close it. Never raises because of the peer."""
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             response = await _answer(reader, writer, handler, loopback)
@@ -80,7 +80,7 @@ async def _answer(
         return await handler(request)
     except Exception:
         log.exception("the admin listener failed on %s %s", request.method, request.path)
-        return text(500, "this answer could not be made; the proxy's log says why")
+        return text(500, "internal error: see the proxy's log")
 
 
 def _parse(head: bytes, peer_is_loopback: bool) -> AdminRequest | None:

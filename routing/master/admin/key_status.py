@@ -13,9 +13,7 @@ def key_metrics(out: Exposition, keys: Sequence[KeyCounters]) -> None:
     """For ``/metrics``. There are no samples of keys that have not been used."""
     named: list[tuple[Labels, KeyCounters]] = [((("key", key.id),), key) for key in keys]
     requests = [(labels, key.requests) for labels, key in named]
-    out.family(
-        "switchyard_key_requests_total", "counter", "Requests that came with the client key.", requests
-    )
+    out.family("switchyard_key_requests_total", "counter", "Requests with the client key.", requests)
     limited = [
         ((*labels, ("limit", limit)), count)
         for labels, key in named
@@ -24,7 +22,7 @@ def key_metrics(out: Exposition, keys: Sequence[KeyCounters]) -> None:
     help_text = "Requests refused because of a limit of the client key."
     out.family("switchyard_key_limited_requests_total", "counter", help_text, limited)
     tokens = [(labels, key.tokens) for labels, key in named]
-    help_text = "Prompt and output tokens of the client key, as answers report them."
+    help_text = "Prompt and output tokens of the client key, as responses report them."
     out.family("switchyard_key_tokens_total", "counter", help_text, tokens)
     in_flight = [(labels, key.in_flight) for labels, key in named]
     help_text = "Requests with the client key that are in flight or waiting."

@@ -11,16 +11,16 @@ def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, Replic
     replicas = list(replicas)
     told = [(labels, replica.reported) for labels, replica in replicas if replica.reported is not None]
     figures = [
-        ("running", "Requests that the replica says it works on, whoever sent them."),
-        ("waiting", "Requests that the replica says wait in it."),
-        ("kv_share", "Part of its KV memory that the replica says is in use, 0 to 1."),
+        ("running", "Requests that the replica processes, from all clients, as it reports."),
+        ("waiting", "Requests in the replica's own queue, as it reports."),
+        ("kv_share", "Share of the replica's KV cache in use, 0 to 1, as it reports."),
     ]
     for field, help_text in figures:
         samples = [(labels, value) for labels, load in told if (value := getattr(load, field)) is not None]
         out.family(f"switchyard_replica_reported_{field}", "gauge", help_text, samples)
     ages = [(labels, load.age_s) for labels, load in told]
-    help_text = "How long ago the replica last reported its load."
+    help_text = "Age of the replica's last load report."
     out.family("switchyard_replica_reported_age_seconds", "gauge", help_text, ages)
     elsewhere = [(labels, replica.elsewhere) for labels, replica in replicas]
-    help_text = "Requests at the replica that are not this proxy's, by what it reports."
+    help_text = "Requests at the replica that did not come through this proxy, from its load reports."
     out.family("switchyard_replica_elsewhere", "gauge", help_text, elsewhere)

@@ -30,29 +30,29 @@ from routing.master.admin.replica_metrics import ReplicaKey, replica_metrics
 from routing.master.admin.restart_status import RestartStatus, restart_metrics
 
 _HELP = {
-    "requests": "Requests taken for the fleet.",
-    "answered": "Requests answered by a replica.",
-    "errors": "Requests answered with an error that was not the client's.",
-    "retries": "Attempts after the first.",
-    "cancelled": "Requests whose client left, or stopped waiting, before the answer was complete.",
+    "requests": "Requests for the fleet.",
+    "answered": "Requests with a response from a replica.",
+    "errors": "Requests that failed with a 5xx, from a replica or from the proxy.",
+    "retries": "Retries: attempts after the first.",
+    "cancelled": "Requests that ended early: the client left, or its own timeout passed.",
     "no_replica": "Requests refused because no replica was eligible.",
-    "spilled": "Attempts at replicas of another site than the proxy's own.",
-    "stayed": "Attempts at those of the proxy's own site, or of none, where others are elsewhere.",
-    "queued": "Requests that had to wait for a slot.",
-    "queue_full": "Requests refused because as many waited as may, or for one of a higher class.",
-    "queue_late": "Requests refused because their wait was, or would have been, too long.",
+    "spilled": "Attempts at replicas of a site other than the proxy's.",
+    "stayed": "Attempts at replicas of the own site, or of no site, if other sites have replicas.",
+    "queued": "Requests that had to wait in the queue.",
+    "queue_full": "Requests refused because the queue was full, or displaced by a higher priority.",
+    "queue_late": "Requests refused because they waited too long in the queue, or would have.",
     "cold": "Requests refused because every replica was still loading.",
-    "affinity_kept": "Requests that went to the replica that their key leads to.",
-    "affinity_spilled": "Requests that went elsewhere: the replica had too much in flight, or no free slot.",
-    "affinity_new": "Requests whose key led nowhere yet.",
+    "affinity_kept": "Requests sent to the replica of their affinity key.",
+    "affinity_spilled": "Requests sent elsewhere: their affinity key's replica had too much load or no slot.",
+    "affinity_new": "Requests whose affinity key had no replica yet.",
     "picked": "Attempts sent to the replica.",
-    "succeeded": "Attempts that ended well.",
-    "failed": "Attempts that ended with 5xx, a lost or refused connection or a timeout.",
-    "rejected": "Attempts the replica turned away because of load.",
-    "client_errors": "Attempts that the replica answered with 4xx, 429 apart.",
-    "output_tokens": "Tokens in answers, as far as they could be counted.",
-    "reports_refused": "Answers whose report of the replica's load could not be read.",
-    "ejections": "Times the replica was taken out after failures.",
+    "succeeded": "Successful attempts.",
+    "failed": "Failed attempts: 5xx, lost or refused connection, timeout.",
+    "rejected": "Attempts that the replica refused because of load: 429, or 503 with Retry-After.",
+    "client_errors": "Attempts with a 4xx response from the replica, except 429.",
+    "output_tokens": "Tokens in responses, as far as they could be counted.",
+    "reports_refused": "Responses with an invalid load report.",
+    "ejections": "Ejections of the replica.",
 }
 
 NO_RESTARTS = RestartStatus(False, 0, 0, [])
@@ -97,7 +97,7 @@ def render(
     queue_metrics(out, snapshots, fleets)
     replica_metrics(out, snapshots, drained, fleets)
     left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
-    help_text = "Until the drain by hand ends that holds at this proxy alone; only while there is one."
+    help_text = "Seconds until the replica's manual drain at this proxy ends; only while there is one."
     out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)
     key_metrics(out, aggregate_keys(totals, reports))
     accelerator_metrics(out, accelerator_statuses(accelerators, totals, reports))
@@ -127,7 +127,7 @@ def _process_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
     ages: list[tuple[Labels, float]] = [
         ((("worker", str(w.number)),), w.report_age_s) for w in workers if w.report_age_s is not None
     ]
-    out.family("switchyard_worker_report_age_seconds", "gauge", "Since the worker's last report.", ages)
+    out.family("switchyard_worker_report_age_seconds", "gauge", "Time since the worker's last report.", ages)
 
 
 def _proxy_metrics(
@@ -139,9 +139,11 @@ def _proxy_metrics(
 ) -> None:
     slots: list[tuple[Labels, WorkerStatus]] = [((("worker", str(w.number)),), w) for w in workers]
     up = [(labels, int(worker.up)) for labels, worker in slots]
-    out.family("switchyard_worker_up", "gauge", "1 while the worker takes connections.", up)
+    out.family("switchyard_worker_up", "gauge", "1 while the worker accepts connections.", up)
     restarts = [(labels, worker.restarts) for labels, worker in slots]
-    out.family("switchyard_worker_restarts_total", "counter", "Successors started for the worker.", restarts)
+    out.family(
+        "switchyard_worker_restarts_total", "counter", "Processes started to replace the worker's.", restarts
+    )
     _capacity_metrics(out, workers)
     connected = bool(reports) and all(report.redis_ok for report in reports)
     age_s = max((report.table_age_s for report in reports), default=0.0)
@@ -152,20 +154,32 @@ def _proxy_metrics(
     def counter(name: str, help_text: str, value: float) -> None:
         out.family(f"switchyard_{name}_total", "counter", help_text, [((), value)])
 
-    gauge("draining", "1 while the proxy finishes.", int(draining))
+    gauge("draining", "1 while the proxy drains.", int(draining))
     sharers = max((report.limits_shared_by for report in reports), default=1)
-    gauge("limits_shared_by", "Proxies among which limits are shared out, this one among them.", sharers)
-    gauge("client_connections", "Open connections of clients.", sum(r.clients for r in reports))
+    gauge("limits_shared_by", "Proxies that share the limits, this one included.", sharers)
+    gauge("client_connections", "Open client connections.", sum(r.clients for r in reports))
     gauge("upstream_connections", "Open connections to replicas.", sum(r.upstreams for r in reports))
-    gauge("table_source_connected", "1 while every worker hears of new tables.", int(connected))
-    gauge("table_age_seconds", "Since the table was last known to be the newest; the worst worker.", age_s)
+    gauge(
+        "table_source_connected",
+        "1 while every worker is connected to its source of routing tables.",
+        int(connected),
+    )
+    gauge(
+        "table_age_seconds",
+        "Time since the table was last known to be the newest; the largest of all workers.",
+        age_s,
+    )
     counter("cpu_seconds", "CPU used by all workers.", totals.cpu_s + sum(r.cpu_s for r in reports))
     refused = totals.rejected + sum(r.rejected for r in reports)
-    counter("rejected_requests", "Requests refused before a fleet was found.", refused)
+    counter("rejected_requests", "Requests rejected before a fleet was found.", refused)
     turned_away = totals.refused_clients + sum(r.refused_clients for r in reports)
-    counter("refused_connections", "Connections of clients refused: all places were taken.", turned_away)
+    counter(
+        "refused_connections",
+        "Client connections refused because the connection limit was reached.",
+        turned_away,
+    )
     evicted = totals.evicted_clients + sum(r.evicted_clients for r in reports)
-    counter("evicted_connections", "Idle connections of clients closed to make room for new ones.", evicted)
+    counter("evicted_connections", "Idle client connections closed to make room for new ones.", evicted)
 
 
 def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
@@ -175,13 +189,13 @@ def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
     ]
     for name, help_text, field in (
         ("max_fds", "Open files and sockets that the worker may have.", "max_fds"),
-        ("client_connections", "Open connections of clients at the worker.", "clients"),
-        ("max_client_connections", "Connections of clients that the worker takes.", "max_clients"),
+        ("client_connections", "Open client connections of the worker.", "clients"),
+        ("max_client_connections", "Connection limit of the worker for clients.", "max_clients"),
     ):
         samples = [(labels, getattr(report, field)) for labels, report in reports]
         out.family(f"switchyard_worker_{name}", "gauge", help_text, samples)
     short = [(labels, int(bool(report.short_of))) for labels, report in reports]
-    help_text = "1 while the worker nears its limit of open files or refuses connections."
+    help_text = "1 while the worker is close to its limit of open files or refuses connections."
     out.family("switchyard_worker_short", "gauge", help_text, short)
 
 
@@ -191,10 +205,10 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
         samples = [(labels, getattr(fleet, field)) for labels, fleet in named]
         out.family(f"switchyard_{field}_total", "counter", _HELP[field], samples)
     in_flight = [(labels, fleet.in_flight) for labels, fleet in named]
-    out.family("switchyard_requests_in_flight", "gauge", "Requests being answered now.", in_flight)
+    out.family("switchyard_requests_in_flight", "gauge", "Requests in flight.", in_flight)
     out.histogram(
         "switchyard_request_duration_seconds",
-        "From the complete request head to the last byte of the answer.",
+        "Time from the complete request head to the last byte of the response.",
         [(labels, fleet.latency) for labels, fleet in named],
     )
     replicas: list[tuple[Labels, ReplicaCounters]] = [
@@ -206,13 +220,13 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
         samples = [(labels, getattr(replica, field)) for labels, replica in replicas]
         out.family(f"switchyard_replica_{field}_total", "counter", _HELP[field], samples)
     load = [(labels, replica.in_flight) for labels, replica in replicas]
-    out.family("switchyard_replica_in_flight", "gauge", "Attempts at the replica now.", load)
+    out.family("switchyard_replica_in_flight", "gauge", "Attempts in flight at the replica.", load)
     work = [(labels, round(replica.work, 6)) for labels, replica in replicas]
-    help_text = "Estimated work of the attempts at the replica now, in units of the fleet's protocol."
+    help_text = "Estimated work of the attempts in flight at the replica, in units of the fleet's protocol."
     out.family("switchyard_replica_outstanding_work", "gauge", help_text, work)
     load_report_metrics(out, replicas)
     ejected = [(labels, int(replica.ejected_for_s is not None)) for labels, replica in replicas]
-    out.family("switchyard_replica_ejected", "gauge", "1 while live traffic has taken it out.", ejected)
+    out.family("switchyard_replica_ejected", "gauge", "1 while the replica is ejected.", ejected)
 
 
 def _version_metrics(out: Exposition, reports: list[WorkerReport]) -> None:
@@ -234,7 +248,7 @@ def _version_metrics(out: Exposition, reports: list[WorkerReport]) -> None:
     out.family(
         "switchyard_table_epoch",
         "gauge",
-        "Epoch of that table.",
+        "Epoch of the fleet's table in the worker that is furthest behind.",
         [(labels, oldest[name].epoch) for labels, name in named],
     )
     out.family(

@@ -16,13 +16,15 @@ def queue_metrics(
         ((("fleet", snapshot.name),), snapshot.policy.queue.size) for snapshot in snapshots
     ]
     waiting = [(labels, fleet.waiting) for labels, fleet in named]
-    out.family("switchyard_queue_waiting", "gauge", "Requests that wait for a slot now.", waiting)
-    out.family("switchyard_queue_size", "gauge", "Requests that may wait at one time at this proxy.", sizes)
+    out.family("switchyard_queue_waiting", "gauge", "Requests waiting in the queue.", waiting)
+    out.family(
+        "switchyard_queue_size", "gauge", "Size of the queue: requests that may wait at this proxy.", sizes
+    )
     oldest = [(labels, fleet.oldest_wait_s) for labels, fleet in named]
-    help_text = "How long the first of the waiting requests has waited."
+    help_text = "Wait of the oldest request in the queue."
     out.family("switchyard_queue_oldest_wait_seconds", "gauge", help_text, oldest)
     out.histogram(
         "switchyard_queue_wait_duration_seconds",
-        "How long requests waited which then found a slot.",
+        "Time in the queue of requests that got a slot.",
         [(labels, fleet.waited) for labels, fleet in named],
     )

@@ -32,7 +32,7 @@ def replica_metrics(
     out.family(
         "switchyard_replica_health",
         "gauge",
-        "1 for what probes saw of the replica, 0 for every other state.",
+        "1 for the replica's health as seen by probes, 0 for the other states.",
         [
             ((*_labels(fleet, spec), ("state", state)), int(spec.health == state))
             for fleet, spec in replicas
@@ -42,7 +42,7 @@ def replica_metrics(
     out.family(
         "switchyard_replica_admin_state",
         "gauge",
-        "1 for what an operator wants of the replica, 0 for every other state.",
+        "1 for the replica's admin state, 0 for the other states.",
         [
             ((*_labels(fleet, spec), ("state", state)), int(_admin_state(fleet, spec, drained) == state))
             for fleet, spec in replicas
@@ -52,7 +52,7 @@ def replica_metrics(
     out.family(
         "switchyard_replica_eligible",
         "gauge",
-        "1 while admin state, health, live traffic and weight all allow it requests.",
+        "1 while admin state, health, ejection and weight all allow new requests.",
         [
             (
                 _labels(fleet, spec),

@@ -32,13 +32,13 @@ def leaving_rows(leaving: list[LeavingWorker]) -> list[dict[str, Any]]:
 def restart_metrics(out: Exposition, view: RestartStatus) -> None:
     help_text = "1 while a rolling restart is under way."
     out.family("switchyard_rolling_restart", "gauge", help_text, [((), int(view.under_way))])
-    help_text = "Rolling restarts that a successor's failure has ended."
+    help_text = "Rolling restarts that ended because a new worker failed."
     out.family("switchyard_rolling_restart_failures_total", "counter", help_text, [((), view.failed)])
-    help_text = "Workers whose place a successor has taken in a rolling restart."
+    help_text = "Workers replaced in rolling restarts."
     out.family("switchyard_replaced_workers_total", "counter", help_text, [((), view.replaced)])
-    help_text = "Upgrades that failed; this master has gone on."
+    help_text = "Upgrades that failed; the old master kept running."
     out.family("switchyard_upgrade_failures_total", "counter", help_text, [((), view.upgrades_failed)])
-    help_text = "Replaced workers that still finish what they have."
+    help_text = "Replaced workers that still finish their requests."
     out.family("switchyard_leaving_workers", "gauge", help_text, [((), len(view.leaving))])
 
 

@@ -1,4 +1,4 @@
-"""Client keys of a standalone proxy: read from where its fleet file says, hashed, and not kept in plain."""
+"""Client keys of a standalone proxy: read from its fleet file's references, stored as hashes only."""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def hash_keys(
             problems.append((index, f"{entry.key}: {error}"))
             continue
         if digest in found.fleets:
-            problems.append((index, f"{entry.key}: another name here has the same key: give each its own"))
+            problems.append((index, f"{entry.key}: another entry has the same key: give each its own"))
         found.fleets[digest] = [ALL_FLEETS] if entry.fleets is None else entry.fleets
         found.limits[digest] = KeyLimits(
             id=entry.name,
@@ -45,7 +45,7 @@ def hash_keys(
 
 
 def _key(reference: str, folder: Path) -> str:
-    """Raises ValueError; its message never holds what was found."""
+    """Raises ValueError; its message never contains the value."""
     kind, _, place = reference.partition(":")
     if kind == "env":
         if place not in os.environ:
@@ -57,7 +57,7 @@ def _key(reference: str, folder: Path) -> str:
         except OSError as error:
             raise ValueError(f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ValueError(f"what is there is no client key; {_MAKE_ONE}") from None
+            raise ValueError(f"it is not a client key; {_MAKE_ONE}") from None
     if not is_key(key):
-        raise ValueError(f"what is there is no client key (sy- and at least 32 digits); {_MAKE_ONE}")
+        raise ValueError(f"it is not a client key (sy- and at least 32 digits); {_MAKE_ONE}")
     return key

@@ -26,7 +26,7 @@ class ProbeTarget(NamedTuple):
     tls: Tls
     contexts: TlsContextCache
     credential: str = ""
-    """Reference to the token that it wants; empty: none."""
+    """Reference to the bearer token that it requires; empty: none."""
     credentials: Credentials | None = None
 
     @property
@@ -35,7 +35,7 @@ class ProbeTarget(NamedTuple):
         return self.tls.server_name or self.target.host.removesuffix(".")
 
     def bearer(self) -> bytes:
-        """The value of Authorization; nothing where it wants none. Raises CredentialError."""
+        """The value of Authorization; nothing if it requires none. Raises CredentialError."""
         if not self.credential or self.credentials is None:
             return b""
         return self.credentials.bearer(self.credential)

@@ -28,7 +28,7 @@ class AuthenticatedExchange(Exchange):
     """Answers 401 to a request without a known key, 403 where the key is for other fleets, 429 over the key's
     limits.
 
-    Calls :class:`Exchange` by its name: a ``super()`` takes longer than looking the key up.
+    Calls :class:`Exchange` by its name: ``super()`` takes longer than looking up the key.
     """
 
     __slots__ = ("_grant", "_reserved")
@@ -38,7 +38,7 @@ class AuthenticatedExchange(Exchange):
         grant = proxy.keys.grant(head.key) if head.key is not None else None
         if grant is None:
             self._grant = _NOBODY
-            # The route says what the caller speaks.
+            # The route says which protocol the caller uses.
             if head.route is None:
                 head.route = proxy.routes.route_of(head)
             local_reply.refuse(self, self._refusal())
@@ -56,7 +56,7 @@ class AuthenticatedExchange(Exchange):
             return True
         reserved = 0
         if quota.token_cells is not None:
-            # A body that comes in chunks does not say how large it is.
+            # The size of a chunked body is not known in advance.
             reserved = quota.estimate(MOST_ESTIMATED_BYTES if head.chunked else head.content_length)
         excess = quota.begin(reserved)
         if excess is not None:
@@ -64,7 +64,7 @@ class AuthenticatedExchange(Exchange):
             local_reply.send_local_reply(self, over_limit_reply(excess, local_reply.client_protocol(self)))
             return False
         if quota.token_cells is not None:
-            # The tokens of a compressed answer could not be counted. A head that comes again on the
+            # The tokens of a compressed response could not be counted. A head that comes again on the
             # connection is this very one: it stays so, which serves its key also without the limit.
             head.fields = without_field(b"accept-encoding:", head.fields)
         self.quota = quota
@@ -123,13 +123,13 @@ class AuthenticatedExchange(Exchange):
             return RoutingError(401, "client_key_missing", words)
         if self.head.key is None:
             return RoutingError(401, "client_key_missing", f"the request carries no client key: {_HOW}")
-        words = "the client key is not known here: it was mistyped or cut off, or it has been revoked"
+        words = "the client key is unknown: it was mistyped or cut off, or it has been revoked"
         return RoutingError(401, "client_key_unknown", words)
 
 
 def _not_for(fleet: str, grant: Grant) -> RoutingError:
     names = sorted(grant.fleets)
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    listed = f"it opens {', '.join(names[:_MOST_NAMES])}{more}" if names else "its fleets are gone"
-    words = f"this client key is not for fleet {fleet!r}: {listed}"
+    listed = f"it may use {', '.join(names[:_MOST_NAMES])}{more}" if names else "its fleets were deleted"
+    words = f"this client key may not use fleet {fleet!r}: {listed}"
     return RoutingError(403, "client_key_not_for_fleet", words)

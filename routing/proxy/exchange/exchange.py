@@ -81,10 +81,12 @@ class Exchange(UpstreamExchange):
             elif kind == HEALTH:
                 if not local_reply.reply_health(self, route):
                     pool = router.route_by_head(self, route, body, complete)
-                    assert pool is not None, "no body of a GET is waited for"
+                    assert pool is not None, "the body of a GET is not waited for"
                     self.dispatch(pool, self.started)
             elif kind == LOOP:
-                words = "the request has passed this proxy before: a replica leads back to it"
+                words = (
+                    "routing loop: the request has passed this proxy before; a replica's URL leads back to it"
+                )
                 raise RoutingError(508, "loop", words)
             elif complete:
                 self._dispatch_sticky(self.client.head_s)
@@ -165,7 +167,7 @@ class Exchange(UpstreamExchange):
         return 0.0
 
     def _give_up(self) -> None:
-        """The client has stopped waiting, though its connection is open."""
+        """The client cancelled the request; its connection stays open."""
         self.drop_attempt(Outcome.CANCELLED)
         if self.answer is None:
             local_reply.reply_client_timeout(self)

@@ -90,15 +90,15 @@ class QueuedRequest:
             return
         waited = f"{now - self.ticket.since:.1f} s"
         if refusal.code in SAY_WHY:
-            words = f"waited {waited} in vain: {refusal.message}"
+            words = f"timed out after {waited} in the queue: {refusal.message}"
             self._answer(refusal.code, words, refusal.retry_after_s or 0.0)
         else:
-            words = f"no replica of fleet {self._pool.name} has had a place for it in {waited}"
+            words = f"no replica of fleet {self._pool.name} had a free slot for the request within {waited}"
             self._answer("queue_timeout", words, self._pool.admission.retry_after())
 
     def preempted(self, now: float) -> None:
         self._exchange.stop_waiting()
-        words = f"a request of a higher class has taken its place in the queue of fleet {self._pool.name}"
+        words = f"a request of higher priority took its place in the queue of fleet {self._pool.name}"
         self._answer("queue_full", words, self._pool.admission.retry_after())
 
     def leave(self) -> None:

@@ -51,7 +51,7 @@ class StickyRegistry:
             place = await self._find(name)
         except Exception:
             # A mistake of ours; the client is to get an answer nevertheless.
-            log.exception("nobody could be asked who keeps %r", name)
+            log.exception("the sticky lookup failed for %r", name)
             return None
         if place is not None:
             self._ids.learn(name, place, monotonic())

@@ -64,7 +64,7 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
         dispatch(pool, monotonic())
 
     if asked.name and pool.protocol == "openai":
-        # The only replica need not be looked for.
+        # The fleet's only replica needs no lookup.
         _look_up(exchange, asked.name, go_on, ask=len(pool.replicas) > 1)
     else:
         dispatch(pool, exchange.started)
@@ -84,7 +84,7 @@ def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute,
         if pool is None:
             assert place is not None
             keeper = f"replica {place.replica} of fleet {place.fleet}, which has been removed"
-            raise RoutingError(*sticky_errors.gone(f"{_called(name)} was kept by {keeper}", finishes=True))
+            raise RoutingError(*sticky_errors.gone(f"{_called(name)} was stored by {keeper}", finishes=True))
         if len(exchange.body_bytes) > pool.max_body_bytes:
             raise too_large(pool)
         if place is not None:
@@ -108,7 +108,7 @@ def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
         return fleets[0]
     if default is not None:
         return default
-    words = f"it is not known here which fleet keeps {_called(name)}"
+    words = f"no fleet is known to store {_called(name)}"
     raise RoutingError(404, "response_not_found", f"{words}: name the fleet in the path (/fleets/NAME/v1/…)")
 
 

@@ -20,7 +20,7 @@ class ExceededTimeout:
 
 
 def client_gave_up(exchange: ExchangeState, now: float) -> bool:
-    """Whether the client itself has stopped waiting, by what its request said."""
+    """Whether the client's own timeout, given in its request, has passed."""
     limit = exchange.head.time_limit_s
     return limit > 0 and now - exchange.started > limit
 
@@ -32,7 +32,7 @@ def no_time_left(exchange: ExchangeState, now: float) -> bool:
 
 
 def check_interval_s(exchange: ExchangeState) -> float:
-    """How long an answer that has begun needs no look: not one where its limits are short."""
+    """How long a response that has begun need not be checked."""
     assert exchange.pool is not None
     limits = exchange.pool.policy.timeouts
     is_short = exchange.head.time_limit_s > 0 or min(limits.idle_s, limits.total_s) < SHORT_S
@@ -47,16 +47,16 @@ def exceeded(exchange: ExchangeState, now: float) -> ExceededTimeout | None:
     still = now - exchange.progressed_at
     answer = exchange.answer
     if now - exchange.started > limits.total_s and not (answer is not None and answer.is_tunnel):
-        return ExceededTimeout(f"the request took longer than {limits.total_s:g} s in all", True)
+        return ExceededTimeout(f"the request took longer than its limit of {limits.total_s:g} s", True)
     if exchange.cancel_connecting is not None:
         if still > limits.connect_s:
             return ExceededTimeout(f"no connection within {limits.connect_s:g} s", False)
     elif answer is not None:
         if still > limits.idle_s and not exchange.client.write_paused:
-            return ExceededTimeout(f"the replica fell silent for {limits.idle_s:g} s", True)
+            return ExceededTimeout(f"the replica stopped sending for {limits.idle_s:g} s", True)
     elif exchange.upload is None or exchange.upload.complete:
         if exchange.stream and still > limits.first_byte_s:
             return ExceededTimeout(f"the replica sent nothing for {limits.first_byte_s:g} s", True)
     elif still > limits.idle_s and exchange.upstream is not None and exchange.upstream.write_paused:
-        return ExceededTimeout(f"the replica took no byte of the request for {limits.idle_s:g} s", True)
+        return ExceededTimeout(f"the replica read nothing of the request for {limits.idle_s:g} s", True)
     return None

@@ -44,7 +44,7 @@ from routing.proxy.upstream_endpoint import NO_CREDENTIAL, UpstreamEndpoint
 _SUCCESS = Outcome.SUCCESS
 _CLOSES = b"\r\nConnection: close\r\n\r\n"
 _KEEPS = b"\r\n\r\n"
-_WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "cannot be asked"}
+_WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "gets no requests"}
 
 
 class UpstreamExchange(ExchangeState):
@@ -92,7 +92,7 @@ class UpstreamExchange(ExchangeState):
             queued_request.enqueue(self, pool, attempt, failure, dropped_by, start, now)
             return
         if failure is not None:
-            # That another replica answers what one has failed at says whose fault it was.
+            # If another replica serves what one has failed at, the fault was the replica's.
             attempt.monitor()
         if attempt.mode == MONITORED:
             if self.upload is None:
@@ -327,7 +327,7 @@ class UpstreamExchange(ExchangeState):
             attempt.settle(self.answer.outcome, now)  # type: ignore[union-attr]
         local_reply.record_completion(self, ending)
 
-    # --- attempts that come to nothing -------------------------------------------------------------
+    # --- failed attempts ---------------------------------------------------------------------------
 
     def _retries_response(self, head: ResponseHead, complete: bool, now: float) -> bool:
         pool, attempt = self.pool, self.attempt
@@ -355,7 +355,7 @@ class UpstreamExchange(ExchangeState):
         self.upstream = self.attempt = None
         outcome = Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head)
         attempt.settle(outcome, now, at_once=complete)
-        words = f"replica {attempt.replica.name} answered {head.status}, and nobody else can be asked"
+        words = f"replica {attempt.replica.name} responded {head.status}, and no other replica can be tried"
         self._retry(pool, now, LocalReply(503, reason, words, 1.0), tried)
         return True
 

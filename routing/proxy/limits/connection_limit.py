@@ -41,7 +41,7 @@ REMEMBERED_S = 3.0
 
 
 def _refusal() -> bytes:
-    words = "the proxy has as many connections as it can take; try again"
+    words = "the proxy has reached its connection limit; try again"
     content_type, body = error_content("generic", 503, "too_many_connections", words)
     return response_bytes(503, content_type, body, fields=b"\r\nRetry-After: 1", close=True)
 

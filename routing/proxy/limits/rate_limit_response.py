@@ -15,9 +15,9 @@ from routing.shared.key_quota import CONCURRENCY, REQUESTS, TOKENS, LimitStatus,
 _KINDS = {REQUESTS: "requests", TOKENS: "tokens"}
 """Of the limits that these APIs have too: what both call them."""
 _WORDS = {
-    REQUESTS: "{0} requests per minute, and {1} were let in within the last one",
-    TOKENS: "{0} tokens per minute, and {1} were used within the last one, or are kept for what is in flight",
-    CONCURRENCY: "{0} requests at one time, and {1} are in flight or waiting",
+    REQUESTS: "{0} requests per minute, and {1} were accepted within the last minute",
+    TOKENS: "{0} tokens per minute, and {1} were used within the last minute or are reserved",
+    CONCURRENCY: "{0} concurrent requests, and {1} are in flight or waiting",
 }
 
 
@@ -26,7 +26,7 @@ def over_limit_reply(excess: QuotaExceeded, protocol: str) -> LocalReply:
     by = excess.by
     # Whole seconds, and after so many there is room.
     wait_s = max(1, ceil(by.wait_s))
-    when = "come back when one has ended" if by.limit == CONCURRENCY else f"come back in {wait_s} s"
+    when = "retry when one has ended" if by.limit == CONCURRENCY else f"retry in {wait_s} s"
     words = f"this client key allows {_WORDS[by.limit].format(by.allowed, by.used)}: {when}"
     failure = LocalReply(429, "rate_limit_exceeded", words, wait_s)
     failure.kind = _KINDS.get(by.limit, "requests")

@@ -182,7 +182,7 @@ def test_one_in_use_cannot_be_deleted(api: Api, gpu: str, llm: str) -> None:
     [
         ({"accelerators": ["node1/gpu1"]}, "/accelerators/0", 'did you mean "node1/gpu0"?'),
         ({"accelerators": ["node1/gpu0"] * 2}, "/accelerators/1", "is listed twice"),
-        ({"memory_bytes": 5}, "/memory_bytes", 'says nothing without "accelerators"'),
+        ({"memory_bytes": 5}, "/memory_bytes", 'has no effect without "accelerators"'),
         ({"accelerators": [7]}, "/accelerators/0", "must be text"),
         ({"accelerators": None}, "/accelerators", "has no value"),
     ],

@@ -186,7 +186,8 @@ def test_a_credential_may_not_lead_into_the_data_folder(
     (tmp_path / "link").symlink_to(own)
     for reference in (f"file:{own}", f"file:{tmp_path}/link"):
         words = (
-            f"{reference} lies among Switchyard's own data, of which no replica is told; put the token into"
+            f"{reference} lies in Switchyard's own data folder, which is never sent to a replica; "
+            "put the token into"
         )
         for answer in (
             api.patch("/fleets/llm", {"credential": reference}),
@@ -285,7 +286,7 @@ def test_a_fleet_that_loses_the_default_is_told(
         ({"policy": {}}, "/policy", "change it at /api/v1/fleets/llm/policy"),
         ({"replicas": []}, "/replicas", "change them at /api/v1/fleets/llm/replicas"),
         ({"aliases": ["other"]}, "/aliases/0", "already the name of fleet other"),
-        ({"probe": {"path": "/x"}}, "/probe/path", "asks in its own way"),
+        ({"probe": {"path": "/x"}}, "/probe/path", "has its own requests"),
         ({"default": "yes"}, "/default", "must be true or false"),
     ],
 )

@@ -36,7 +36,7 @@ def load(tmp_path: Path, expression: str = "1", **values: str) -> subprocess.Com
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("SWITCHYARD_DEBUG", "maybe", "neither yes nor no"),
+        ("SWITCHYARD_DEBUG", "maybe", "is not a yes or no"),
         ("SWITCHYARD_DATA_DIR", "relative/folder", "must be an absolute path"),
         ("SWITCHYARD_REDIS_URL", "http://localhost", "must look like redis://host:port/0"),
         ("SWITCHYARD_REDIS_URL", "redis://localhost/zero", "not the number of a Redis database"),
@@ -108,7 +108,7 @@ def test_a_misspelt_name_is_told_with_the_right_one(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SWITCHYARD_VLLM_CREDENTIAL", "a replica's own, named by env:")
     warnings = settings_spelt(None)
     assert [(each.id, each.msg) for each in warnings] == [
-        ("switchyard.W003", "SWITCHYARD_DATABSE_URL is no setting, so it has no effect.")
+        ("switchyard.W003", "SWITCHYARD_DATABSE_URL is not a setting and has no effect.")
     ]
     assert warnings[0].hint is not None
     assert "Did you mean SWITCHYARD_DATABASE_URL?" in warnings[0].hint

@@ -47,8 +47,8 @@ def test_comments_say_where_a_value_came_from(run):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        (17, "Llama-3-8B: api_key: tokens are not kept in here"),
-        (7, "rpm 600: there are no rate limits"),
+        (17, "Llama-3-8B: api_key: tokens are not stored in this file"),
+        (7, "rpm 600: there are no rate limits but those of client keys"),
         (20, "Llama-3-8B on another/model: replicas of a fleet serve one model"),
         (34, "embed: mode: models are not described"),
         (35, "gpt-4o on azure/gpt-4o: LiteLLM translates for its server"),
@@ -59,9 +59,9 @@ def test_comments_say_where_a_value_came_from(run):
         (57, "drop_params: bodies are passed on"),
         (58, "fallbacks: a request stays with its fleet"),
         (61, "master_key: client keys are made in the control plane"),
-        (63, "environment_variables: there is no counterpart"),
+        (63, "environment_variables: Switchyard has no equivalent"),
         (49, "num_retries 2: retries are a share of all requests"),
-        (28, "embed on ollama/nomic-embed-text: it is asked in the OpenAI protocol"),
+        (28, "embed on ollama/nomic-embed-text: it gets OpenAI API requests"),
     ],
 )
 def test_what_is_not_carried_over_or_differs_is_listed_with_its_line(run, line, what):
@@ -108,7 +108,7 @@ def test_a_server_that_litellm_translates_for_is_no_fleet(litellm):
 def test_the_model_that_the_server_is_asked_for(litellm, model, served, told):
     result = litellm(ONE.format("").replace("openai/tiny", model))
     assert result.fleets["tiny"].served_model == served
-    assert ("asked in the OpenAI protocol, for the model" in result.told) == told
+    assert ("it gets OpenAI API requests for the model" in result.told) == told
 
 
 TWO = (
@@ -132,7 +132,7 @@ def test_no_time_limit_vanishes(litellm, entries, settings, total_s, lost):
     assert result.fleets["tiny"].policy.timeouts.total_s == total_s
     assert ("Not carried over" in result.told) == bool(lost)
     for what, why in lost.items():
-        assert f"{why} said otherwise for every fleet" in result.note(what)
+        assert f"every fleet gets another value from {why}" in result.note(what)
 
 
 def test_of_a_key_in_two_sections_the_routers_holds(litellm):
@@ -155,7 +155,7 @@ def test_of_a_key_in_two_sections_the_routers_holds(litellm):
 def test_routing_strategies(litellm, name, strategy):
     result = litellm(ONE.format("") + f"router_settings: {{routing_strategy: {name}}}\n")
     assert result.fleets["tiny"].policy.strategy == strategy
-    assert ("there is no counterpart; fleets get the default" in result.told) == (
+    assert ("Switchyard has no equivalent; fleets get the default" in result.told) == (
         strategy == "least_expected_work"
     )
 
@@ -213,6 +213,6 @@ def test_values_that_cannot_be_are_told(litellm):
         "weight -1: it must be from 0 to 1000",
         "timeout fast: total_s is from 0.001 to 86400 s",
         "tiny: max_parallel_requests: ",
-        "tiny: api_version: there is no counterpart",
+        "tiny: api_version: Switchyard has no equivalent",
     ):
         assert words in result.told

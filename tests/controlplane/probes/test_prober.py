@@ -63,7 +63,7 @@ def test_a_ready_server_passes(server: HttpServer) -> None:
     [
         (servers.loading, (False, "unready", "503 Loading model")),
         (says(500, b"oops"), (False, "down", "500 oops")),
-        (servers.reset, (False, "down", "connection closed without an answer")),
+        (servers.reset, (False, "down", "connection closed without a response")),
     ],
 )
 def test_failures_in_words(
@@ -91,7 +91,7 @@ def test_an_answer_that_does_not_end_in_time_is_a_timeout(server: HttpServer, an
     server.answer = answer
     [finding] = ask(question(server.url, timeout_s=0.3))
     assert finding.verdict.timed_out
-    assert finding.verdict.words == "no answer in 0.3 s"
+    assert finding.verdict.words == "no response in 0.3 s"
     assert finding.took_s >= 0.3
 
 

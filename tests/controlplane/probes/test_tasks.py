@@ -115,11 +115,11 @@ def test_timeouts_do_not_take_down_a_replica_that_answers_live_traffic(
         one_round(redis_client)
     assert state(replica)[0] == "ready"
     words = last_results.read(redis_client)[str(replica.uid)].words
-    assert words == "no answer in 0.1 s, but it answers live traffic"
+    assert words == "no response in 0.1 s, but it answers live traffic"
     redis_client.delete(recent_traffic.RECENT_TRAFFIC_KEY)
     one_round(redis_client)
     one_round(redis_client)
-    assert state(replica) == ("down", "no answer in 0.1 s", True)
+    assert state(replica) == ("down", "no response in 0.1 s", True)
 
 
 def test_error_codes_count_even_while_live_traffic_is_answered(

@@ -128,7 +128,7 @@ def test_silence_is_told_from_a_host_that_is_not_there(server: HttpServer) -> No
     began = time.monotonic()
     found = attempt(server.url, preset="http", path="/x", timeout_s=0.3)
     assert time.monotonic() - began < 3
-    assert found.words.startswith(f"connected to 127.0.0.1:{server.port}, but no answer in 0.3 s")
+    assert found.words.startswith(f"connected to 127.0.0.1:{server.port}, but no response in 0.3 s")
     with unaccepting_port() as port:
         found = attempt(f"http://127.0.0.1:{port}", preset="http", path="/x", timeout_s=0.3)
     assert found.words.startswith(f"no connection to 127.0.0.1:{port} in 0.3 s: nothing answers at that")
@@ -258,7 +258,7 @@ def test_another_protocol_on_the_port() -> None:
 def test_closed_without_an_answer(server: HttpServer) -> None:
     server.answer = servers.reset
     found = attempt(server.url)
-    assert found.words.startswith("connection closed without an answer: something listens at 127.0.0.1:")
+    assert found.words.startswith("connection closed without a response: something listens at 127.0.0.1:")
 
 
 class listening:

@@ -71,7 +71,7 @@ def test_what_dies_is_started_again_and_told(supervised: Supervised) -> None:
     until(lambda: supervised.child() not in (0, first) and exists(supervised.child()))
     told: list[str] = []
     until(lambda: told.extend(restarts.read()) or told)
-    assert told == ["sleeper ended (terminated by SIGKILL) and is started again; see logs/sleeper.log"]
+    assert told == ["sleeper ended (terminated by SIGKILL) and is restarted; see logs/sleeper.log"]
 
 
 def test_sigterm_ends_it_with_everything_below(supervised: Supervised) -> None:

@@ -35,7 +35,7 @@ def numbers(**changes: object) -> ReplicaNumbers:
 
 
 PASSING = LastProbe(age_s=1.0, latency_ms=31.2, passed=True, answer="200 OK")
-FAILING = LastProbe(age_s=1.0, latency_ms=1000.4, passed=False, answer="no answer in 1.0 s")
+FAILING = LastProbe(age_s=1.0, latency_ms=1000.4, passed=False, answer="no response in 1.0 s")
 LOADING = LastProbe(age_s=1.0, latency_ms=1.4, passed=False, answer="503 Loading model")
 EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures in a row"}
 
@@ -44,7 +44,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
     ("replica_row", "live", "probe", "state", "why", "eligible"),
     [
         (row(), numbers(), PASSING, "ready", "for 2 h 10 min", True),
-        (row(), numbers(), FAILING, "ready", "for 2 h 10 min; probe: no answer in 1.0 s", True),
+        (row(), numbers(), FAILING, "ready", "for 2 h 10 min; probe: no response in 1.0 s", True),
         (row(weight=0.0), numbers(), None, "ready", "weight 0: gets no new requests", True),
         (
             row(health="checking", health_reason="not probed yet", health_for_s=41.0),

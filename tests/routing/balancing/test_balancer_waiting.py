@@ -46,7 +46,7 @@ def test_without_time_to_wait_it_is_refused_at_once() -> None:
     balancer = limited()
     with balancer.pick(), balancer.pick():
         began = time.monotonic()
-        with pytest.raises(NoReplica, match="no replica has a place"), balancer.pick():
+        with pytest.raises(NoReplica, match="no replica has a free slot"), balancer.pick():
             raise AssertionError("there is no place")
         assert time.monotonic() - began < 0.04
     assert idle(balancer)
@@ -74,7 +74,7 @@ def test_who_waits_in_vain_is_told_so() -> None:
     balancer = limited()
     with balancer.pick(), balancer.pick():
         began = time.monotonic()
-        with pytest.raises(NoReplica, match=r"has had a place for the call in 0\.\d+ s"):
+        with pytest.raises(NoReplica, match=r"had a free slot for the call within 0\.\d+ s"):
             balancer.pick(timeout_s=0.1).__enter__()
         assert 0.09 < time.monotonic() - began < 1.0
     assert idle(balancer)

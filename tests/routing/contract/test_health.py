@@ -20,7 +20,7 @@ PROBE = Probe(rise=2, fall=3)
 PASS = passed("200 OK")
 LOADING = unready("503 Loading model")
 REFUSED = down("connection refused")
-SILENT = ProbeResult(False, "down", "no answer in 1.0 s", timed_out=True)
+SILENT = ProbeResult(False, "down", "no response in 1.0 s", timed_out=True)
 
 
 class Replica:
@@ -126,7 +126,7 @@ def test_a_reason_is_given_for_every_result_changed_or_not() -> None:
     made = next_health(
         "ready", Counters(), SILENT, PROBE, has_passed=True, in_startup_budget=False, answering=True
     )
-    assert (made.changed, made.reason) == (False, "no answer in 1.0 s, but it answers live traffic")
+    assert (made.changed, made.reason) == (False, "no response in 1.0 s, but it answers live traffic")
 
 
 def test_what_the_table_does_not_list_raises() -> None:

@@ -36,7 +36,7 @@ def judge(probe: Probe, status: int, body: bytes = b"", kind: ProbeKind = "readi
             200,
             b'{"name":"m","ready":false}',
             "unready",
-            "200, but the model says it is not ready",
+            "200, but the response says that the model is not ready",
         ),
         ("kserve-v2", 400, b"", "unready", "model not ready: 400 Bad Request"),
         ("kserve-v2", 503, b'{"error":"still loading"}', "unready", "model not ready: 503 still loading"),
@@ -133,7 +133,7 @@ def test_http_asks_exactly_what_the_user_says() -> None:
     assert request.body == b'{"x": 1}'
     assert ("Content-Type", "application/json") in request.headers
     assert judge(probe, 200, b"all fine").passed
-    assert judge(probe, 204, b"").words == '204, but the answer lacks "fine"'
+    assert judge(probe, 204, b"").words == '204, but the response does not contain "fine"'
     assert judge(probe, 302, b"").words == "302 Found (redirects are not followed)"
     assert judge(probe, 503, b"warming up") == ProbeResult(False, "unready", "503 warming up")
 
@@ -179,12 +179,12 @@ class WrappedByClient(OSError):
             OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 9), [Errno 111] Connect"),
             "connection refused",
         ),
-        (ConnectionResetError(errno.ECONNRESET, "reset"), "connection closed without an answer"),
-        (asyncio.IncompleteReadError(b"", 1), "connection closed without an answer"),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), "connection closed without a response"),
+        (asyncio.IncompleteReadError(b"", 1), "connection closed without a response"),
         (OSError(errno.EHOSTUNREACH, "No route to host"), "no route to the host"),
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "the host name is unknown"),
-        (ValueError("bad status line"), "no answer: bad status line"),
-        (ValueError(), "no answer: ValueError"),
+        (ValueError("bad status line"), "no response: bad status line"),
+        (ValueError(), "no response: ValueError"),
     ],
 )
 def test_a_replica_that_cannot_be_reached_is_down(error: Exception, words: str) -> None:
@@ -194,7 +194,7 @@ def test_a_replica_that_cannot_be_reached_is_down(error: Exception, words: str) 
 @pytest.mark.parametrize("error", [TimeoutError(), OSError(errno.ETIMEDOUT, "timed out")])
 def test_silence_is_told_apart_from_refusal(error: Exception) -> None:
     result = result_of_error(error, 1.0)
-    assert result == ProbeResult(False, "down", "no answer in 1.0 s", timed_out=True)
+    assert result == ProbeResult(False, "down", "no response in 1.0 s", timed_out=True)
 
 
 async def test_a_real_refused_connection_reads_as_refused() -> None:

@@ -161,10 +161,10 @@ def test_keys_of_a_fleet_file_are_read_from_where_it_says(
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"key": KEY}, "client_keys[0].key: says where the key is, never the key itself: env:NAME"),
-        ({"key": "env:"}, "client_keys[0].key: says where the key is"),
+        ({"key": KEY}, "client_keys[0].key: must be a reference to the key, not the key itself: env:NAME"),
+        ({"key": "env:"}, "client_keys[0].key: must be a reference to the key"),
         ({"key": "env:SY_NO_SUCH_KEY"}, "env:SY_NO_SUCH_KEY: the environment variable is not set"),
-        ({"key": "env:HOME"}, "env:HOME: what is there is no client key"),
+        ({"key": "env:HOME"}, "env:HOME: it is not a client key"),
         ({"key": "file:nowhere.key"}, "file:nowhere.key: cannot be read: No such file or directory"),
         ({"key": "env:SY_TEST_KEY", "fleets": ["ecko"]}, 'unknown fleet "ecko"; did you mean "echo"?'),
         ({"key": "env:SY_TEST_KEY", "fleets": []}, "must hold at least 1 of fleets"),

@@ -94,4 +94,4 @@ def test_what_the_proxy_itself_keeps_is_sent_to_nobody(
     running = proxy("--redis", redis_url, "--state-dir", str(state), "--workers", "1").ready()
     assert {running.get() for _ in range(4)} == {(200, "b")}
     assert not a.authorizations
-    assert f"credential file:{tmp_path}/link lies among Switchyard's own data" in running.log
+    assert f"credential file:{tmp_path}/link lies in Switchyard's own data folder" in running.log

@@ -3,10 +3,10 @@
 export const API = "/api/v1";
 const TIME_LIMIT_MS = 10_000;
 
-/** What went wrong, in words: the `detail` of an `application/problem+json` and of each field. */
+/** An error as text: the `detail` of an `application/problem+json` and of each field. */
 export class ApiProblem extends Error {
   /**
-   * @param {number} status 0: no answer at all @param {string} message
+   * @param {number} status 0: no response @param {string} message
    * @param {{pointer: string, detail: string}[]} [fields] each wrong field of the body, by its JSON pointer
    */
   constructor(status, message, fields = []) {
@@ -42,14 +42,14 @@ export async function api(method, path, { body, etag } = {}) {
 
 /** Browsers name the error of a late body differently, so the signal is asked. @param {unknown} error @param {AbortSignal} signal */
 function noAnswer(error, { aborted }) {
-  if (aborted) return `No answer within ${TIME_LIMIT_MS / 1000} s.`;
-  return error instanceof SyntaxError ? "The answer is not JSON: it may come from a proxy in between." : "The server cannot be reached.";
+  if (aborted) return `No response within ${TIME_LIMIT_MS / 1000} s.`;
+  return error instanceof SyntaxError ? "The response is not JSON: it may come from a proxy in between." : "The server cannot be reached.";
 }
 
 /** @param {Response} response */
 async function problem(response) {
   const { status } = response;
-  // A page sends its session: without one it was ended, and sending the same again is of no use before there is one.
+  // A page sends its session. 401 means that the session has ended, so the same request fails until a new sign-in.
   if (status === 401) return new ApiProblem(status, "You are signed out. Sign in again in another tab, then do this once more: what you typed stays here.");
   if (status === 412) return new ApiProblem(status, "Somebody else changed this meanwhile. Reload to see it, then try again.");
   try {
@@ -59,7 +59,7 @@ async function problem(response) {
     const fields = more.map((/** @type {any} */ one) => `${one.pointer.slice(1).replaceAll("/", ".")}: ${one.detail}`.replace(/^: /, ""));
     return new ApiProblem(status, [detail || title, ...fields].join(" "), errors);
   } catch {
-    return new ApiProblem(status, `The server answered ${status} ${response.statusText}`.trim() + ".");
+    return new ApiProblem(status, `The server responded ${status} ${response.statusText}`.trim() + ".");
   }
 }
 

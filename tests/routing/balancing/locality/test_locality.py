@@ -313,7 +313,7 @@ def test_when_others_are_asked_is_said(seen_from_east):
     assert near.reasons == []
     assert (far.eligible, far.asked) == (True, True)
     assert far.reasons == ["at west: asked while east is more than 70 % busy"]
-    assert down.reasons == ["down: probes do not reach it"]
+    assert down.reasons == ["down: its probes fail"]
 
 
 def test_spilled_ones_are_still_counted_when_their_replica_has_left(seen_from_east, make_snapshot):

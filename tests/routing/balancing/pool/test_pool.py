@@ -116,11 +116,11 @@ def test_what_clients_saw_is_reported(make_pool):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"admin_state": "draining"}, "draining, as an operator wants it"),
-        ({"admin_state": "maintenance"}, "maintenance, as an operator wants it"),
+        ({"admin_state": "draining"}, "draining, set by an operator"),
+        ({"admin_state": "maintenance"}, "maintenance, set by an operator"),
         ({"health": "checking", "has_passed": False}, "checking: no probe has passed yet"),
         ({"health": "unready"}, "unready: its readiness probe fails"),
-        ({"health": "down"}, "down: probes do not reach it"),
+        ({"health": "down"}, "down: its probes fail"),
         ({"weight": 0.0}, "weight 0"),
     ],
 )
@@ -168,8 +168,10 @@ def test_panic_ignores_health_of_those_that_passed_once(make_pool, send):
     rows = pool.explain(3.0)
     assert [row.eligible for row in rows] == [True, *[False] * 5]
     assert [row.asked for row in rows] == [True, True, True, False, False, False]
-    despite = "asked nevertheless: of the replicas that ever passed a probe, fewer than half are ready"
-    assert rows[1].reasons == ["down: probes do not reach it", despite]
+    despite = (
+        "still gets requests: panic mode, fewer than half of the replicas that ever passed a probe are ready"
+    )
+    assert rows[1].reasons == ["down: its probes fail", despite]
     assert rows[3].reasons == ["checking: no probe has passed yet"]
 
 
@@ -271,7 +273,7 @@ def test_probation_lets_exactly_one_request_decide(make_pool, send, fail, caplog
     probe = pool.begin(1.0, ends)
     assert probe.replica.name == "r0"
     assert "r0" not in {send(pool, ends + 0.1) for _ in range(50)}
-    assert "until its probe request is answered" in pool.explain(ends + 0.1)[0].reasons[0]
+    assert "until its probe request succeeds" in pool.explain(ends + 0.1)[0].reasons[0]
     probe.settle(Outcome.SUCCESS, ends + 0.2)
     assert "r0" in {send(pool, ends + 0.3) for _ in range(3)}
     assert pool.explain(ends + 0.3)[0].eligible
@@ -335,7 +337,7 @@ def test_an_ejected_replica_is_better_than_none(make_pool, make_snapshot, send, 
     row = pool.explain(1.4)[0]
     assert (row.eligible, row.asked) == (False, True)
     assert row.reasons[0].startswith("ejected for another ")
-    assert row.reasons[1] == "asked nevertheless: all others are out as well"
+    assert row.reasons[1] == "still gets requests: all other replicas are out as well"
     assert send(pool, 1.5) == "r0"
     assert pool.explain(1.6)[0].eligible
 

@@ -74,9 +74,9 @@ def test_a_queue_may_be_empty_and_says_what_it_may_be() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (404, "must be 429 or 500 to 599, not 404: remove it, any other answer is the client's"),
-        (430, "must be 429 or 500 to 599, not 430: remove it, any other answer is the client's"),
-        (600, "must be 429 or 500 to 599, not 600: remove it, any other answer is the client's"),
+        (404, "must be 429 or 500 to 599, not 404: remove it, other responses go to the client"),
+        (430, "must be 429 or 500 to 599, not 430: remove it, other responses go to the client"),
+        (600, "must be 429 or 500 to 599, not 600: remove it, other responses go to the client"),
         ("503", 'must be a whole number, not the text "503": remove the quotes'),
         (503.5, "must be a whole number, not 503.5"),
         (True, "must be a whole number, not true"),

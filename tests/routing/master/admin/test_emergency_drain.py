@@ -61,7 +61,7 @@ def test_the_last_one_is_drained_with_a_warning(running: Proxy) -> None:
     answer = post(running, "b", "drain")
     assert answer["asked_now"] == []
     assert answer["warning"].startswith(
-        "no replica of fleet echo is asked at this proxy now, so its requests wait or fail. a: draining"
+        "no replica of fleet echo gets requests at this proxy now, so its requests wait or fail. a: draining"
     )
     assert running.get()[0] == 503
     assert post(running, "a", "undrain") == {

@@ -119,5 +119,5 @@ def test_the_built_in_prober_decides_who_is_ready(
     until(lambda: running.replicas("echo")["b"]["health"] == "unready", "b has failed twice")
     row = running.replicas("echo")["b"]
     assert (row["eligible"], row["eligible_in_workers"], row["asked_in_workers"]) == (False, 0, 1)
-    assert row["reasons"][1].startswith("asked nevertheless: ")
+    assert row["reasons"][1].startswith("still gets requests: ")
     assert {running.get() for _ in range(4)} == {(200, "a"), (200, "b")}

@@ -126,13 +126,21 @@ async def test_another_credential_is_the_replicas(rig: Rig, replica: Replica, cl
     [
         ((), "carries no client key", b'Bearer realm="switchyard"'),
         ((b"Authorization: Bearer its-own",), "carries no client key", b'Bearer realm="switchyard"'),
-        ((bearer(OTHER),), "not known here", b'Bearer realm="switchyard", error="invalid_token"'),
-        ((bearer(KEY[:-1]),), "not known here", b'Bearer realm="switchyard", error="invalid_token"'),
-        ((bearer(KEY + b"0"),), "not known here", b'Bearer realm="switchyard", error="invalid_token"'),
+        ((bearer(OTHER),), "the client key is unknown", b'Bearer realm="switchyard", error="invalid_token"'),
+        (
+            (bearer(KEY[:-1]),),
+            "the client key is unknown",
+            b'Bearer realm="switchyard", error="invalid_token"',
+        ),
+        (
+            (bearer(KEY + b"0"),),
+            "the client key is unknown",
+            b'Bearer realm="switchyard", error="invalid_token"',
+        ),
         ((bearer(KEY.upper()),), "carries no client key", b'Bearer realm="switchyard"'),
         (
             (bearer(b"sy-" + b"0" * 4000),),
-            "not known here",
+            "the client key is unknown",
             b'Bearer realm="switchyard", error="invalid_token"',
         ),
     ],
@@ -192,7 +200,7 @@ async def test_a_key_for_some_fleets(rig: Rig, client: Client) -> None:
     for model in (b"f", b"chat"):
         refused = await client.ask(post(KEY, model))
         assert refused.status == 403
-        assert said(refused) == "this client key is not for fleet 'f': it opens embed"
+        assert said(refused) == "this client key may not use fleet 'f': it may use embed"
         assert refused.get(b"www-authenticate") == []
         assert (await client.ask(post(OTHER, model))).status == 200
     for path in (b"/fleets/f/v1/models", b"/v2/models/f/infer"):
@@ -208,7 +216,10 @@ async def test_a_key_for_some_fleets(rig: Rig, client: Client) -> None:
     assert [model["id"] for model in models] == ["chat", "embed", "f"]
     let_in(rig, {KEY: []})
     gone = await client.ask(post(KEY, b"embed"))
-    assert (gone.status, said(gone)) == (403, "this client key is not for fleet 'embed': its fleets are gone")
+    assert (gone.status, said(gone)) == (
+        403,
+        "this client key may not use fleet 'embed': its fleets were deleted",
+    )
 
 
 def plain(path: bytes, body: bytes, *fields: bytes) -> bytes:

@@ -233,8 +233,8 @@ async def test_what_is_no_file_and_what_is_ours(
     client = await rig.client()
     for path, words in (
         (tmp_path, "is no file"),
-        (data / "secret_key", "lies among Switchyard's own data"),
-        (tmp_path / "link", "lies among Switchyard's own data"),
+        (data / "secret_key", "lies in Switchyard's own data folder"),
+        (tmp_path / "link", "lies in Switchyard's own data folder"),
     ):
         rig.fleet(replica, credentials={"r0": f"file:{path}"})
         answer = await client.ask(GET % b"")
@@ -263,7 +263,7 @@ async def test_asked_before_that_is_noticed_it_fails_before_anything_is_sent(rig
     answer = await client.ask(GET % b"")
     assert answer.status == 502
     why = f"credential env:TEST_REPLICA_UNSET is an environment variable that is not set here (host {HERE})"
-    assert f"the replica cannot be asked: {why}" in answer.body.decode()
+    assert f"the replica gets no requests: {why}" in answer.body.decode()
     assert b"credential_missing" in answer.body
 
     rig.fleet(first, second, credentials={"r0": "env:TEST_REPLICA_UNSET"})

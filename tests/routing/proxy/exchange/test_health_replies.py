@@ -44,7 +44,7 @@ async def warm(rig: Rig, *, default: bool = True) -> tuple[Replica, Client]:
     return replica, await rig.client()
 
 
-LOADS = "the model is loading, and how long that takes is not known yet"
+LOADS = "the model is loading, and its startup time is not known yet"
 COLD = {"health": "checking", "has_passed": False}
 
 

@@ -72,7 +72,8 @@ async def test_who_waits_in_vain_is_told_which_device_is_short(rig: Rig) -> None
     answer = await second.ask(to("f"))
     assert (answer.status, code(answer), answer.get(b"retry-after")) == (503, "memory_short", [b"1"])
     assert re.search(
-        rb"waited \d\.\d s in vain: no replica of fleet f has the memory for the request: r0: its device "
+        rb"timed out after \d\.\d s in the queue: "
+        rb"no replica of fleet f has the memory for the request: r0: its device "
         rb"n1/gpu0 has 30 bytes free for leases, the request needs 60 bytes",
         answer.body,
     )

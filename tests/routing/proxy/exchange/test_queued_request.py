@@ -105,7 +105,7 @@ async def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(rig: Rig)
     assert (answer.status, code(answer)) == (503, "queue_full")
     # Nothing has ended yet, so the rate is not known: the longest wait is.
     assert answer.get(b"retry-after") == [b"7"]
-    assert b"another one waits already" in answer.body
+    assert b"the queue is full (1 waiting)" in answer.body
     gate.release()
     assert (await first.answer()).status == 200
     await until(lambda: gate.serving)
@@ -197,7 +197,7 @@ async def test_who_would_be_late_is_refused_at_once(rig: Rig) -> None:
     answer = await third.ask(ask(3, b"\r\nX-Request-Timeout-Ms: 900"))
     assert time.monotonic() - began < 0.5
     assert (answer.status, code(answer)) == (503, "queue_late")
-    assert b"longer than the 0.9 s that it may" in answer.body
+    assert b"longer than its limit of 0.9 s" in answer.body
     gate.release()
     await until(lambda: gate.serving)
     gate.release()
@@ -294,7 +294,7 @@ async def test_a_higher_class_takes_the_last_place_of_a_lower_one(rig: Rig) -> N
     high.send(ask(3, b"\r\nX-Switchyard-Priority: high"))
     answer = await low.answer()
     assert (answer.status, code(answer)) == (503, "queue_full")
-    assert b"of a higher class has taken its place" in answer.body
+    assert b"of higher priority took its place" in answer.body
     gate.release()
     await until(lambda: gate.serving)
     gate.release()
@@ -460,9 +460,9 @@ def ready(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("startup_s", "words", "again"),
     [
-        (None, b"how long that takes is not known yet", b"5"),
-        (90.0, b"the first is expected in about 90 s", b"90"),
-        (0.0, b"it takes longer than the last time", b"5"),
+        (None, b"its startup time is not known yet", b"5"),
+        (90.0, b"the first replica is expected to be ready in about 90 s", b"90"),
+        (0.0, b"it takes longer than its last start", b"5"),
     ],
 )
 async def test_a_cold_fleet_says_so_and_when_it_is_expected(
@@ -513,7 +513,7 @@ async def test_held_requests_are_not_held_for_ever_nor_without_bound(rig: Rig) -
     assert (answer.status, code(answer)) == (503, "queue_full")
     answer = await first.answer()
     assert (answer.status, code(answer)) == (503, "fleet_cold")
-    assert b"waited 0.3 s in vain" in answer.body
+    assert b"timed out after 0.3 s in the queue" in answer.body
 
 
 async def test_a_stream_keeps_its_place_until_its_last_byte(rig: Rig) -> None:

@@ -28,13 +28,13 @@ export class AcceleratorsModel {
     this.draft = new Draft("new-accelerator", { name: "", memory_bytes: "", headroom_percent: "" }, changed);
     /** Of the row that is being changed. @type {Draft | null} */
     this.row = null;
-    /** The accelerator of that row, and whether it is a change or its end. */
+    /** The accelerator of that row, and whether it is being changed or deleted. */
     this.editing = "";
     this.deleting = false;
-    /** What became of the last change, in words. */
+    /** Result of the last change, as text. */
     this.done = "";
     this.focus = new FocusRestore();
-    /** What the newest frame says, by name. @type {Map<string, import("../frames.js").AcceleratorLive>} */
+    /** Live numbers of the newest frame, by name. @type {Map<string, import("../frames.js").AcceleratorLive>} */
     this.live = new Map();
     const take = (/** @type {import("../frames.js").OverviewFrame | null} */ frame) => {
       this.live = new Map((frame?.accelerators ?? []).map((one) => [one.name, one]));

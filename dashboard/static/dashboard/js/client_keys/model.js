@@ -52,7 +52,7 @@ export class KeysModel {
     /** To choose from; null: not read yet. @type {{name: string, protocol: string}[] | null} */
     this.fleets = null;
     this.fleetsRead = false;
-    /** Read when asked for. @type {ClientKey[] | null} */
+    /** Read on demand. @type {ClientKey[] | null} */
     this.revoked = null;
     this.revokedProblem = "";
     this.focus = new FocusRestore();
@@ -84,14 +84,14 @@ export class KeysModel {
     return { name, fleets, ...Object.fromEntries(set) };
   }
 
-  /** Only what was changed, so that what somebody else changes meanwhile stays. @param {Draft} draft */
+  /** Only changed fields, so that changes by others stay. @param {Draft} draft */
   changes(draft) {
     const of = (/** @type {string} */ field) => (field === "every" || field.startsWith(fleetField("")) ? "fleets" : field);
     const touched = new Set(Object.keys(draft.values).filter((field) => draft.touched(field)).map(of));
     return Object.fromEntries(Object.entries(this.#whole(draft)).filter(([field]) => touched.has(field)));
   }
 
-  /** A key that opens nothing is of no use. @param {Draft} draft */
+  /** A key for no fleet is useless. @param {Draft} draft */
   #chosen(draft) {
     if (this.#whole(draft).fleets?.length !== 0) return true;
     draft.wrong("fleets", "Choose a fleet, or let it open every fleet.");
@@ -109,7 +109,7 @@ export class KeysModel {
     this.#show([answer.data]);
   }
 
-  /** The key itself leaves the page. */
+  /** Remove the key itself from the page. */
   forget() {
     this.made = null;
     this.changed();

@@ -10,14 +10,14 @@ export function waitText({ waiting, size, oldest_wait_s: oldest }) {
   return `${count(waiting)} of ${count(size)} queued, ${waiting === 1 ? "" : "the oldest "}for ${age(oldest)}`;
 }
 
-/** What became of those that had to wait, over the last 10 s; empty: nobody had to. @param {QueueLive} queue */
+/** Result of requests that had to wait, over the last 10 s; empty: none had to. @param {QueueLive} queue */
 export function queuedText({ queued_per_s: queued, p50_s, p99_s }) {
   if (!queued && p50_s === null) return "";
   const waits = p50_s === null ? "" : `, p50 ${text(duration(p50_s))}, p99 ${text(duration(p99_s))}`;
   return `${text(rate(queued))} queued${waits}`;
 }
 
-/** What keeps most of those that are refused from waiting. @param {QueueLive} queue */
+/** The main reason why requests are refused. @param {QueueLive} queue */
 export function refusedReason({ full_per_s: full, late_per_s: late }) {
   return late > full ? "Their wait would exceed the queue timeout" : "The queue is full";
 }

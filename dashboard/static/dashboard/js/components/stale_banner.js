@@ -1,4 +1,4 @@
-/** Stale data banner: while nothing new comes, a page must not say that all is well: it does not know. */
+/** Stale data banner: while no new data comes, a page must not say that all is well. */
 import { moment } from "../format.js";
 import { html } from "../html.js";
 

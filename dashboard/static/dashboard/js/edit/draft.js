@@ -1,4 +1,4 @@
-/** Form state: the values typed, the errors that the API answered, and submitting. It outlives the form: closing it loses nothing. */
+/** Form state: the values typed, the errors from the API, and submitting. It outlives the form: closing it loses nothing. */
 import { api, ApiProblem } from "../api.js";
 import { sentence } from "../format.js";
 
@@ -31,7 +31,7 @@ export class Draft {
     /** What is wrong and belongs to no field. */
     this.problem = "";
     this.busy = false;
-    /** Of the last refusal; 0: no answer at all. */
+    /** Status of the last refusal; 0: no response. */
     this.status = 0;
   }
 

@@ -86,7 +86,7 @@ export function FleetFields({ draft }) {
     <${TextEntry} draft=${draft} name="adapters" label="LoRA adapters" placeholder="sql-lora, support-lora" help="Names of adapters that the replicas serve too. They are passed on unchanged." />
     <${TextEntry} draft=${draft} name="match" label="Hosts and paths" placeholder="llm.corp.example/v1, /chat" help="For requests that do not name a fleet: their host, path prefix, or both. Separated by commas." />
     <${SelectEntry} draft=${draft} name="preset" label="Probe preset" options=${[["", "default of the protocol"], ...choices.map(([name]) => [name, name])]}
-      help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any answer below 500."} />
+      help=${preset ? words : "OpenAI: GET /health is 200. V2: the model's own readiness. Generic: any response below 500."} />
     ${preset === "http" && html`<${TextEntry} draft=${draft} name="path" label="Probe path" placeholder="/healthz" required help="The path that the probe requests, below the replica's URL." />`}
     <${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="env:VLLM_KEY" help="Where proxies and probes find the replicas' bearer token: env:NAME or file:/absolute/path. Not the token itself." />
     <${TlsFields} draft=${draft} />

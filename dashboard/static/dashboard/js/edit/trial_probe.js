@@ -1,4 +1,4 @@
-/** Trial probe: asks a URL once, as the health probes will, and says what was seen. Writes nothing. */
+/** Trial probe: probes a URL once, as the health probes will, and shows the result. Writes nothing. */
 import { api, ApiProblem, curl } from "../api.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
@@ -25,12 +25,12 @@ export class TrialProbe {
     this.busy = false;
     /** @type {Found | null} */
     this.found = null;
-    /** What was asked last. */
+    /** What was probed last. */
     this.asked = "";
     this.problem = "";
     /** What the page says of it all. @type {{busy: boolean, found: Found | null, problem: string, asked: string}} */
     this.said = NOTHING;
-    /** Which trial is waited for; the answer to an earlier one is dropped. */
+    /** Number of the trial in progress; results of earlier ones are dropped. */
     this.turn = 0;
   }
 
@@ -78,7 +78,7 @@ export class TrialProbe {
         this.#changed();
       }
     }
-    // Typed on while it was asked: the answer is of another address.
+    // The user typed on during the probe: the result is of another address.
     if (this.found && !this.fresh()) this.again();
   }
 

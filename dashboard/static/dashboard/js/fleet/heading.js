@@ -4,7 +4,7 @@ import { protocolText } from "../edit/fleet_fields.js";
 /** @typedef {{protocol: string, aliases: string[], adapters: string[]}} Names */
 
 export class Heading {
-  /** Of the newest frame; one that says the same as the one before may be older than what was just saved. */
+  /** Of the newest frame. An unchanged frame may be older than what was just saved. */
   #framed = "";
 
   /** @param {string} protocol as the server wrote it */

@@ -68,7 +68,7 @@ function Preview({ one, policy, close }) {
 /** "strategy: round_robin → random", for each that differs. @param {import("./policy.js").Policy} policy @param {import("./policy.js").Revision} then */
 function changes({ stored, revisions }, then) {
   const weights = revisions[0].weights;
-  // A replica that the revision did not know, or that is gone, keeps what it has.
+  // A replica that is not in the revision, or was removed, keeps its weight.
   const both = Object.keys(then.weights).filter((name) => name in weights);
   const now = Object.fromEntries(both.map((name) => [name, { weight: weights[name] }]));
   const before = Object.fromEntries(both.map((name) => [name, { weight: then.weights[name] }]));

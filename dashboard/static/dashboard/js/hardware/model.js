@@ -18,10 +18,10 @@ export class HardwareModel {
     this.changed = changed;
     /** Of the row that is being changed. @type {Draft | null} */
     this.row = null;
-    /** The class of that row, and whether it is its weight or its end. */
+    /** The class of that row, and whether its weight is being changed or the class deleted. */
     this.editing = "";
     this.deleting = false;
-    /** What became of the last change: class → words. @type {{name: string, text: string} | null} */
+    /** Result of the last change: class → text. @type {{name: string, text: string} | null} */
     this.done = null;
     this.focus = new FocusRestore();
   }

@@ -6,7 +6,7 @@
 const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 10_000;
 const STALE_AFTER_MS = 3_000;
-/** A socket that is open but says nothing may be half dead: nobody told us that the other end went. */
+/** An open socket without messages may be half-open: the other end may have gone without a close. */
 const SILENT_AFTER_MS = 15_000;
 /** Frames are a second apart. More than this between two means that some were dropped for us: ask for history. */
 const GAP_S = 5;
@@ -32,9 +32,9 @@ export class Feed {
     this.liveness = "connecting";
     /** Why it is stale, in words. */
     this.reason = "";
-    /** Why it will not come back by itself: "signed out" or "removed". */
+    /** Why it will not reconnect: "signed out" or "removed". */
     this.ended = "";
-    /** Nothing new comes because Redis does not answer: the server says so. */
+    /** No new data because Redis does not respond, as the server reports. */
     this.redisAway = false;
     this.failures = 0;
     this.seenAt = 0; // performance.now() at which the newest frame was fresh; 0: none yet

@@ -7,7 +7,7 @@ import { exceptions } from "../components/state.js";
 const ERROR_RATE_THRESHOLD_PERCENT = 1;
 /** A worker reports each second. */
 const WORKER_LATE_S = 4;
-/** States that nobody chose: something happened. */
+/** States that no operator has set: something happened. */
 const OUT = ["down", "ejected", "unready"];
 
 /** @typedef {import("../components/banner.js").BannerStatus} BannerStatus */
@@ -31,7 +31,7 @@ function noWorker({ workers }) {
   };
 }
 
-/** A fleet whose requests nothing takes. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {BannerStatus | null} */
+/** A fleet without a replica that takes requests. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {BannerStatus | null} */
 function unreachable({ fleets }, events) {
   const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking && !fleet.cold);
   if (!dark.length) return null;
@@ -46,7 +46,7 @@ function unreachable({ fleets }, events) {
   };
 }
 
-/** A fleet that refuses requests for want of room. @param {OverviewFrame} frame @returns {BannerStatus | null} */
+/** A fleet that refuses requests because of a full queue or long waits. @param {OverviewFrame} frame @returns {BannerStatus | null} */
 function refusing({ fleets }) {
   const hit = fleets.filter((fleet) => fleet.queue.state === "refusing");
   if (!hit.length) return null;
@@ -144,7 +144,7 @@ function out({ fleets }, events) {
   };
 }
 
-/** Clients are turned away at the door: no fleet's numbers show them. @param {OverviewFrame} frame @param {boolean} keyed @returns {BannerStatus | null} */
+/** Requests are rejected before a fleet is found: no fleet's numbers show them. @param {OverviewFrame} frame @param {boolean} keyed @returns {BannerStatus | null} */
 function refused({ refused_per_s: refused, total }, keyed) {
   if (refused === 0 || (100 * refused) / (refused + total.rps) < ERROR_RATE_THRESHOLD_PERCENT) return null;
   return {

@@ -18,7 +18,7 @@ export function FirstSteps({ setup, frame, proxyUrl, tokensUrl, keyed }) {
   const ready = setup.ready();
   const summary = frame.fleets.find((one) => one.name === setup.fleet);
   return html`<section class="panel setup" aria-labelledby="setup-title">
-    <div class="edit-head"><h2 id="setup-title" tabindex="-1">${!registered ? "No fleets yet: three steps to the first answer" : ready ? `${setup.fleet} takes requests` : `${setup.fleet} is registered`}</h2>
+    <div class="edit-head"><h2 id="setup-title" tabindex="-1">${!registered ? "No fleets yet: three steps to the first response" : ready ? `${setup.fleet} takes requests` : `${setup.fleet} is registered`}</h2>
       ${registered && html`<button type="button" class=${ready ? "primary" : ""} onClick=${() => setup.finish()}>Go to the overview</button>`}</div>
     <ol class="steps">
       <${Step} number="1" title="Register a model server" done=${registered}>

@@ -23,7 +23,7 @@ function draw() {
 function System() {
   /** @type {import("./health_level.js").SystemStatus | null} */
   const system = poll.data;
-  if (!system) return html`<${Banner} status=${{ level: "bad", title: "No answer", text: `${poll.reason} Trying again.` }} />`;
+  if (!system) return html`<${Banner} status=${{ level: "bad", title: "No response", text: `${poll.reason} Trying again.` }} />`;
   const { level, words, cure } = system.verdict;
   const now = { level, title: TITLES[level], text: cure ? `${words} ${cure}` : words };
   return html`

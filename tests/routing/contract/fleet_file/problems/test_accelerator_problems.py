@@ -14,12 +14,12 @@ CASES = {
       - {name: c, url: http://h:3, memory_bytes: 0, request_bytes: 0, request_bytes_per_work: 0}
 """,
         [
-            '5:36 fleets[0].replicas[0].memory_bytes: says nothing without "accelerators": name the devices '
-            "that it runs on, or remove it",
-            '6:54 fleets[0].replicas[1].request_bytes: says nothing without "accelerators": name the devices '
-            "that it runs on, or remove it",
-            '6:72 fleets[0].replicas[1].request_bytes_per_work: says nothing without "accelerators": name '
-            "the devices that it runs on, or remove it",
+            '5:36 fleets[0].replicas[0].memory_bytes: has no effect without "accelerators": name the devices '
+            "that the replica runs on, or remove it",
+            '6:54 fleets[0].replicas[1].request_bytes: has no effect without "accelerators": name the '
+            "devices that the replica runs on, or remove it",
+            '6:72 fleets[0].replicas[1].request_bytes_per_work: has no effect without "accelerators": name '
+            "the devices that the replica runs on, or remove it",
         ],
     ),
     "devices that are none": (

@@ -8,8 +8,8 @@ CASES = {
     "tls that leads nowhere": (
         FLEET + "    tls: {ca: ca.pem, server_name: '*.a.test', verify: false}\n",
         [
-            "4:15 fleets[0].tls.ca: says where the CA's certificate is: file:/whole/path or env:NAME, never "
-            "the certificate itself",
+            "4:15 fleets[0].tls.ca: must be a reference to the CA certificates: file:/whole/path or "
+            "env:NAME, not a certificate",
             '4:36 fleets[0].tls.server_name: "*.a.test": write one whole name; a certificate for *.a.test is '
             "for b.a.test",
             '4:48 fleets[0].tls.verify: unknown field "verify"; tls can have: ca, server_name',
@@ -41,16 +41,16 @@ CASES = {
       - {name: e, url: http://h:5, credential: "file:/etc/t\\r\\nX: y"}
 """,
         [
-            "5:48 fleets[0].replicas[0].credential: says where the replica's bearer token is: env:NAME or "
-            "file:/whole/path, never the token itself",
+            "5:48 fleets[0].replicas[0].credential: must be a reference to the replica's bearer token: "
+            "env:NAME or file:/whole/path, not the token",
             "6:48 fleets[0].replicas[1].credential: env:MY KEY: an environment variable's name has letters, "
             "digits and underscores",
             "7:48 fleets[0].replicas[2].credential: file:token: write the whole path, as in "
             "file:/etc/switchyard/replica.token",
-            "8:48 fleets[0].replicas[3].credential: SWITCHYARD_… are settings of Switchyard's own, which no "
-            "replica is told",
-            "9:48 fleets[0].replicas[4].credential: says where the replica's bearer token is: env:NAME or "
-            "file:/whole/path, never the token itself",
+            "8:48 fleets[0].replicas[3].credential: SWITCHYARD_… are Switchyard's own settings, which are "
+            "never sent to a replica",
+            "9:48 fleets[0].replicas[4].credential: must be a reference to the replica's bearer token: "
+            "env:NAME or file:/whole/path, not the token",
         ],
     ),
 }

@@ -100,7 +100,7 @@ CASES = {
     ),
     "two default fleets": (
         FLEET + "    default: true\n  - {name: llm, protocol: openai, default: true}\n",
-        ["5:44 fleets[1].default: fleet digits is the default already: only one fleet can be"],
+        ["5:44 fleets[1].default: fleet digits is already the default: only one fleet can be"],
     ),
     "an unknown hardware class": (
         "hardware:\n  - name: cpu-16\n"

@@ -41,7 +41,7 @@ CASES = {
     "a path for a preset that has its own": (
         FLEET + "    probe: {preset: vllm, path: /health}\n",
         [
-            '4:27 fleets[0].probe.path: the preset vllm asks in its own way: remove "path", '
+            '4:27 fleets[0].probe.path: the preset vllm has its own requests: remove "path", '
             "or set preset: http"
         ],
     ),
@@ -49,7 +49,7 @@ CASES = {
         FLEET + "    probe: {path: /, method: HEAD, body: x, body_contains: y}\n",
         [
             '4:36 fleets[0].probe.body: a HEAD request carries no body: remove "body", or set method: POST',
-            '4:45 fleets[0].probe.body_contains: the answer to HEAD has no body: remove "body_contains", '
+            '4:45 fleets[0].probe.body_contains: the response to HEAD has no body: remove "body_contains", '
             "or set method: GET",
         ],
     ),

@@ -34,8 +34,8 @@ async def test_one_more_than_may_be_in_flight_is_refused(rig: Rig, replica: Repl
     assert answer.status == 429
     assert answer.get(b"retry-after") == [b"1"]
     assert json.loads(answer.body)["error"]["message"] == (
-        "this client key allows 2 requests at one time, and 2 are in flight or waiting: "
-        "come back when one has ended"
+        "this client key allows 2 concurrent requests, and 2 are in flight or waiting: "
+        "retry when one has ended"
     )
     assert counters(rig).limited_by == {"max_concurrency": 1}
     gate.open()

@@ -80,7 +80,7 @@ async def test_others_that_cannot_be_asked_know_nothing(
 
     fleet.rig.proxy.sticky_registry.join(lambda name, place: None, find)
     assert (await fleet.turns("resp_x", 1))[0][0] == 404
-    assert "nobody could be asked who keeps 'resp_x'" in caplog.text
+    assert "the sticky lookup failed for 'resp_x'" in caplog.text
 
 
 async def test_ids_that_are_too_long_are_unknown_at_once(fleet: Fleet) -> None:

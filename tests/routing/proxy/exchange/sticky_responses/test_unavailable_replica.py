@@ -26,7 +26,7 @@ async def test_a_replica_that_has_left_is_named_and_nobody_else_is_asked(fleet: 
     status, code, words = error(await fleet.client.ask(create(previous_response_id=name)))
     assert (status, code) == (400, "previous_response_not_found")
     assert words == (
-        f"response '{name}' was kept by replica {replica} of fleet f, which has been removed; "
+        f"response '{name}' was stored by replica {replica} of fleet f, which has been removed; "
         "send the whole conversation again, without previous_response_id or conversation"
     )
     answer = await fleet.client.ask(ask(f"GET /v1/responses/{name}"))
@@ -59,7 +59,10 @@ async def test_a_replica_that_empties_finishes_but_begins_nothing(fleet: Fleet) 
         assert (answer.status, by(answer)) == (200, replica)
     status, code, words = error(await fleet.client.ask(create(previous_response_id=name)))
     assert (status, code) == (400, "previous_response_not_found")
-    assert f"kept by replica {replica} of fleet f, which is not asked: draining, as an operator" in words
+    assert (
+        f"stored by replica {replica} of fleet f, which gets no requests: draining, set by an operator"
+        in words
+    )
     pool = fleet.rig.table.fleets["f"]
     assert (pool.counters.no_replica, pool.counters.errors) == (0, 0)
     fleet.table()
@@ -86,7 +89,7 @@ async def test_a_replica_that_is_ejected_may_be_asked_again_soon(fleet: Fleet) -
     answer = await fleet.client.ask(create(previous_response_id=name))
     status, code, words = error(answer)
     assert (status, code) == (503, "response_unavailable")
-    assert f"replica {replica} of fleet f, which is not asked: ejected for another " in words
+    assert f"replica {replica} of fleet f, which gets no requests: ejected for another " in words
     assert answer.get(b"retry-after") == [b"1"]
     assert error(await fleet.client.ask(ask(f"GET /v1/responses/{name}")))[:2] == (
         503,
