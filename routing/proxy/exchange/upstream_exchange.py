@@ -219,7 +219,9 @@ class UpstreamExchange(ExchangeState):
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
         # First, for a client that does not take the answer pauses whatever is still here.
         self.upstream = None
-        client.write(proxied_response(self, endpoint, head.block, ending, body))
+        # As proxied_response, without the call.
+        ours, request_id, retries = endpoint.response_fields, self.request_id, self.retry_fields
+        client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
         # find() and not "in": that first tries to read the left side as a number, and raises within.
         says_tokens = body.find(b"_tokens") >= 0
