@@ -175,7 +175,7 @@ def test_how_replicas_are_verified(api: Api, llm: str, redis_client: Any) -> Non
     assert sent() == Tls()
     pem = api.patch("/fleets/llm", {"tls": {"ca": "-----BEGIN CERTIFICATE-----\nMII"}})
     assert pem.json()["errors"][0]["pointer"] == "/tls/ca"
-    assert "never the certificate itself" in pem.json()["errors"][0]["detail"]
+    assert "env:NAME, not a certificate" in pem.json()["errors"][0]["detail"]
 
 
 def test_a_credential_may_not_lead_into_the_data_folder(

@@ -182,7 +182,11 @@ def test_a_credential_is_kept_as_a_reference(api: Api, llm: str, redis_client: A
         ({"name": "c", "url": "http://h", "weight": "2"}, "/weight", "remove the quotes"),
         ({"name": "c", "url": "http://h", "hardware": "gpu"}, "/hardware", "there are none yet"),
         ({"name": "c", "url": "http://h", "admin_state": "off"}, "/admin_state", "must be one of active"),
-        ({"name": "c", "url": "http://h", "credential": "hf_x"}, "/credential", "never the token itself"),
+        (
+            {"name": "c", "url": "http://h", "credential": "hf_x"},
+            "/credential",
+            "env:NAME or file:/whole/path, not the token",
+        ),
         ({"name": "c", "url": "http://h", "wieght": 1}, "/wieght", 'did you mean "weight"?'),
         ([], "", "The body must be a JSON object, not a list."),
     ],
