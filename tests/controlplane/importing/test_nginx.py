@@ -54,9 +54,9 @@ def test_comments_say_where_a_value_came_from(run):
     ("line", "what"),
     [
         ("models.conf line 8", "ip_hash: there are no sticky sessions"),
-        ("models.conf line 29", "location ~ ^/chat/(.*)$: requests are matched by the beginning"),
+        ("models.conf line 29", "location ~ ^/chat/(.*)$: requests are matched by path prefix"),
         ("models.conf line 30", "proxy_pass http://sticky_chat/$1: the path contains variables"),
-        ("models.conf line 33", "location = /health: requests are matched by the beginning"),
+        ("models.conf line 33", "location = /health: requests are matched by path prefix"),
         ("models.conf line 49", "proxy_pass http://10.0.3.1:5000/: nginx replaces /forecast/ by /"),
         ("models.conf line 50", "limit_req zone=one: there are no rate limits but those of client keys"),
         ("models.conf line 54", "proxy_pass https://: nginx does not verify certificates without"),
@@ -125,7 +125,7 @@ def test_methods_become_strategies(nginx, said, strategy, note):
                 "sticky cookie s": "with the default strategy",
             },
         ),
-        ("least_conn; sticky cookie s;", "least_connections", {"sticky cookie s": "least_conn places"}),
+        ("least_conn; sticky cookie s;", "least_connections", {"sticky cookie s": "least_conn picks"}),
         ("ip_hash; random;", "random", {"ip_hash": "random follows, and nginx takes the last"}),
     ],
 )
@@ -318,7 +318,7 @@ def test_servers_in_reserve_do_not_make_servers_differ(nginx):
     assert (policy.ejection.consecutive_failures, policy.ejection.base_s) == (3, 10)
     assert policy.slow_start_s == 30
     assert "servers differ" not in result.told
-    assert "here of those in use" in result.note("10.0.0.4:80 max_fails=9")
+    assert "here that of the servers in use" in result.note("10.0.0.4:80 max_fails=9")
 
 
 def test_max_fails_0_takes_nobody_out(nginx):

@@ -71,11 +71,11 @@ def test_the_page_is_read_beside_the_probe(server: HttpServer, monkeypatch: pyte
         ),
         (
             says(200, b"<html>"),
-            "/metrics: the page has none of  vllm:num_requests_running, vllm:num_requests_waiting, ",
+            "/metrics: the page has none of vllm:num_requests_running, vllm:num_requests_waiting, ",
         ),
         (servers.reset, "/metrics: connection closed without a response"),
         (servers.hang, f"/metrics: no response in {LOAD_PAGE_S:.1f} s"),
-        (servers.endless, "/metrics: the page has none of  vllm:num_requests_running"),
+        (servers.endless, "/metrics: the page has none of vllm:num_requests_running"),
     ],
 )
 def test_a_page_that_tells_nothing_costs_nothing_but_a_second(

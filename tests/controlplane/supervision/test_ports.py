@@ -43,7 +43,7 @@ def test_a_port_that_another_process_shares_counts_as_taken() -> None:
 
 def test_one_port_for_two_uses_is_refused() -> None:
     port = free_port()
-    with pytest.raises(UpError, match=f"Port {port} is used twice, by  the dashboard and the proxy"):
+    with pytest.raises(UpError, match=f"Port {port} is used twice, by the dashboard and the proxy"):
         refuse_taken(programs.ports(UpOptions(port=port, proxy_port=port, examples=False)))
 
 

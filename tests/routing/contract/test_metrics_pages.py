@@ -100,9 +100,13 @@ def test_a_share_is_from_0_to_1(value: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "page", "words"),
     [
-        ("tgi", b"<html>not here</html>", "the page has none of  tgi_batch_current_size, tgi_queue_size"),
+        ("tgi", b"<html>not here</html>", "the page has none of tgi_batch_current_size, tgi_queue_size"),
         ("tgi", b"tgi_queue_size NaN\n", "the load metrics on the page are not valid numbers"),
-        ("tgi", b"tgi_queue_size 1\n" * (MAX_SAMPLES + 1), f"more than {MAX_SAMPLES} lines of the few that"),
+        (
+            "tgi",
+            b"tgi_queue_size 1\n" * (MAX_SAMPLES + 1),
+            f"more than {MAX_SAMPLES} samples of load metrics",
+        ),
         ("ollama", b'{"error": "no"}', "the page is not a list of loaded models"),
         (
             "ollama",

@@ -142,9 +142,7 @@ def test_nobody_reachable_is_refused_at_once_in_words(make_pool):
     refusal = pool.begin(1.0, 1.0)
     assert isinstance(refusal, Rejection)
     assert refusal.status == 503
-    words = (
-        "2 replicas of fleet digits: 1 checking, 1 draining; the model is loading, and how long that takes"
-    )
+    words = "2 replicas of fleet digits: 1 checking, 1 draining; the model is loading, and its startup time"
     assert refusal.message.startswith(words)
     assert refusal.retry_after_s
 

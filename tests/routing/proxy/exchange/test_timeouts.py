@@ -43,7 +43,7 @@ async def test_total(rig: Rig) -> None:
     client = await rig.client()
     answer = await client.ask(GET)
     assert answer.status == 504
-    assert b"longer than 0.3 s" in answer.body
+    assert b"longer than its limit of 0.3 s" in answer.body
     assert seen_by(replicas) == 1
     pool = rig.table.fleets["f"]
     assert sum(replica.failed for replica in pool.replicas) == 1

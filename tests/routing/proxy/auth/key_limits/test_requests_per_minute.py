@@ -46,7 +46,7 @@ async def test_what_is_over_the_limit_is_told_what_and_until_when(
     error = json.loads(answer.body)["error"]
     assert (error["code"], error["type"]) == ("rate_limit_exceeded", "requests")
     assert error["message"] == (
-        "this client key allows 2 requests per minute, and 2 were accepted within the last minute:  "
+        "this client key allows 2 requests per minute, and 2 were accepted within the last minute: "
         "retry in 40 s"
     )
     assert len(replica.requests) == 2
