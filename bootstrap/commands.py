@@ -39,9 +39,9 @@ def dispatch(command: str, rest: list[str]) -> int:
         print(f"ready: {servers.install()}")
         return 0
     if command in ("test", "test-long"):
-        if command == "test-long":
+        if command == "test-long" or any("tests/servers" in one for one in rest):
             servers.install_if_possible()
-            rest = ["--long"]
+        rest = ["--long"] if command == "test-long" else rest
         hand_over(ensure(dev=True), [str(PROJECT / "bootstrap" / "checks.py"), *rest])
     if command == "run" and rest:
         dev = rest[0] == "--dev"

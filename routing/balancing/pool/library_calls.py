@@ -190,9 +190,7 @@ class LibraryCall:
         self.on_decided()
 
     def preempted(self, now: float) -> None:
-        self.rejection = Rejection(
-            "queue_full", "a call of higher priority took its place in the queue", None
-        )
+        self.rejection = Rejection("queue_full", "another call took its place in the queue", None)
         self.on_decided()
 
 

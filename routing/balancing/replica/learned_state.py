@@ -58,7 +58,7 @@ class LatencyTail:
         self.older: dict[int, int] = {}
 
     def __repr__(self) -> str:
-        return f"<AnswerTail {sum(self.newer.values())} and {sum(self.older.values())} answers>"
+        return f"<LatencyTail {sum(self.newer.values())} and {sum(self.older.values())} answers>"
 
 
 class LatencyMemory:

@@ -42,7 +42,7 @@ class LoadReportHistory:
         return self.mean_sum / self.mean_weight
 
     def __repr__(self) -> str:
-        return f"<Reported {self.load} at {self.at:.3f}>"
+        return f"<LoadReportHistory {self.load} at {self.at:.3f}>"
 
 
 class LoadReports:

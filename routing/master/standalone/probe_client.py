@@ -68,7 +68,7 @@ async def _ask(checks: Checks, kind: ProbeKind, place: ProbeTarget) -> ProbeResu
 async def _exchange(place: ProbeTarget, request: ProbeRequest) -> tuple[int, bytes]:
     """Status and as much of the body as a result needs, an error's without the token that it may quote.
 
-    Raises _TlsVerificationFailed, Untrusted, CredentialError, OSError, EOFError, HttpParserError.
+    Raises _TlsVerificationFailed, CaBundleError, CredentialError, OSError, EOFError, HttpParserError.
     """
     bearer = place.bearer()
     reader, writer = await _connect(place)

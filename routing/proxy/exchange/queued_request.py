@@ -169,7 +169,8 @@ def _join_queue(
     if refused is None:
         exchange.wait_for(waiting)
     elif refusal.code in SAY_WHY:
-        refused.message = f"{refused.message}; {refusal.message}"
+        words = f"{refused.message}; {refusal.message}"
+        return Rejection(refused.code, words, refused.retry_after_s)
     return refused
 
 
