@@ -7,7 +7,7 @@ missing browser is a failure.
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -22,6 +22,10 @@ LIMIT_MS = 20_000
 expect.set_options(timeout=LIMIT_MS)
 # What the browser itself says of an answer that a test provokes, e.g. "400 (Bad Request)".
 ANSWER_NOTICE = "Failed to load resource: the server responded with a status of"
+VIOLATIONS = "window.policyViolations ?? []"
+FORGET = """() => {
+  try { localStorage.clear(); } catch { /* the browser's own page of an error has none */ }
+}"""
 WATCH_POLICY = """
 window.policyViolations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
@@ -54,8 +58,8 @@ def empty(site: Site) -> Site:
 
 
 @pytest.fixture(scope="session")
-def sessions() -> dict[str, Any]:
-    """Signed-in browser states, by user: signing in costs a password hash."""
+def sessions() -> "dict[str, Session]":
+    """By user: signing in costs a password hash, and a context's first page the loading of every file."""
     return {}
 
 
@@ -94,16 +98,29 @@ class Watched:
         self._browser = browser
         self._site = site
         self._contexts: list[BrowserContext] = []
+        self._shared: dict[str, Session] = {}
         self.problems: list[str] = []
         self.expected: list[str] = [ANSWER_NOTICE]
         """What the browser may report, because the test provokes it."""
 
     def page(self, **options: Any) -> Page:
-        context = self._browser.new_context(base_url=self._site.url, **options)
+        """In a context of its own, which has nothing cached."""
+        context = self.context(**options)
         self._contexts.append(context)
+        return self._watch(context.new_page())
+
+    def shared_page(self, user: str, session: "Session") -> Page:
+        """In the user's context, where the pages' files are cached already."""
+        self._shared[user] = session
+        return self._watch(session.context.new_page())
+
+    def context(self, **options: Any) -> BrowserContext:
+        context = self._browser.new_context(base_url=self._site.url, **options)
         context.set_default_timeout(LIMIT_MS)
         context.add_init_script(WATCH_POLICY)
-        page = context.new_page()
+        return context
+
+    def _watch(self, page: Page) -> Page:
         page.on("pageerror", lambda error: self.problems.append(f"{error.message}\n{error.stack}"))
         page.on("console", self._console)
         return page
@@ -115,8 +132,27 @@ class Watched:
     def close(self) -> None:
         for context in self._contexts:
             for page in context.pages:
-                self.problems += page.evaluate("window.policyViolations ?? []")
+                self.problems += page.evaluate(VIOLATIONS)
             context.close()
+        for session in self._shared.values():
+            for page in session.context.pages:
+                self.problems += page.evaluate(VIOLATIONS)
+                page.evaluate(FORGET)
+                page.close()
+            session.restore()
+
+
+class Session(NamedTuple):
+    """A user who has signed in, in a browser context that all tests of this process share."""
+
+    context: BrowserContext
+    state: Any
+
+    def restore(self) -> None:
+        """What a test may have changed in it."""
+        self.context.set_offline(False)
+        self.context.clear_cookies()
+        self.context.add_cookies(self.state["cookies"])
 
 
 @pytest.fixture
@@ -136,16 +172,23 @@ def sign_in(page: Page, name: str, password: str) -> None:
 
 
 @pytest.fixture
-def open_page(watched: Watched, sessions: dict[str, Any]) -> Callable[..., Page]:
-    """Opens an address as a signed-in user: an administrator, unless told otherwise."""
+def open_page(watched: Watched, sessions: dict[str, Session]) -> Callable[..., Page]:
+    """Opens an address as a signed-in user: an administrator, unless told otherwise. With ``options`` the
+    page is in a context of its own, which a test may change as it likes."""
 
     def open_at(path: str, user: tuple[str, str] = ADMIN, **options: Any) -> Page:
-        if user[0] not in sessions:
-            page = watched.page()
+        name = user[0]
+        if name not in sessions:
+            context = watched.context()
+            page = context.new_page()
             sign_in(page, *user)
             page.wait_for_url("**/")
-            sessions[user[0]] = page.context.storage_state()
-        page = watched.page(storage_state=sessions[user[0]], **options)
+            page.close()
+            sessions[name] = Session(context, context.storage_state())
+        if options:
+            page = watched.page(storage_state=sessions[name].state, **options)
+        else:
+            page = watched.shared_page(name, sessions[name])
         page.goto(path)
         return page
 
