@@ -84,8 +84,10 @@ def test_two_workers_let_exactly_the_limit_in_and_tell_of_it(
         return {row["id"]: row for row in running.status()["client_keys"]}
 
     def all_is_reported() -> bool:
-        web = counted().get("web", {})
-        return "other" in counted() and web["requests"] == 50 + web["limited"] and web["in_flight"] == 0
+        rows = counted()
+        if set(rows) != {"web", "other"} or any(row["in_flight"] for row in rows.values()):
+            return False
+        return rows["web"]["requests"] == 50 + rows["web"]["limited"]
 
     until(all_is_reported, "all has been reported")
     limited = counted()["web"]["limited"]
