@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from controlplane.observability.conductor_heartbeats import LIVE_S as BEAT_LIVE_S
 from controlplane.observability.conductor_heartbeats import ConductorLive
 from controlplane.observability.process_heartbeats import LIVE_S, LiveProcess, ProcessHeartbeat
-from controlplane.system.status import ComponentStatus, ProcessStatus
+from controlplane.system.status import ComponentStatus, ProcessStatus, other_version
 from controlplane.telemetry import durations
 
 LOOP_LATE_S = 10.0
@@ -60,12 +60,7 @@ def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentSta
             cure="Check its log; restart it if this lasts.",
         )
     if sign.software != software:
-        return ComponentStatus(
-            level="notice",
-            state="well",
-            words=f"It runs {sign.software}; the web process runs {software}.",
-            cure="Versions one apart work together. Finish the upgrade.",
-        )
+        return other_version("well", sign.software, software)
     return ComponentStatus(
         level="calm", state="well", words=f"Its main loop last ran {sign.loop_age_s:.1f} s ago."
     )

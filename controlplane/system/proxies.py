@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict
 
-from controlplane.system.status import ComponentStatus, ProxyWorkerStatus
+from controlplane.system.status import ComponentStatus, ProxyWorkerStatus, other_version
 from controlplane.telemetry import durations, manual_drain_text
 from controlplane.telemetry.merge import ReceivedReport
 from controlplane.telemetry.notices import worker_shortages
@@ -110,12 +110,7 @@ def assess(
             words="Its table is newer than the one that was just read from the database.",
         )
     if report.software != software:
-        return ComponentStatus(
-            level="notice",
-            state="current",
-            words=f"It runs {report.software}; the web process runs {software}.",
-            cure="Versions one apart work together. Finish the upgrade.",
-        )
+        return other_version("current", report.software, software)
     return ComponentStatus(level="calm", state="current", words="It routes from the newest table.")
 
 

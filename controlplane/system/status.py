@@ -22,6 +22,16 @@ class ComponentStatus(msgspec.Struct, kw_only=True):
     """What to do; empty where nothing is to be done."""
 
 
+def other_version(state: str, software: str, ours: str) -> ComponentStatus:
+    """Of a process whose version is not that of the web process, ``ours``."""
+    return ComponentStatus(
+        level="notice",
+        state=state,
+        words=f"It runs {software}; the web process runs {ours}.",
+        cure="Versions one apart work together. Finish the upgrade.",
+    )
+
+
 class SystemComponent(ComponentStatus):
     """One thing that Switchyard needs."""
 

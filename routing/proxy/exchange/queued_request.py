@@ -139,23 +139,9 @@ def enqueue(
     if timeouts.client_gave_up(exchange, now):
         local_reply.reply_client_timeout(exchange)
         return
-    refused: Rejection | None = refusal
-    if refusal.max_wait_s:
-        refused = _join_queue(exchange, pool, refusal, failure, dropped_by, start, now)
-    if refused is not None:
-        local_reply.reply_no_replica(exchange, refused, failure)
-
-
-def _join_queue(
-    exchange: ExchangeState,
-    pool: Pool,
-    refusal: Rejection,
-    failure: LocalReply | None,
-    dropped_by: Replica | None,
-    start: OnAdmitted,
-    now: float,
-) -> Rejection | None:
-    """Returns another refusal if it cannot wait."""
+    if not refusal.max_wait_s:
+        local_reply.reply_no_replica(exchange, refusal, failure)
+        return
     head = exchange.head
     deadline = min(now + refusal.max_wait_s, exchange.started + pool.policy.timeouts.total_s)
     if head.time_limit_s:
@@ -168,10 +154,11 @@ def _join_queue(
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
         exchange.wait_for(waiting)
-    elif refusal.code in SAY_WHY:
+        return
+    if refusal.code in SAY_WHY:
         words = f"{refused.message}; {refusal.message}"
-        return Rejection(refused.code, words, refused.retry_after_s)
-    return refused
+        refused = Rejection(refused.code, words, refused.retry_after_s)
+    local_reply.reply_no_replica(exchange, refused, failure)
 
 
 def rank_of(exchange: ExchangeState) -> int:
