@@ -84,7 +84,7 @@ class FleetDetail(ApiView):
 
     @changes(
         "change_fleet",
-        "Change names, protocol or probe (JSON merge patch)",
+        "Change aliases, protocol, match, probe, TLS, credential or default (JSON merge patch)",
         request_schemas.FLEET_CHANGES,
         serializers.FleetChangedSerializer,
     )

@@ -216,7 +216,9 @@ class ReplicaSerializer(ReadOnlySerializer):
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
     health = HealthSerializer()
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports.")
-    eligible = serializers.BooleanField(help_text="Whether admin state, health and ejection all allow it.")
+    eligible = serializers.BooleanField(
+        help_text="Whether admin state, health and ejection allow it, and one proxy at least can send to it."
+    )
     why = serializers.CharField(help_text="Which of them does not, and why.")
     drained_by_hand = DrainedAtSerializer(
         many=True, help_text="Proxies at which it was drained by hand, through the proxy's admin listener."

@@ -51,7 +51,7 @@ HEAD = """# Settings
 Switchyard is configured by environment variables, and all of them are optional. A wrong value stops the start
 with one sentence that names the variable; `manage.py check` warns about a misspelt name. All processes of one
 installation need the same values, except where a row says otherwise. The proxy has flags of its own and reads
-only `SWITCHYARD_LOG_FORMAT` of these: see [the proxy](proxy.md#flags).
+`SWITCHYARD_LOG_FORMAT` and `SWITCHYARD_DATA_DIR` of these: see [the proxy](proxy.md#flags).
 
 | name | values | default | meaning | example |
 | --- | --- | --- | --- | --- |

@@ -76,7 +76,7 @@ PROBE_LATENESS = Histogram(
 )
 LOAD_PAGES = Counter(
     "switchyard_load_pages",
-    "Load pages requested from replicas, by outcome: figures or nothing.",
+    "Metrics pages requested from replicas, by outcome: `figures` (parsed) or `nothing`.",
     ["outcome"],
     registry=None,
 )

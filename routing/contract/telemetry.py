@@ -80,11 +80,11 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     queued: int = 0
     """Requests that had to wait in the queue."""
     queue_full: int = 0
-    """Requests refused because the queue was full, or displaced by a higher priority."""
+    """Requests rejected because the queue was full, or displaced by a higher priority."""
     queue_late: int = 0
-    """Requests refused because they waited too long in the queue, or would have."""
+    """Requests rejected because they waited too long in the queue, or would have."""
     cold: int = 0
-    """Requests refused because every replica was still loading."""
+    """Requests rejected because every replica was still loading."""
     affinity_kept: int = 0
     """Requests sent to the replica of their affinity key."""
     affinity_spilled: int = 0
@@ -118,7 +118,7 @@ class KeyCounters(msgspec.Struct, kw_only=True):
     in_flight: int = 0
     """Requests in flight and waiting: what its ``max_concurrency`` limits."""
     limited: int = 0
-    """Requests refused because of the key's limits. ``requests`` includes them."""
+    """Requests rejected because of the key's limits. ``requests`` includes them."""
     limited_by: dict[str, int] = {}
     """The same by limit: ``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``."""
     tokens: int = 0

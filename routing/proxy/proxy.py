@@ -34,7 +34,7 @@ from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
 from routing.proxy.exchange.exchange import Exchange
 from routing.proxy.exchange.model_list import ALLOW
-from routing.proxy.exchange.response_fields import replica_fields
+from routing.proxy.exchange.response_headers import replica_fields
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
 from routing.proxy.exchange.upstream_request import forwarding_fields
@@ -82,7 +82,7 @@ class Proxy:
         self._credentials = CredentialWatch(self._loop, table)
         table.on_snapshot = self._credentials.follow
         self.rejected = 0
-        """Requests refused before any fleet was found: malformed, unknown model, too large."""
+        """Requests rejected before any fleet was found: malformed, unknown model, too large."""
         self.draining = False
         self._clients: set[Client] = set()
         self.connection_limit = ConnectionLimit()

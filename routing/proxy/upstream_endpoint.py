@@ -38,7 +38,7 @@ class UpstreamEndpoint:
         self.has_credential = False
         """Whether a client's own Authorization makes way for it."""
         self.response_fields = response_fields
-        """Of every response (:func:`routing.proxy.exchange.response_fields.replica_fields`)."""
+        """Of every response (:func:`routing.proxy.exchange.response_headers.replica_fields`)."""
 
     def verify_by(self, tls: Tls) -> None:
         verification = self._pool.verification

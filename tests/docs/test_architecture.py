@@ -46,9 +46,9 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert heading in anchors, f"{target}#{heading}"
 
 
-def test_a_folder_of_the_house_is_a_package() -> None:
-    house = text_of("docs/architecture.md").partition("## The house\n")[2].partition("\n## ")[0]
-    folders = re.findall(r"^\| `(\S+)/` \|", house, re.MULTILINE)
+def test_a_folder_of_the_layout_is_a_package() -> None:
+    layout = text_of("docs/architecture.md").partition("## Folders\n")[2].partition("\n## ")[0]
+    folders = re.findall(r"^\| `(\S+)/` \|", layout, re.MULTILINE)
     assert len(folders) > 5
     for folder in folders:
         assert (PROJECT / folder / "__init__.py").exists(), folder

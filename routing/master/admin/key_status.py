@@ -19,7 +19,7 @@ def key_metrics(out: Exposition, keys: Sequence[KeyCounters]) -> None:
         for labels, key in named
         for limit, count in sorted(key.limited_by.items())
     ]
-    help_text = "Requests refused because of a limit of the client key."
+    help_text = "Requests rejected because of a limit of the client key."
     out.family("switchyard_key_limited_requests_total", "counter", help_text, limited)
     tokens = [(labels, key.tokens) for labels, key in named]
     help_text = "Prompt and output tokens of the client key, as responses report them."

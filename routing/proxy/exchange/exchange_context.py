@@ -35,7 +35,7 @@ class ExchangeContext(Protocol):
     sticky_registry: StickyRegistry
     """Which replica keeps what it made."""
     rejected: int
-    """Requests refused before any fleet was found."""
+    """Requests rejected before any fleet was found."""
     draining: bool
     """Whether each client's connection is to be closed after its answer."""
 

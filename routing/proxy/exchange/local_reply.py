@@ -142,7 +142,7 @@ def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: Local
 
 
 def _count(counters: FleetCounters, code: str) -> None:
-    """Requests refused by a full queue are counted by the queue itself."""
+    """Requests rejected by a full queue are counted by the queue itself."""
     if code == "fleet_cold":
         counters.cold += 1
     elif not code.startswith("queue_"):

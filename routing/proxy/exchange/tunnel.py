@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from routing.http.response_head import ResponseHead
 from routing.proxy.exchange import router
-from routing.proxy.exchange.response_fields import proxied_response
+from routing.proxy.exchange.response_headers import proxied_response
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 

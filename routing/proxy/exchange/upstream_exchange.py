@@ -26,7 +26,7 @@ from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import affinity_key, local_reply, queued_request, router, timeouts, tunnel
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
-from routing.proxy.exchange.response_fields import proxied_response
+from routing.proxy.exchange.response_headers import proxied_response
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
     MAX_RETRIES,

@@ -1,6 +1,6 @@
 /** Fleet page: replicas, policy, queue, and the actions on them. */
 import { ChartPanel } from "../charts/chart_panel.js";
-import { FLEET_CHARTS } from "../charts/kinds.js";
+import { FLEET_CHARTS } from "../charts/chart_definitions.js";
 import { DeleteFleet, EditFleet, FleetSettings } from "../edit/edit_fleet.js";
 import { ReplicaEdits } from "../edit/edit_replica.js";
 import { PanelSwitch } from "../edit/panel_switch.js";

@@ -1,6 +1,6 @@
 /** Overview page: every fleet, and the state of all together. */
 import { ChartPanel } from "../charts/chart_panel.js";
-import { OVERVIEW_CHARTS } from "../charts/kinds.js";
+import { OVERVIEW_CHARTS } from "../charts/chart_definitions.js";
 import { CreateFleet, NewFleet } from "../edit/create_fleet.js";
 import { PanelSwitch } from "../edit/panel_switch.js";
 import { html } from "../html.js";

@@ -1,4 +1,4 @@
-"""Response fields: what the proxy adds to every replica's response, and that response's bytes for the client.
+"""Response headers: what the proxy adds to every replica's response, and the bytes for the client.
 
 A replica's own field of one of these names is dropped by :mod:`routing.http.response_head`.
 """
