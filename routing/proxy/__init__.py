@@ -1,4 +1,4 @@
-"""The server side: the only place where HTTP meets balancing."""
+"""The reverse proxy of one worker: the only place where HTTP meets load balancing."""
 
 from routing.proxy.proxy import Proxy
 from routing.proxy.settings import ProxySettings

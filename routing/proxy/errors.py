@@ -1,8 +1,8 @@
-"""Errors that the proxy answers itself: a local reply instead of a replica's response."""
+"""Local replies (Envoy): errors that the proxy itself responds with, instead of a replica."""
 
 
 class RoutingError(Exception):
-    """No replica is asked for this request; this is the response instead.
+    """No replica gets this request; this is the response instead.
 
     ``lists_fleets``: the message is followed by the names that the caller may use. ``closes``: the connection
     serves no further request.
@@ -28,9 +28,10 @@ class RoutingError(Exception):
 
 
 class LocalReply:
-    """The response to the client when no attempt is left. With ``is_error`` it counts as an error of the
-    fleet, with ``is_answer`` as a response. ``closes``: the connection serves no further request. ``fields``:
-    further header fields, each preceded by CRLF. ``kind``: OpenAI's name for the error, if it has one."""
+    """The proxy's own response to a request. With ``is_error`` it counts in the fleet's ``errors``, with
+    ``is_answer`` in ``answered`` and the latency. ``closes``: the connection serves no further request.
+    ``fields``: further header fields, each preceded by CRLF. ``kind``: OpenAI's name for the error, if it has
+    one."""
 
     __slots__ = (
         "closes",

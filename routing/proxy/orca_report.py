@@ -10,7 +10,7 @@ from routing.contract import orca_header
 
 
 def load_listener(replica: Replica) -> Callable[[bytes], None]:
-    """For the connections to this replica."""
+    """The listener of the connections to this replica: called with the header field of each report."""
     return partial(_told, replica)
 
 

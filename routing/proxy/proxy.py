@@ -1,4 +1,4 @@
-"""One worker's proxy server: accepts client connections and keeps what all exchanges share."""
+"""Reverse proxy of one worker: makes client connections and exchanges, and keeps what all of them share."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ class Proxy:
         table.set_waker(self.queue_scheduler)
         self._contexts = TlsContextCache()
         self.new_request_id = request_ids().__next__
-        """Gives a new one with each call."""
+        """Returns a new id with each call."""
         self.new_trace_parent: Callable[[], bytes]
-        """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
+        """Returns a new ``traceparent`` field with each call, preceded by CRLF; or nothing."""
         self.begin_traces(ALL)
         self.sticky_registry = StickyRegistry()
-        """Which replica keeps what it made."""
+        """Which replica stores which response."""
         self.key_quotas = KeyQuotas(table.shared, table.quota_share)
         self.keys: ClientKeys
-        """In force at this moment."""
+        """The client keys of the present manifest."""
         self.exchange: Callable[[Client, RequestHead], Exchange]
-        """Made for each request head; part of what client connections need."""
+        """Makes the exchange for a request head; client connections call it."""
         self._keys_required = False
         self.where_keys_are_made = ""
         self._access_log: AccessLog | None = None
@@ -88,16 +88,16 @@ class Proxy:
         self.connection_limit = ConnectionLimit()
         self._tls: ssl.SSLContext | None = None
         self.scheme = b"http"
-        """By which clients come, for X-Forwarded-Proto."""
+        """The scheme of clients' requests, for X-Forwarded-Proto."""
         self.handshakes: set[object] = set()
-        """Of TLS, under way."""
+        """TLS handshakes under way."""
         self.routes = RouteCache(self.via_name, table.matches)
         self.peeked_bytes = 0
-        """Bytes of bodies that are being read to find the model in them."""
+        """Bytes of request bodies that are buffered to find the model in them."""
 
     @property
     def refusal_unread(self) -> bytes:
-        """The response to a connection over the limit, before anything of it is read."""
+        """The response to a connection over the limit from which nothing was read; with TLS there is none."""
         return REFUSAL if self._tls is None else b""
 
     @property
@@ -117,7 +117,7 @@ class Proxy:
         return ClientConnection(self)
 
     def speak_tls(self, context: ssl.SSLContext) -> None:
-        """From now on new connections speak TLS by this context; open ones go on as they are."""
+        """From now on new connections use TLS with this context; open ones stay as they are."""
         self._tls = context
         self.scheme = b"https"
 
@@ -137,7 +137,7 @@ class Proxy:
                 client.clear_head_cache()
 
     def _follow_keys(self) -> None:
-        """After each manifest. Requests that are being served go on as they were let in."""
+        """Apply the manifest's client keys. Requests in flight go on as they were admitted."""
         self.keys = ClientKeys(self.table.manifest, self.key_quotas)
         guarded = self._keys_required or bool(self.keys)
         kind = AuthenticatedExchange if guarded else Exchange
@@ -152,23 +152,24 @@ class Proxy:
         self._follow_keys()
 
     def begin_traces(self, sample_percent: float | None) -> None:
-        """For clients that begin none: how many of them ask to be recorded; ``None``: begin none."""
+        """Begin a trace for each request without one. ``sample_percent``: how many of these are marked as
+        sampled; ``None``: begin none."""
         parents = repeat(b"") if sample_percent is None else trace_parents(sample_percent)
         self.new_trace_parent = parents.__next__
 
     def drain(self) -> None:
-        """From now on every answer says that it is the connection's last."""
+        """From now on every response closes its connection (``Connection: close``)."""
         self.draining = True
 
     def leave(self, quiet_s: float) -> bool:
-        """To be called again and again once no connection is accepted any more: close those of which nothing
-        has come for so long; whether anything is left to wait for."""
+        """Close the connections that have been idle for ``quiet_s``. Called again and again once no
+        connection is accepted any more. Returns whether anything is left to wait for."""
         now = monotonic()
         left = [client.drain(now, quiet_s) for client in list(self._clients)]
         return any(left) or not self.idle()
 
     def idle(self) -> bool:
-        """Whether no request is in flight and no answer waits to be taken."""
+        """Whether no request is in flight and no response waits to be written."""
         return not (self.writes or self.handshakes or any(client.busy for client in self._clients))
 
     # What client connections need (routing.http.interfaces.ClientHost).
@@ -239,14 +240,16 @@ class Proxy:
         return endpoint
 
     def give_back_idle(self) -> bool:
-        """Close idle connections to replicas, because descriptors run short; whether there were any."""
+        """Close idle connections to replicas, because file descriptors run short. Returns whether there were
+        any."""
         pools = [pool for pool in self.sweeper.members if isinstance(pool, UpstreamPool) and pool.idle]
         for pool in pools:
             pool.evict_idle()
         return bool(pools)
 
     def reserve_peek(self, size: int) -> bool:
-        """Take so many bytes out of the budget for bodies that are searched; negative: give back."""
+        """Take ``size`` bytes out of the budget for bodies that are buffered to find their model; negative:
+        give them back. False: the budget does not allow it."""
         if size > 0 and self.peeked_bytes + size > self.settings.peek_budget_bytes:
             return False
         self.peeked_bytes += size

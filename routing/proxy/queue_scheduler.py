@@ -19,13 +19,13 @@ class QueueScheduler:
         self._loop = loop
         self._wakeups = WorkerWakeups(())
         self._soon: dict[AdmissionQueue, None] = {}
-        """Lines to look at as soon as what happens now is over."""
+        """Queues to serve in the event loop's next iteration."""
         self._lines: set[AdmissionQueue] = set()
-        """Those in which somebody waits."""
+        """Queues in which requests wait."""
         self._ticking = False
 
     def hear(self, wakeups: WorkerWakeups, worker: int) -> None:
-        """From now on this worker can be woken by the others of its host, and wake them."""
+        """From now on this worker can wake the other workers of its host, and be woken by them."""
         self._wakeups = wakeups
         if wakeups.fds:
             self._loop.add_reader(wakeups.fds[worker], self._woken, worker)

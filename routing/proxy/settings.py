@@ -1,4 +1,4 @@
-"""Settings of one proxy worker besides its table."""
+"""Proxy settings: those of one worker that are not in its routing table."""
 
 import msgspec
 
@@ -9,12 +9,12 @@ class ProxySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes in bytes, times in seconds."""
 
     name: str = "switchyard"
-    """The name in ``Via``. A request that bears it has been here before and is refused."""
+    """The name in ``Via``. A request that already has it is in a routing loop and is rejected."""
     limits: ConnectionLimits = ConnectionLimits()
     peek_bytes: int = 8 << 20
-    """Largest body that is read to find the fleet named in it."""
+    """Largest body that is buffered to find the fleet's name in it."""
     peek_budget_bytes: int = 256 << 20
-    """All bodies together that are being read for that at one time."""
+    """Limit for all bodies together that are buffered for that at one time."""
     idle_connections: int = 256
     """Kept open to each replica."""
     idle_connection_s: float = 4.0

@@ -1,4 +1,4 @@
-"""Upstream endpoint: a worker's HTTP state of a replica, its connections and ready-made bytes."""
+"""Upstream endpoint: the HTTP side of a replica in one worker: its connection pool and ready-made bytes."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ASK_LOAD = b"\r\nendpoint-load-metrics-format: TEXT"
 
 
 class UpstreamEndpoint:
-    """Lives in ``replica.endpoint``."""
+    """It is stored in ``replica.endpoint``."""
 
     __slots__ = (
         "_authorization",
@@ -33,12 +33,13 @@ class UpstreamEndpoint:
         self.before_target = b" " + replica.address.path_prefix
         self._host_line = b" HTTP/1.1\r\nHost: " + replica.address.host_field
         self.host_line = self._host_line
-        """And Authorization, where the replica has a credential, and the question for its load."""
+        """End of the request line, Host, the request for a load report and the replica's Authorization, if it
+        has these."""
         self._authorization = self._load_line = b""
         self.has_credential = False
-        """Whether a client's own Authorization makes way for it."""
+        """Whether the replica's credential replaces the client's Authorization."""
         self.response_fields = response_fields
-        """Of every response (:func:`routing.proxy.exchange.response_headers.replica_fields`)."""
+        """Added to every response (:func:`routing.proxy.exchange.response_headers.replica_fields`)."""
 
     def verify_by(self, tls: Tls) -> None:
         verification = self._pool.verification
@@ -46,14 +47,14 @@ class UpstreamEndpoint:
         self._pool.verify_by(verification.under(tls))
 
     def set_credential(self, value: bytes) -> None:
-        """What stands in Authorization from now on; nothing: the client's own, if it sends one."""
+        """Set the value of Authorization. Empty: the client's own is forwarded, if it sends one."""
         self.has_credential = bool(value)
         self._authorization = b"\r\nAuthorization: " + value if value else b""
         self._join()
         self.pool = self._pool
 
     def ask_load(self, asks: bool) -> None:
-        """Whether each request asks the replica for its load."""
+        """Set whether each request asks the replica for a load report."""
         self._load_line = ASK_LOAD if asks else b""
         self._join()
 
@@ -61,7 +62,7 @@ class UpstreamEndpoint:
         self.host_line = self._host_line + self._load_line + self._authorization
 
     def disable(self, problem: str) -> None:
-        """The replica's credential cannot be read."""
+        """Send nothing to the replica, because its credential cannot be read."""
         self.pool = DisabledPool(problem)
 
 

@@ -28,16 +28,16 @@ TOKENS = "tokens_per_minute"
 """As in :class:`routing.contract.table.KeyLimits`."""
 
 _SHOWN = CELL_FIELDS - 1
-"""Field of a cell, behind the window: requests in flight, or tokens reserved."""
+"""Field of a cell, after those of the window: requests in flight, or tokens reserved."""
 MOST_ESTIMATED_BYTES = 65_536
-"""Of a body, whatever it says of its size."""
+"""The estimate of a prompt takes no body for larger than this, whatever its Content-Length."""
 _BYTES_PER_TOKEN = 4
 _TRY_AGAIN_S = 1.0
-"""Told where it depends on requests that are in flight."""
+"""``Retry-After`` where the wait depends on when requests in flight end, which nobody knows."""
 _LOOKS_AGAIN = 4
 
 Claim = Callable[[str], CounterCells]
-"""Gives cells for a key of the shared counts."""
+"""Claims cells for this client key in the shared counters. The argument tells its cells apart."""
 
 
 class LimitStatus(NamedTuple):
@@ -45,21 +45,21 @@ class LimitStatus(NamedTuple):
 
     limit: str
     allowed: int
-    """By this proxy."""
+    """By this proxy: its share of the limit."""
     used: int
     wait_s: float
-    """Until it allows one more request; 0: it does."""
+    """Seconds until it allows one more request; 0: it does."""
     resets_s: float
-    """Until nothing of it is used any more, if nothing more is used."""
+    """Seconds until nothing of it is in use, if nothing more is used."""
 
 
 class QuotaExceeded(NamedTuple):
-    """A request was refused."""
+    """Why a request was rejected (429)."""
 
     by: LimitStatus
-    """The limit that allows one last."""
+    """The limit with the longest wait."""
     standings: list[LimitStatus]
-    """All limits of the key."""
+    """The status of every limit of the key."""
 
 
 class KeyCounts:
@@ -77,7 +77,7 @@ class KeyCounts:
         self.tokens = 0
 
     def counters(self) -> KeyCounters:
-        """As they stand now."""
+        """Their values now."""
         return KeyCounters(
             id=self.id,
             requests=self.requests,
@@ -119,14 +119,14 @@ class KeyQuota:
         self._in_flight = 0
         self._reserved = 0
         self.concurrency_cells: CounterCells | None = None
-        """Shows requests in flight; has the window of requests."""
+        """Requests in flight, for the siblings to read, and the window of requests."""
         self.token_cells: CounterCells | None = None
-        """Shows tokens reserved; has the window of tokens."""
+        """Tokens reserved, for the siblings to read, and the window of tokens."""
         self._requests: SharedSlidingWindow
         self._tokens: SharedSlidingWindow
 
     def set_limits(self, limits: KeyLimits) -> list[CounterCells]:
-        """From now on. What was used stays used. Returns cells that are not needed any more."""
+        """Apply these limits from now on. Earlier use counts. Returns the cells that are no longer needed."""
         self._limits = limits
         left = []
         needs_places = limits.max_concurrency is not None or limits.requests_per_minute is not None
@@ -148,11 +148,11 @@ class KeyQuota:
         return left
 
     def retire(self) -> list[CounterCells]:
-        """The key is gone; requests in flight end as they would. Returns the cells to be given back."""
+        """The key was removed; its requests in flight still :meth:`end`. Returns the cells to release."""
         return self.set_limits(KeyLimits(id=self._limits.id))
 
     def cells_were_cleared(self, cells: CounterCells) -> None:
-        """What is shown is to be shown anew, in other cells; the minute begins anew."""
+        """The master has cleared these cells: claim others, write the counts there, begin an empty window."""
         if cells is self.concurrency_cells:
             self.concurrency_cells = None
         elif cells is self.token_cells:
@@ -160,7 +160,7 @@ class KeyQuota:
         self.set_limits(self._limits)
 
     def estimate(self, body_bytes: int) -> int:
-        """Tokens to reserve for a request with such a body, from its head; 0: there is no limit."""
+        """Tokens to reserve for a request with a body of this size; 0: there is no limit."""
         if self.token_cells is None:
             return 0
         if body_bytes > MOST_ESTIMATED_BYTES:
@@ -168,7 +168,7 @@ class KeyQuota:
         return body_bytes // _BYTES_PER_TOKEN if body_bytes > _BYTES_PER_TOKEN else 1
 
     def begin(self, reserved: int) -> QuotaExceeded | None:
-        """A request has come. ``None``: it is accepted."""
+        """Admit a request, or say which limit it exceeds. ``None``: it is admitted."""
         counts = self.counts
         counts.requests += 1
         if self.is_limited and not self._take(reserved):
@@ -180,8 +180,8 @@ class KeyQuota:
         return None
 
     def end(self, reserved: int, tokens: int, prompt_unsaid: bool = False) -> None:
-        """A request that was let in has ended, in whatever way. ``tokens``: what it has used.
-        ``prompt_unsaid``: but for its prompt, for which the estimate is taken."""
+        """An admitted request has ended, in whatever way. ``tokens``: what it has used. ``prompt_unsaid``:
+        without its prompt, which the response did not report; the estimate is added for that."""
         counts = self.counts
         counts.in_flight -= 1
         self._in_flight -= 1
@@ -200,10 +200,10 @@ class KeyQuota:
                 token_cells.view[token_cells.own + _SHOWN] = self._reserved
 
     def _take(self, reserved: int) -> bool:
-        """All that the limits are about, or nothing.
+        """Claim what every limit requires, or nothing.
 
-        Usually all claims fit: they are written, and behind one fence all is looked at. Where that is too
-        much, or a second has ended meanwhile, they are taken back and made one by one.
+        Usually all claims fit: all are written, then one fence, then all sums are read. If a sum is too much,
+        or the second has ended meanwhile, all claims are withdrawn and made again one by one.
         """
         limits, share = self._limits, self._share
         is_whole = share.count == 1
@@ -247,11 +247,11 @@ class KeyQuota:
         if most_requests is not None:
             self._requests.unclaim(1, second)
         self._show()
-        # Alone, nothing can have been seen that is taken back meanwhile.
+        # Without siblings there was no claim that may have been withdrawn since: a second look is useless.
         return bool(siblings) and self._take_one_by_one(reserved)
 
     def _take_one_by_one(self, reserved: int) -> bool:
-        """Look again where another's claim may have been in the way that was taken back itself."""
+        """Claim limit by limit. A sum may have contained a sibling's claim that has been withdrawn since."""
         limits, share, concurrency_cells = self._limits, self._share, self.concurrency_cells
         most = limits.max_concurrency
         if (
@@ -271,7 +271,7 @@ class KeyQuota:
         return False
 
     def _show(self) -> None:
-        """What is in flight and reserved, and no claim besides."""
+        """Write requests in flight and reserved tokens, without claims: this withdraws any claim."""
         if self.concurrency_cells is not None:
             self.concurrency_cells.write(_SHOWN, self._in_flight)
         if self.token_cells is not None:
@@ -291,7 +291,7 @@ class KeyQuota:
         return False
 
     def _tokens_taken(self, cells: CounterCells) -> int:
-        """Used within the minute or reserved, but for what is being reserved now."""
+        """Tokens that all workers have used within the minute or reserved, without the present claim."""
         return self._tokens.used() + self._reserved + int(cells.siblings_sum(_SHOWN))
 
     def _excess(self) -> QuotaExceeded:
@@ -303,7 +303,7 @@ class KeyQuota:
         return QuotaExceeded(by, standings)
 
     def standings(self) -> list[LimitStatus]:
-        """Of each limit of the key."""
+        """The status of each limit of the key."""
         limits, share = self._limits, self._share
         found = []
         if limits.requests_per_minute is not None:

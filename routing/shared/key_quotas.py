@@ -20,20 +20,20 @@ log = logging.getLogger(__name__)
 
 
 class KeyQuotas:
-    """The quotas outlive manifests: what a key has used stays used while the key exists."""
+    """The quotas of one worker. They outlive manifests: what a key has used counts while the key exists."""
 
     def __init__(self, shared: SharedCounters | None, share: QuotaShare) -> None:
         self._shared = shared
         self._share = share
         self._by_hash: dict[str, KeyQuota] = {}
         self._counts: dict[str, KeyCounts] = {}
-        """By the keys' ids; they only grow while this worker lives, so those of keys that are gone stay."""
+        """By the keys' ids. Counters must not fall while this worker lives, so those of removed keys stay."""
         self._claimed: dict[int, CounterCells] = {}
-        """Out of the block, by their slots."""
+        """Cells held in the shared block, by slot."""
         self._is_full = False
 
     def of(self, digest: str, limits: KeyLimits) -> KeyQuota:
-        """Of the key with this hash, from its first use on."""
+        """The quota of the key with this hash, made when it is first used."""
         use = self._by_hash.get(digest)
         if use is None:
             counts = self._counts.setdefault(limits.id, KeyCounts(limits.id))
@@ -42,7 +42,7 @@ class KeyQuotas:
         return use
 
     def follow(self, hashes: Collection[str], limits: Mapping[str, KeyLimits]) -> None:
-        """These keys are in force from now on, and these limits of theirs."""
+        """Apply a new manifest: the hashes of the valid keys, and their limits."""
         self._is_full = False
         for digest, use in [*self._by_hash.items()]:
             if digest in hashes and digest in limits and limits[digest].id == use.counts.id:
@@ -52,12 +52,12 @@ class KeyQuotas:
                 self._give_back(use.retire())
 
     def report(self) -> list[KeyCounters]:
-        """Of all keys in force that have been used."""
+        """Counters of all valid keys that have been used."""
         self._repair()
         return [use.counts.counters() for use in self._by_hash.values()]
 
     def in_flight(self) -> int:
-        """Requests with keys of which counts are kept."""
+        """Requests in flight of all keys that have counters."""
         return sum(counts.in_flight for counts in self._counts.values())
 
     def _claim(self, digest: str, what: str) -> CounterCells:
@@ -86,7 +86,7 @@ class KeyQuotas:
                 self._shared.release(cells)
 
     def _repair(self) -> None:
-        """Claim again what the master has cleared although this worker lives."""
+        """Claim cells again that the master has cleared although this worker is alive."""
         if self._shared is None:
             return
         for use in self._by_hash.values():

@@ -20,7 +20,7 @@ _acquire, _release = _lock.acquire, _lock.release
 
 
 def fence() -> None:
-    """What this thread wrote before is seen by all before it reads on.
+    """Memory barrier: what this thread wrote before is visible to all before it reads on.
 
     Taking a lock that nobody else has is an atomic read-modify-write, which on x86 (Intel SDM 3A §9.2) is a
     full barrier, at a tenth of a system call's price. On other processors it may be weaker by a few
@@ -34,7 +34,7 @@ def take(cells: CounterCells, field: int, amount: float, limit: float) -> bool:
     """Add to this worker's ``field`` if all workers together then have no more than ``limit``."""
     view, at = cells.view, cells.own + field
     before = view[at]
-    # As below, in a line: the first look is nearly always the last.
+    # As fence() and the loop below, without the calls: the first sum nearly always decides.
     view[at] = wanted = before + amount
     _acquire(False)
     _release()
@@ -59,6 +59,6 @@ def take(cells: CounterCells, field: int, amount: float, limit: float) -> bool:
 
 
 def give_back(cells: CounterCells, field: int, amount: float) -> None:
-    """Take off what :func:`take` has added. Less than nothing is nothing: the cells may have been cleared."""
+    """Subtract what :func:`take` has added. Never below 0: the cells may have been cleared since."""
     view, at = cells.view, cells.own + field
     view[at] = max(0.0, view[at] - amount)

@@ -12,12 +12,12 @@ The shares are equal also where proxies are at several sites and prefer their ow
 (:mod:`routing.balancing.locality.spillover`), although slots at a proxy's own site are then reserved for
 proxies that seldom use them. These alternatives were tried in simulation, with two sites and a proxy at each:
 
-- A share for each proxy that reports spill-over, and one slot for each that does not. From a load of a half
-  on both report it. That makes the shares at the own site small again and keeps them so; and a share that
-  arrives some seconds late has made requests wait meanwhile.
-- Shares by each proxy's requests. At a load of a half 2 % of the requests leave and not 22. But a share that
-  shrinks stays in use as long as its requests last: with responses of 20 s, 10 were in flight where 8 are
-  allowed.
+- A share for each proxy that reports spill-over, and one slot for each that does not. From half load on
+  both report it. Then each proxy's share at its own site is small again, and stays small. And requests wait
+  for the seconds until a larger share arrives.
+- Shares in proportion to each proxy's requests. At half load 2 % of the requests spill over, not 22 %. But
+  requests in flight keep using a share that has shrunk: with responses of 20 s, 10 were in flight where 8
+  are allowed.
 
 A correct solution needs leases of slots, replica by replica.
 """
@@ -38,7 +38,8 @@ class QuotaShare:
         self._fewer_since: float | None = None
 
     def heard(self, position: int, count: int, now: float) -> bool:
-        """So it is said to be now, in monotonic seconds; whether it is taken and news."""
+        """Take over what Redis says at ``now`` (monotonic seconds). Fewer proxies count only after
+        ``SHRINK_AFTER_S``. Returns whether the share has changed."""
         if count < self.count:
             if self._fewer_since is None:
                 self._fewer_since = now
@@ -48,14 +49,14 @@ class QuotaShare:
         return self.change(position, count)
 
     def change(self, position: int, count: int) -> bool:
-        """Take this at once; whether it is news."""
+        """Take this over at once. Returns whether the share has changed."""
         if (position, count) == (self.position, self.count):
             return False
         self.position, self.count = position, count
         return True
 
     def of(self, limit: int) -> int:
-        """This proxy's part of a limit: at least 1, except of nothing."""
+        """This proxy's share of a limit: at least 1, unless the limit is 0."""
         count = self.count
         if count == 1 or limit <= 0:
             return limit

@@ -49,12 +49,12 @@ ENTRY_FIELDS = 5
 KEY_BYTES = 16
 
 HINT = 3
-"""In the header."""
+"""Index in the header: where the search for a free slot begins."""
 GENERATION, HOLDERS, NEXT = 2, 3, 4
-"""In an entry, behind its key."""
+"""Indexes in a directory entry, after its key."""
 
 SLOTS = 16_384
-"""Room for some thousands of replicas and client keys; what is not used costs address space alone."""
+"""Room for some thousands of replicas and client keys. Unused slots cost only address space."""
 CELL_FIELDS = 32
 
 # Fields of a replica's cell. Times are CLOCK_MONOTONIC seconds, which all processes of a host share.
@@ -117,7 +117,7 @@ class SharedCounters:
         self.siblings: tuple[int, ...] = tuple(
             sibling for sibling in range(self.workers) if sibling != worker
         )
-        """Other workers that are there, or may be."""
+        """The other workers: all that the block has room for, until :meth:`set_siblings`."""
         whole.release()
 
     @classmethod
@@ -143,7 +143,7 @@ class SharedCounters:
         return counts
 
     def claim(self, key: str) -> "CounterCells":
-        """This worker's cells for a replica or another key, the same slot in every worker that gives it.
+        """This worker's cells for a replica or another key. Every worker that claims a key has the same slot.
 
         Raises CapacityExhausted when no slot is free, AlreadyHeld when this worker has the key.
         """
@@ -178,13 +178,13 @@ class SharedCounters:
         return cells
 
     def set_siblings(self, workers: Iterable[int]) -> None:
-        """From now on these are the running workers."""
+        """These are the running workers from now on: only their cells are summed."""
         self.siblings = tuple(sibling for sibling in sorted(workers) if sibling != self.worker)
         for cells in self._held.values():
             cells.set_siblings(self.workers, self.siblings)
 
     def release(self, cells: "CounterCells") -> None:
-        """Give cells back, emptied. Whoever leaves a slot last frees it."""
+        """Give cells back, set to 0. The last holder frees the slot."""
         if self._held.get(cells.slot) is not cells:
             raise RuntimeError(f"slot {cells.slot} is not held by this worker")
         del self._held[cells.slot]
@@ -193,11 +193,11 @@ class SharedCounters:
                 self._leave(cells.slot, cells.worker)
 
     def drop(self, cells: "CounterCells") -> None:
-        """Forget cells that :meth:`still_held` denies, so that the key can be claimed again."""
+        """Forget cells that are not :meth:`still_held`, so that the key can be claimed again."""
         self._held.pop(cells.slot, None)
 
     def still_held(self, cells: "CounterCells") -> bool:
-        """Whether the directory still gives this slot to this worker; False after a wrong clearing."""
+        """Whether the directory has this worker as a holder; False after it was cleared by mistake."""
         entry = cells.slot * ENTRY_FIELDS
         directory = self._directory
         return directory[entry + GENERATION] == cells.generation and bool(
@@ -205,8 +205,8 @@ class SharedCounters:
         )
 
     def ensure_held(self, key: str, cells: "CounterCells | None") -> "CounterCells | None":
-        """These cells of the key while they are held; else, at first and after a wrong clearing, others.
-        ``None``: there are none to be had, and each worker goes by what it knows itself."""
+        """``cells`` while they are held; else newly claimed ones: the first time, and after ``cells`` were
+        cleared by mistake. ``None``: none can be claimed, so each worker uses only its own counts."""
         if cells is not None:
             if self.still_held(cells):
                 return cells
@@ -259,7 +259,7 @@ class SharedCounters:
         raise CapacityExhausted(f"all {self.slots} slots of the shared counts are taken")
 
     def _leave(self, slot: int, worker: int) -> None:
-        """Take a worker off a slot's holders; without any the slot leaves its chain."""
+        """Remove a worker from a slot's holders. A slot without holders is removed from its chain."""
         self._zero(slot * self.workers + worker, 1)
         directory = self._directory
         entry = slot * ENTRY_FIELDS
@@ -292,7 +292,7 @@ class SharedCounters:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        # Per process, and gone with it. One thread of a process swaps tables, so that is enough.
+        # The lock belongs to the process and ends with it. Only one thread of a process swaps tables.
         fcntl.lockf(self.fd, fcntl.LOCK_EX, 1)
         try:
             yield
@@ -324,13 +324,13 @@ class CounterCells:
         self.worker = worker
         self.own = (slot * workers + worker) * CELL_FIELDS
         self.siblings: tuple[int, ...] = ()
-        """Where the others' cells are."""
+        """Offsets of the siblings' cells in the view."""
         self.others: tuple[tuple[int, int], ...] = ()
-        """Number and cell of each of them."""
+        """Worker number and cell offset of each sibling."""
         self.set_siblings(workers, siblings)
 
     def set_siblings(self, workers: int, siblings: Iterable[int]) -> None:
-        """From now on these others are summed, of a block made for so many workers."""
+        """Sum the cells of these siblings from now on. ``workers``: for how many the block was made."""
         self.others = tuple((sibling, (self.slot * workers + sibling) * CELL_FIELDS) for sibling in siblings)
         self.siblings = tuple(cell for _, cell in self.others)
 
@@ -358,7 +358,7 @@ class CounterCells:
 
 
 def private_cells() -> CounterCells:
-    """Cells outside any block, of a worker that counts for itself."""
+    """Cells outside the shared block, for a worker that counts only for itself."""
     memory = memoryview(bytearray(8 * CELL_FIELDS))
     return CounterCells(memory.cast("d"), memory.cast("I"), 0, 0, 0, 1, ())
 

@@ -28,7 +28,7 @@ from routing.shared.shm_counters import CounterCells
 
 SECONDS = 60
 STAMP = 60
-"""Word of a cell, behind those of the seconds. The last field, words 62 and 63, is the owner's."""
+"""Index of the stamp in a cell's words, after the seconds. Words 62 and 63, a field, are the caller's."""
 
 _MOST = 0xFFFF_FFFF
 _LOOKS_AGAIN = 4
@@ -40,20 +40,20 @@ class SharedSlidingWindow:
     __slots__ = ("_cells", "_clock", "_over", "_own", "_siblings", "_siblings_had", "_total", "_words")
 
     def __init__(self, cells: CounterCells, clock: Callable[[], float] = monotonic) -> None:
-        """``cells``: empty ones."""
+        """``cells``: newly claimed, all 0."""
         self._clock = clock
         self._cells = cells
         self._words = cells.words
         self._own = 2 * cells.own
         self._total = 0
-        """Of the own ring, at its stamp."""
+        """Sum of this worker's ring, as of its stamp."""
         self._over, self._siblings_had = -1, 0
-        """The second before which all was summed, and the peers' sum of that."""
+        """Cache: a second, and what the siblings used in the minute before it."""
         self._siblings = cells.siblings
-        """Whose sum that is: others come and go."""
+        """The siblings whose sum is cached; workers come and go."""
 
     def take(self, amount: int, limit: int) -> bool:
-        """Count so many more if all workers together then have had no more than ``limit``."""
+        """Count ``amount`` if all workers together then have used at most ``limit`` within the minute."""
         # The higher number gives way sooner where two collide, so that not both give way for ever.
         looks = max(1, _LOOKS_AGAIN - self._cells.worker)
         while looks:
@@ -74,9 +74,10 @@ class SharedSlidingWindow:
         return False
 
     def claim(self, amount: int, second: int) -> int:
-        """The first half of :meth:`take`, for who claims several things at once: write it. What to do behind
-        a fence: look at :meth:`used_by` and, where there are peers, whether the second that is returned has
-        ended; too much or too late, and it is owed :meth:`unclaim` and :meth:`take` from the beginning."""
+        """The first half of :meth:`take`, for a caller that claims several limits at once: writes the claim,
+        and returns its second. After a fence the caller checks :meth:`used_by` and, if there are siblings,
+        whether that second has ended. If it is too much or too late, it calls :meth:`unclaim`, then
+        :meth:`take`."""
         words, own = self._words, self._own
         if words[own + STAMP] != second:
             second = self._turn_to(second)
@@ -86,18 +87,18 @@ class SharedSlidingWindow:
         return second
 
     def unclaim(self, amount: int, second: int) -> None:
-        """Take a claim back that was written into this second."""
+        """Withdraw a claim that was written into this second."""
         self._words[self._own + second % SECONDS] -= amount
         self._total -= amount
 
     def used_by(self, second: int) -> int:
-        """By all workers in the minute up to this second, the claim among it."""
+        """Used by all workers in the minute up to this second, claims included."""
         siblings = self._cells.siblings
         if not siblings:
             return self._total
         if second != self._over or siblings is not self._siblings:
             return self._sum(second)
-        # As there, without the call.
+        # As _sum, without the call.
         words = self._words
         total = self._total + self._siblings_had
         for sibling in siblings:
@@ -107,7 +108,7 @@ class SharedSlidingWindow:
         return total
 
     def add(self, amount: int) -> None:
-        """Count so many more, whatever the limit."""
+        """Count ``amount``, whatever the limit."""
         if amount > 0:
             at = self._own + self._turn_to(int(self._clock())) % SECONDS
             more = min(amount, _MOST - self._words[at])
@@ -115,13 +116,13 @@ class SharedSlidingWindow:
             self._total += more
 
     def used(self) -> int:
-        """What all workers have had in this minute. Of what was added, without a claim, just as a second
-        ended, a peer may hear a second later."""
+        """Used by all workers within the last minute. What a sibling adds without a claim, just as a second
+        ends, may be missing here for one second."""
         return self._sum(self._turn_to(int(self._clock())))
 
     def seconds_until(self, amount: int) -> tuple[float, float]:
-        """How long until so many of those used no longer count (or all, where they are fewer), and how long
-        until none of them does."""
+        """Seconds until ``amount`` of what was used no longer counts (or all of it, where it is less), and
+        seconds until none of it does."""
         now = self._clock()
         last = self._turn_to(int(now))
         rings = [self._by_second(2 * cell, last) for cell in (self._cells.own, *self._cells.siblings)]
@@ -136,7 +137,7 @@ class SharedSlidingWindow:
         return wait_s, resets_s
 
     def _turn_to(self, second: int) -> int:
-        """Bring the own ring to this second, or leave it at a later one; the second that it is at."""
+        """Advance this worker's ring to this second, if it is not there yet. Returns the second it is at."""
         words, own = self._words, self._own
         stamp = words[own + STAMP]
         if second <= stamp:
@@ -149,7 +150,7 @@ class SharedSlidingWindow:
         return second
 
     def _sum(self, second: int) -> int:
-        """Of all workers."""
+        """Used by all workers in the minute up to this second. Fills the cache."""
         words = self._words
         siblings = self._cells.siblings
         if second != self._over or siblings is not self._siblings:
@@ -164,7 +165,7 @@ class SharedSlidingWindow:
         return total
 
     def _had_before(self, ring: int, second: int) -> int:
-        """What a worker has had in the minute up to this second, without what it has in it."""
+        """Used by one worker in the minute up to this second, without this second itself."""
         stamp = self._words[ring + STAMP]
         if stamp <= second - SECONDS:
             return 0
@@ -177,7 +178,7 @@ class SharedSlidingWindow:
         return sum(had)
 
     def _by_second(self, ring: int, last: int) -> list[int]:
-        """What a worker has had in each second of the minute up to this one."""
+        """Used by one worker in each second of the minute up to ``last``, the oldest first."""
         unreached = last - self._words[ring + STAMP]
         had = self._words[ring : ring + SECONDS].tolist()
         oldest = (last + 1) % SECONDS

@@ -23,22 +23,22 @@ class ReplicaRef(NamedTuple):
 
 
 class StickyIds:
-    """Times are monotonic seconds."""
+    """A bounded LRU map with expiry. Times are monotonic seconds."""
 
     __slots__ = ("_by_id", "_most", "_places")
 
     def __init__(self, most: int = MAX_IDS) -> None:
         self._most = most
         self._by_id: OrderedDict[str, tuple[ReplicaRef, float]] = OrderedDict()
-        """In the order of last use, with the time of that."""
+        """In the order of last use, with the time of last use."""
         self._places: dict[ReplicaRef, ReplicaRef] = {}
-        """Each replica once, however many ids it stores."""
+        """Each replica is one object in memory, however many ids it stores."""
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def learn(self, name: str, place: ReplicaRef, now: float) -> bool:
-        """Whether it is remembered: an id that is too long, or empty, is not."""
+        """Remember which replica stores an id. Returns False for an id that is empty or too long."""
         if not 0 < len(name) <= MAX_ID_CHARS:
             return False
         by_id = self._by_id
@@ -51,11 +51,11 @@ class StickyIds:
         return True
 
     def all(self) -> list[tuple[str, ReplicaRef]]:
-        """In the order of last use."""
+        """All ids with their replicas, in the order of last use."""
         return [(name, place) for name, (place, _) in self._by_id.items()]
 
     def find(self, name: str, now: float) -> ReplicaRef | None:
-        """The replica that stores it; ``None``: not known here."""
+        """The replica that stores this id; ``None``: unknown."""
         found = self._by_id.get(name)
         if found is None:
             return None

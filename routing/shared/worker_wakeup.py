@@ -23,7 +23,7 @@ class WorkerWakeups:
         return cls([os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(workers)])
 
     def wake(self, worker: int) -> None:
-        """Have that worker look whether it can go on."""
+        """Wake that worker, so that it serves its queues."""
         if self.fds:
             # Full means that it was woken 2^64 times and has not read yet.
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Attempt: one request on its way at one replica (upstream), and the one settlement that is owed for it.
+"""Attempt: one request in flight at one replica (upstream), and its one settlement.
 
-Counting begins with the attempt and ends in :meth:`Attempt.settle`, in the same
-object, so that no way out can forget a replica or count it twice.
+Counting begins with the attempt and ends in :meth:`Attempt.settle`, in the same object. So no way out can
+forget to uncount a request, or do it twice.
 """
 
 from typing import Protocol
@@ -16,33 +16,31 @@ LEARN_STREAM_EVERY_S = 0.25
 _SUCCESS = Outcome.SUCCESS
 
 SETTLED, OPEN, SHORT_DEADLINE, UPLOADING, MONITORED = range(5)
-"""Modes of an attempt. It is in one of them at a time, and counts at its replica alike in all but the first.
+"""Modes of an attempt. It is in one mode at a time. In all but the first it is in flight at its replica.
 
 ``OPEN`` is the usual one.
 
-``SHORT_DEADLINE``: its client waits for less time than it takes to call a replica stalled. That such requests
-are given up one after the other, with no byte between them, says how patient clients are, and not that the
-replica would have answered none. So their silence is not judged.
+``SHORT_DEADLINE``: the client's timeout is no longer than ``stall_s``. If such requests are cancelled one
+after the other without a byte of a response, that shows how long clients wait, not that the replica is
+stalled. So they do not count for the stall check.
 
-``UPLOADING``: its client is still sending its request. A replica that has taken all that there is waits for
-that client as well: its silence says nothing about it, and is judged from when the rest has come, or when it
-takes no more.
+``UPLOADING``: the client is still sending its request. The replica may be waiting for the rest as well, so
+its silence does not count for the stall check until the rest has come, or the replica stops reading.
 
-``MONITORED``: of which it is asked, in case it succeeds, whose request it was. Pools begin such attempts only
-while failures are held against a client rather than against a replica
-(:mod:`routing.balancing.outlier.poison_clients`); and what is sent to another replica after one has failed is
-always one."""
+``MONITORED``: if it succeeds, its client is recorded. Pools begin such attempts only while failures are held
+against a client rather than against a replica (:mod:`routing.balancing.outlier.poison_clients`). A retry
+after a failure is always one."""
 
 
 class OutcomeListener(Protocol):
-    """Hears how an attempt ended, if that says something about the replica. A protocol: outlier detection,
-    which implements it, stands above attempts."""
+    """Called with how an attempt ended, if that says something about the replica. Outlier detection, which
+    lies above attempts, implements it."""
 
     def answered(self, attempt: "Attempt", now: float) -> None:
-        """A replica that had failures, or is ejected, has responded."""
+        """A replica that had failures, or is ejected, has served a request."""
 
     def not_answered(self, attempt: "Attempt", outcome: Outcome, now: float) -> None:
-        """The attempt ended in anything but a success."""
+        """The attempt ended with any outcome but success."""
 
     def emptied(self, replica: Replica) -> None:
         """The last request of a replica that is no longer in the table has ended."""
@@ -52,7 +50,7 @@ class OutcomeListener(Protocol):
 
 
 class Attempt:
-    """One request at one replica. Its holder owes exactly one :meth:`settle`, on every way out. Not
+    """One request at one replica. Its holder must call :meth:`settle` exactly once, on every way out. Not
     thread-safe."""
 
     __slots__ = (
@@ -80,11 +78,11 @@ class Attempt:
         self.work = work
         self.started = started
         self.probe = False
-        """Whether it is the one request that decides about a replica on probation."""
+        """Whether it is the one request that decides about a replica on probation (half-open)."""
         self.mode = OPEN
-        """One of the modes above; changed by the verbs of this class alone."""
+        """One of the modes above; only methods of this class change it."""
         self.uncalibrated_work: float
-        """The estimate of its work as it was told; only where that was corrected."""
+        """The estimate of its work before calibration; set only where it was calibrated."""
         self._tokens = 0
         self._learned_tokens = 0
         self._learned_at = started
@@ -105,12 +103,12 @@ class Attempt:
 
     @property
     def source(self) -> ClientSource | None:
-        """Whose request it is; ``None``: nobody has said. Told where it matters, before it is settled: for a
+        """Client and request; ``None``: unknown. Set only where it matters, before it is settled: for a
         request that has failed, and for one that is ``MONITORED``."""
         try:
             return self._source
         except AttributeError:
-            # Not even an empty field: nothing is spent on a request that goes well.
+            # Unset, not even None, on a request that succeeds: this costs it nothing.
             return None
 
     @source.setter
@@ -118,17 +116,17 @@ class Attempt:
         self._source = source
 
     def monitor(self) -> None:
-        """If it succeeds, ask whose request it was. Called right after it was begun."""
+        """If it succeeds, record its client. Called right after it has begun."""
         if self.mode == OPEN:
             self.mode = MONITORED
 
     def stop_monitoring(self) -> None:
-        """It is a usual attempt again."""
+        """Make it a usual attempt again."""
         if self.mode == MONITORED:
             self.mode = OPEN
 
     def mark_short_deadline(self) -> None:
-        """Its client does not wait long. Called right after it was begun; it is no longer monitored."""
+        """The client's timeout is short. Called right after it has begun. It is no longer monitored."""
         if self.mode == OPEN or self.mode == MONITORED:
             self.replica.stall_exempt += 1
         self.mode = SHORT_DEADLINE
@@ -161,7 +159,7 @@ class Attempt:
         counts[bucket] = counts.get(bucket, 0) + 1
 
     def heard(self, now: float, tokens: int = 0) -> None:
-        """More bytes of the response have come. ``tokens``: output tokens in them, if the caller can tell."""
+        """More bytes of the response have come. ``tokens``: output tokens in them, if known."""
         self.replica.last_heard_at = now
         if tokens:
             self._tokens += tokens
@@ -169,11 +167,11 @@ class Attempt:
                 self._learn_passing(now)
 
     def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
-        """End it: uncount, learn, judge. ``output_tokens``: of the whole response, 0 when not known.
+        """End it: uncount it, learn from it, report it to outlier detection. ``output_tokens``: of the whole
+        response, 0 if not known.
 
-        ``at_once``: the response came in one piece and :meth:`first_byte` was not called, for its first byte
-        came with its last. Returns the sketch's bucket for the seconds it took. Raises RuntimeError when it
-        was settled before.
+        ``at_once``: the response came in one piece, first byte and last together, so :meth:`first_byte` was
+        not called. Returns the sketch's bucket of its duration. Raises RuntimeError if it was settled before.
         """
         mode = self.mode
         if not mode:
@@ -215,7 +213,7 @@ class Attempt:
         return bucket
 
     def _leave_mode(self, mode: int, outcome: Outcome, now: float) -> None:
-        """What is owed besides at the end of one that is not as usual."""
+        """The rest of :meth:`settle` for an attempt in another mode than ``OPEN``."""
         if mode != MONITORED:
             self.replica.stall_exempt -= 1
         elif outcome is _SUCCESS and self.source is not None:
@@ -245,15 +243,15 @@ class Attempt:
             slot_freed(replica)
 
     def _uncalibrated_work(self) -> float:
-        """The estimate of its work before that was corrected."""
+        """The estimate of its work before calibration."""
         try:
             return self.uncalibrated_work
         except AttributeError:
-            # Set on those alone that were corrected.
+            # Set only where the estimate was calibrated.
             return self.work
 
     def _learn_passing(self, now: float) -> None:
-        """Learn from a stream as it passes, once a scale of tokens is known."""
+        """Learn from a stream while it passes, once the number of tokens per unit of work is known."""
         speed = self._speed
         if speed.tokens_per_work:
             units = (self._tokens - self._learned_tokens) / speed.tokens_per_work
@@ -262,7 +260,7 @@ class Attempt:
             self._learned_at = now
 
     def _learn_rest(self, now: float, tokens: int) -> None:
-        """Learn what has not been learned while the stream passed."""
+        """Learn from the rest of a stream, when it has ended."""
         speed, work = self._speed, self.work
         scale = speed.scale(tokens, work)
         speed.seen(self.replica, now - self.started, work, tokens / scale, now)
@@ -274,7 +272,7 @@ class Attempt:
 
 
 def _count(replica: Replica, outcome: Outcome) -> None:
-    """Of what is no success. That the proxy had no descriptor left says nothing of a replica."""
+    """Count an outcome other than success. ``PREVENTED`` says nothing about the replica."""
     if outcome in FAILURES:
         replica.failed += 1
     elif outcome is Outcome.CANCELLED:

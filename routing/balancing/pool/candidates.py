@@ -19,8 +19,8 @@ from routing.shared.shm_counters import SharedCounters
 
 
 class CandidateSearch:
-    """The search of one pool, which sets :attr:`eligible` and :attr:`reserves_memory` whenever they
-    change."""
+    """The candidate search of one pool. The pool sets :attr:`eligible` and :attr:`reserves_memory` whenever
+    they change."""
 
     def __init__(
         self, free_slots: FreeSlots, shared: SharedCounters | None, strategy: Strategy, rng: Random
@@ -29,13 +29,14 @@ class CandidateSearch:
         self._shared = shared
         self._rng = rng
         self.eligible: list[Replica] = []
-        """The pool's list: of it, and no other, it is known who has a slot for longer than one pick."""
+        """The pool's list of eligible replicas; parts of it are other lists."""
         self.reserves_memory = False
-        """Whether requests reserve memory at any replica: then all are looked at."""
+        """Whether requests reserve memory at any replica: then all replicas are checked, not a sample."""
         self.follow(strategy)
 
     def follow(self, strategy: Strategy) -> None:
-        """Pick by this strategy. Its lists of candidates are used once and never come again."""
+        """Pick by this strategy from now on: a copy of its own, because each list of candidates is used once
+        (:class:`routing.balancing.pool.terms.Terms`)."""
         self._pick_of_found = strategy.pick
         self._pick_of_sample = getattr(strategy, "pick_of_sample", strategy.pick)
 
@@ -47,9 +48,9 @@ class CandidateSearch:
     def another_than_wait(
         self, preferred: Replica, candidates: Sequence[Replica], demand: Demand, now: float, new: bool
     ) -> tuple[Replica | None, bool]:
-        """In a large pool, where the strategy has seen only a part: another replica that is better than
-        waiting for ``preferred``, or ``None`` if the wait is worth it; and whether any had a slot. ``new``:
-        the request may not take a slot that others wait for."""
+        """For a large pool, of which the strategy has compared only a sample. Returns another replica that
+        is better than waiting for ``preferred``, or ``None`` if the wait is worth it; and whether any had a
+        slot. ``new``: the request may not take a slot that queued requests wait for."""
         found, _ = self._free_slots.some(candidates, demand, self._rng)
         if new:
             found = [one for one in found if not sibling_load.is_waited_for(one)]
@@ -69,7 +70,7 @@ class CandidateSearch:
     ) -> Replica | None:
         """The best replica that has a slot, without those that ``refused``; ``None``: there is none."""
         if self.sees_peers:
-            # Those of a large pool were read milliseconds ago, but one has just refused.
+            # In a large pool, or a part of one, only the count that has just proved wrong is read again.
             small = candidates is self.eligible and len(candidates) <= LARGE_POOL
             sibling_load.read_counts(candidates if small else refused[-1:])
         if near is None:
@@ -92,7 +93,7 @@ class CandidateSearch:
         demand: Demand,
         key: tuple[int, ...],
     ) -> list[Replica]:
-        """Replicas that have a slot; in a large pool those near to where the key leads."""
+        """Replicas that have a slot; in a large pool those near the key's replica."""
 
         def with_slot(some: Iterable[Replica]) -> list[Replica]:
             return sibling_load.with_slot(some, demand)
@@ -114,7 +115,7 @@ class CandidateSearch:
         return self._free_slots.some(candidates, demand, self._rng)
 
     def pick_again(self, found: Sequence[Replica], all_found: bool, work: float, now: float) -> Replica:
-        """Pick once more for the same request, among replicas that have a slot: all of them or a sample."""
+        """Pick again for the same request, among replicas that have a slot: all of them or a sample."""
         if len(found) == 1:
             return found[0]
         pick = self._pick_of_found if all_found else self._pick_of_sample

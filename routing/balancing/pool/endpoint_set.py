@@ -21,7 +21,7 @@ class EndpointSet:
         self.listed: list[Replica] = []
         self.leaving: list[Replica] = []
         self._settled = False
-        """Whether a table was taken before: only replicas that join later are slow-started."""
+        """Whether a table was applied before: only replicas that join later are slow-started."""
 
     def prepare(self, snapshot: FleetSnapshot) -> list[tuple[Replica, ReplicaSpec]]:
         """Pair each spec with its replica, old or new. Changes nothing; ValueError on a bad URL."""
@@ -29,11 +29,11 @@ class EndpointSet:
         return [(known.get((spec.uid, spec.url)) or Replica(spec), spec) for spec in snapshot.replicas]
 
     def take(self, pairs: list[tuple[Replica, ReplicaSpec]], tls: Tls) -> None:
-        """Make what :meth:`prepare` returned the members. ``tls``: how they are verified."""
+        """Apply what :meth:`prepare` returned. ``tls``: how the replicas' certificates are verified."""
         before = set(self.listed)
         if any(spec.weight != replica.spec.weight for replica, spec in pairs):
             for replica, _ in pairs:
-                # Credits are sums of weights: of much greater ones they would outlast many turns.
+                # Credits are sums of weights: those of much greater weights would distort many picks.
                 replica.wrr_credit = 0.0
         for replica, spec in pairs:
             _renew(replica, spec, joins=self._settled and replica not in before)
@@ -45,7 +45,7 @@ class EndpointSet:
         self._part(before.difference(self.listed))
 
     def dissolve(self) -> None:
-        """All leave."""
+        """The fleet was removed: every replica leaves."""
         parting, self.listed = self.listed, []
         self._part(parting)
 
@@ -58,7 +58,7 @@ class EndpointSet:
             replica.cells = replica.cell_view = None
 
     def repair_cells(self) -> None:
-        """Claim again what the parent has cleared although this worker lives."""
+        """Claim cells again that the master has cleared although this worker is alive."""
         if self._shared is None:
             return
         for replica in self.listed:

@@ -37,7 +37,7 @@ class ThreadSafePool:
         self.pool = pool
         self.clock = clock
         self.numbers = count(1)
-        """Of calls that say whose they are: each is another request."""
+        """Request numbers for calls that name their client: each call counts as a different request."""
         self._lock = threading.RLock()
         self._at_work = False
         self._soon = False
@@ -51,7 +51,7 @@ class ThreadSafePool:
         """There is no other worker."""
 
     def do(self, work: Callable[[float], T]) -> T:
-        """``work(now)`` under the lock, and all that is owed by then."""
+        """Run ``work(now)`` under the lock, then settle ended calls and serve the queue."""
         with self._lock:
             if self._at_work:
                 return work(self.clock())
@@ -63,7 +63,7 @@ class ThreadSafePool:
                 self._at_work = False
 
     def settle(self, attempt: Attempt, outcome: Outcome) -> None:
-        """A call has ended."""
+        """Settle a call that has ended."""
         with self._lock:
             self._ended.append((attempt, outcome))
             if not self._at_work:
@@ -105,14 +105,14 @@ class LibraryCall:
         self.attempt: Attempt | None = None
         self.rejection: Rejection | None = None
         self.on_decided: Callable[[], None] = _nobody
-        """Called under the lock, by whatever thread, when one that has waited does so no longer."""
+        """Called under the lock, in any thread, when a waiting call gets its slot or is rejected."""
 
     @property
     def waits(self) -> bool:
         return self.attempt is None and self.rejection is None
 
     def begin(self, timeout_s: float) -> None:
-        """Have a slot, or be refused, or, for ``timeout_s`` at most, wait."""
+        """Get a slot, be rejected, or wait for at most ``timeout_s``."""
         self._calls.do(lambda now: self._begin(now, timeout_s))
 
     def _begin(self, now: float, timeout_s: float) -> None:
@@ -130,7 +130,7 @@ class LibraryCall:
             self.rejection = found
 
     def look(self) -> None:
-        """For a slot that has come with time, if it is this one's turn."""
+        """Look for a slot that has become free with time alone, if this call is first in the queue."""
 
         def first_looks(now: float) -> None:
             admission = self._calls.pool.admission
@@ -140,7 +140,7 @@ class LibraryCall:
         self._calls.do(first_looks)
 
     def give_up(self) -> None:
-        """Whoever made it does not want it any more: it leaves the line, or gives its slot back."""
+        """The caller does not wait any longer: leave the queue, or give the slot back."""
         self._calls.do(lambda now: self._give_up())
         if self.attempt is not None:
             self._calls.settle(self.attempt, Outcome.CANCELLED)
@@ -150,19 +150,19 @@ class LibraryCall:
             self._calls.pool.admission.leave(self._ticket)
 
     def end(self, outcome: Outcome) -> None:
-        """It has run."""
+        """The call has run."""
         attempt = self.attempt
         assert attempt is not None
         if self._client:
-            # Of most that succeed nobody asks. That another replica answers what one has failed at says whose
-            # fault it was.
+            # Of most successes the client is not recorded. A success after another replica has failed is
+            # recorded: it shows that the fault was not the client's.
             if self._tried:
                 attempt.monitor()
             if outcome is not Outcome.SUCCESS or attempt.mode == MONITORED:
                 attempt.source = ClientSource(client_number(self._client), next(self._calls.numbers))
         self._calls.settle(attempt, outcome)
 
-    # What the line asks of it, under the lock.
+    # Waiter: called by the queue, under the lock.
 
     def admit(self, now: float, patient: bool) -> bool:
         pool, ticket = self._calls.pool, self._ticket
@@ -195,4 +195,4 @@ class LibraryCall:
 
 
 def _nobody() -> None:
-    """Nobody waits for it to be decided."""
+    """The default callback: does nothing."""

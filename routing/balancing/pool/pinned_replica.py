@@ -1,14 +1,15 @@
-"""Pinned replica (stickiness): the one replica that can serve a request, because it keeps its state."""
+"""Pinned replica (stickiness): the only replica that can serve a request, because it stores its state."""
 
 
 class PinnedReplica:
-    """The only replica that may be asked: :meth:`routing.balancing.pool.pool.Pool.begin_pinned`."""
+    """The argument of :meth:`routing.balancing.pool.pool.Pool.begin_pinned`."""
 
     __slots__ = ("finishes", "name", "uid", "what")
 
     def __init__(self, uid: str, name: str, what: str, finishes: bool) -> None:
-        """``name``: of the replica, should it be gone. ``what`` it keeps, in words. ``finishes``: the request
-        belongs to work that was taken on before, so a replica that empties is asked as well."""
+        """``name``: the replica's, for the message if it has been removed. ``what``: what it stores, in
+        words. ``finishes``: the request only reads or ends what is stored, so a draining replica serves it
+        too."""
         self.uid = uid
         self.name = name
         self.what = what

@@ -1,10 +1,10 @@
-"""Pool: one fleet in one worker. It knows which replicas are eligible, and picks one for each request.
+"""Pool (upstream cluster): one fleet in one worker. Knows the eligible replicas, picks one for each request.
 
-:meth:`Pool.begin` picks and counts in one step: whoever sends a request counts it in flight first. It returns
-an :class:`Attempt`. Its holder owes exactly one :meth:`Attempt.settle`, on every way out.
+:meth:`Pool.begin` picks a replica and counts the request in flight there, in one step. It returns an
+:class:`Attempt`. Its holder must call :meth:`Attempt.settle` exactly once, on every way out.
 
-Eligibility is computed when something changed, and on a slow timer that begin() itself looks at. Between
-those, a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
+Eligibility is computed when something has changed, and on a slow timer that begin() itself checks. Otherwise
+a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ class Pool:
         self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
-        """Who waits where no replica has a slot."""
+        """The queue of requests for which no replica has a slot."""
         self._limited = False
         """Whether requests may have to wait: for a slot, or for the first replica."""
         self._endpoints = EndpointSet(shared)
@@ -85,15 +85,15 @@ class Pool:
         )
 
         self._factors: dict[int, float] | None = None
-        """What to correct estimates of work by; ``None``: nothing."""
+        """Calibration of work estimates: binary exponent → factor; ``None``: none."""
         self._eligible: list[Replica] = []
         self._detour = False
-        """Whether a request may be begun otherwise than as usual: estimates are corrected, one decides about
-        a replica on probation, attempts are monitored, or sites matter."""
+        """Whether a request may need more than the usual path: estimates are calibrated, a replica on
+        probation needs its probe request, attempts are monitored, or sites matter."""
         self._all_sites: SiteSplit | None = None
         """The replicas by site, where sites may matter."""
         self._due = 0.0
-        """When begin() has to look up: the slow timer or, with other workers, their counts."""
+        """When begin() must refresh: everything or, with sibling workers, their counts."""
         self._refresh_due = 0.0
         self._effective_weights = EffectiveWeights(self._host_share, self.admission.slot_freed)
         self.replace(snapshot)
@@ -119,7 +119,7 @@ class Pool:
         self.renames = snapshot.protocol == "openai" and bool(snapshot.served_model or snapshot.aliases)
         """Whether a request's body may call the model by a name that the replicas do not know."""
         self.adapters = frozenset(snapshot.adapters)
-        """Names of models that the replicas know besides."""
+        """Further names of models that the replicas serve."""
         self.policy = snapshot.policy
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
@@ -139,19 +139,19 @@ class Pool:
         self.admission.wake_next()
 
     def _follow(self, terms: Terms) -> None:
-        """Pick by these from now on."""
+        """Pick by these terms from now on."""
         self._slow_path.follow(terms)
         self._search.follow(terms.passing_strategy)
         self.strategy = strategy = terms.strategy
         self.affinity = strategy.affinity
-        """What of a request is to be read for :meth:`begin`; ``None``: nothing."""
+        """Which part of a request is its key for :meth:`begin`; ``None``: the strategy uses no key."""
         self._pick = strategy.pick
         self._weighs = strategy.weighs_waiting
         self.speed.track_latency(strategy.memory)
         self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
 
     def close(self) -> None:
-        """The fleet is gone: begin() refuses, shared counts are given back as requests end."""
+        """The fleet was removed: begin() rejects, and shared cells are given back as requests end."""
         self._slow_path.closed = True
         self._endpoints.dissolve()
         self._nobody()
@@ -162,19 +162,20 @@ class Pool:
         self._outlier_detector.close()
 
     def _nobody(self) -> None:
-        """Forget who is eligible; the next begin() sorts anew."""
+        """Forget which replicas are eligible; the next begin() computes it."""
         self._take(eligibility.Eligibility())
         self._due = self._refresh_due = 0.0
 
     # --- the request path ------------------------------------------------------------------------
 
     def request_seen(self) -> None:
-        """A client's request for this fleet has come."""
+        """Count a client's request for this fleet."""
         self.counters.requests += 1
         self.budget.requests += 1
 
     def retry_allowed(self, unsent: bool = False) -> bool:
-        """Take one retry out of the budget; its sender counts it. ``unsent``: nothing was sent."""
+        """Take one retry out of the budget; the caller counts the retry. ``unsent``: the failed attempt sent
+        no byte."""
         return self.budget.take(unsent)
 
     def has_other_than(self, excluded: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
@@ -187,13 +188,13 @@ class Pool:
         return any(other not in excluded for other in self._eligible if sibling_load.has_slot(other, demand))
 
     def why_nobody(self, now: float) -> str:
-        """Why no replica would be asked now, in words; empty: some would."""
+        """Why no replica would get a request now, in words; empty: some would."""
         if now >= self._due:
             self._look_up(now)
         return "" if self._eligible else self._slow_path.reject(False, now).message
 
     def observe(self, seconds: float) -> None:
-        """A client has its response: seconds from complete request head to last response byte."""
+        """Record a latency: seconds from the complete request head to the last response byte."""
         counts = self.counters.latency
         bucket = bucket_of(seconds)
         counts[bucket] = counts.get(bucket, 0) + 1
@@ -210,19 +211,19 @@ class Pool:
     ) -> Attempt | Rejection:
         """Pick a replica for a request and count it there.
 
-        ``excluded``: those that are not asked, for it has been at them already.
+        ``excluded``: replicas that are not picked, because the request was tried there already.
 
-        ``work``: estimated units; 0: there is no estimate (the fleet's mean is used). Below 0: so much, with
-        the sign turned, is known, in tokens, and the response's length is not (the fleet's mean is added).
+        ``work``: estimated units; 0: no estimate (the fleet's mean is used). Below 0: the absolute value is
+        the known part, in tokens, without the response's length (the fleet's mean is added).
 
-        ``since``: when it began to wait, if it has.
+        ``since``: when the request was queued, if it was.
 
-        ``key``: what :attr:`affinity` reads in the request, as its hashes.
+        ``key``: the hashes of the request's key, see :attr:`affinity`.
 
-        ``until``: when its client stops waiting, if that is known.
+        ``until``: when the client stops waiting, if that is known.
 
-        ``turn``: :data:`NEW`, :data:`DEQUEUED` from the line, or :data:`ANY_SLOT`: any slot will do. A
-        refusal that lets it wait (:attr:`Rejection.max_wait_s`) is the beginning of that:
+        ``turn``: :data:`NEW`, :data:`DEQUEUED`, or :data:`ANY_SLOT`. A rejection with
+        :attr:`Rejection.max_wait_s` means that the request may be queued:
         :class:`routing.balancing.admission.admission_queue.AdmissionQueue`."""
         if now >= self._due:
             self._look_up(now)
@@ -248,7 +249,7 @@ class Pool:
             if replica.memory is None and (
                 turn != NEW or not self._weighs or replica.load <= replica.in_flight + replica.peer_in_flight
             ):
-                # As the slow path does, the usual case: there is a slot and nobody waits for it.
+                # The usual case of SlowPath.begin_at, without the call: a slot that nobody waits for.
                 cells = replica.cells
                 if cells is None or not cells.siblings:
                     limit = replica.limit
@@ -263,9 +264,9 @@ class Pool:
     def begin_pinned(
         self, pinned: PinnedReplica, work: float, now: float, turn: int = NEW, since: float = inf
     ) -> Attempt | Rejection:
-        """The same for a request that one replica alone can serve: at that one or at none. Refused with
-        ``replica_gone``: it is not in the table any more; ``replica_closed``: it takes nothing new until an
-        operator or its health says otherwise; ``replica_unavailable``: not at this moment."""
+        """Begin a request that only one replica can serve. Rejected with ``replica_gone``: it is no longer in
+        the table; ``replica_closed``: it takes nothing new until its admin state or health changes;
+        ``replica_unavailable``: not at this moment."""
         if now >= self._due:
             self._look_up(now)
         work = self.speed.estimated(work)
@@ -282,7 +283,7 @@ class Pool:
         until: float,
         pinned: PinnedReplica | None = None,
     ) -> Attempt | Rejection:
-        """With a calibrated estimate of the work. ``told``: the estimate before that."""
+        """Begin with a calibrated estimate of the work. ``told``: the estimate before calibration."""
         factors = self._factors
         work = told if factors is None else told * factors.get(frexp(told)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs:
@@ -305,7 +306,7 @@ class Pool:
         key: tuple[int, ...],
         until: float,
     ) -> Attempt | Rejection:
-        """As a probe request, at one site's replicas, by its key or as usual, whichever is first."""
+        """Begin as a probe request, within one site, by key or as usual: the first of these that applies."""
         slow, again = self._slow_path, bool(excluded)
         if again:
             candidates = [replica for replica in self._eligible if replica not in excluded]
@@ -372,7 +373,7 @@ class Pool:
             self.admission.look_at_peers()
         self._outlier_detector.review(now)
         self.speed.refresh(replicas, now)
-        # Memory is reserved for what a client may use, not for what others did.
+        # Calibration is off where memory is reserved: for what a client may use, not for what others used.
         self._search.reserves_memory = reserves = any(replica.memory is not None for replica in replicas)
         self._factors = None if reserves else self.speed.calibration.factors
         self._sort(now)
@@ -386,7 +387,7 @@ class Pool:
             self._due = min(self._due, self._refresh_due)
 
     def _take(self, found: eligibility.Eligibility) -> None:
-        """Pick among these from now on."""
+        """Pick among these replicas from now on."""
         slow, sites = self._slow_path, self._all_sites
         slow.eligibility = found
         slow.sites = sites if sites is not None and sites.divide(found) else None
@@ -398,10 +399,10 @@ class Pool:
             or slow.sites is not None
         )
 
-    # --- telling ---------------------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------------
 
     def explain(self, now: float) -> list[ReplicaExplanation]:
-        """For each replica: eligible, or why not, and whether it is asked, in plain words."""
+        """For each replica: whether it is eligible and gets requests, and why not, in plain words."""
         self.refresh(now)
         work, slow = self.speed.mean_work, self._slow_path
         return [explanation(replica, slow.eligibility, now, work, slow.sites) for replica in self.replicas]
@@ -413,7 +414,7 @@ class Pool:
             self.counters.spilled += spilled
 
     def report(self, now: float, refused: str = "") -> FleetCounters:
-        """Everything counted since the worker started. Not a copy: encode it before the next request."""
+        """All counters since the worker started. Not a copy: encode it before the next request."""
         self.admission.report(now)
         self._count_sites()
         self.counters.applied = str(self.version)
@@ -438,7 +439,7 @@ class Pool:
 
 
 def check_limits(snapshot: FleetSnapshot) -> None:
-    """Raise ValueError in words for values that cannot be routed from."""
+    """Raise ValueError, in words, for values that cannot be routed from."""
     for where, limit in _limits(snapshot):
         if limit is not None and limit < 1:
             raise ValueError(f"max_concurrency of {where} must be at least 1, not {limit}")

@@ -1,4 +1,4 @@
-"""Report: what a pool says about its replicas, in numbers for telemetry and in words for people."""
+"""Replica report: a pool's replicas in counters for telemetry, and in words for people."""
 
 import msgspec
 
@@ -22,15 +22,14 @@ class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it receives requests: it is eligible, or too few others are, and its devices have the memory
     for a usual one."""
     reasons: list[str]
-    """Why it is not eligible, why it still gets requests, when it is asked that is at another site,
-    that it is set back, and which device is short of memory, in plain words; empty when it is asked like any
-    other."""
+    """In plain words: why it is not eligible, why it gets requests all the same, when a replica of another
+    site gets requests, that it is softly ejected, which device is short of memory. Empty: none of these."""
 
 
 def explanation(
     replica: Replica, found: Eligibility, now: float, work: float, sites: SiteSplit | None
 ) -> ReplicaExplanation:
-    """Why a replica is asked or not. ``work``: of a usual request. ``sites``: set where sites matter."""
+    """Why a replica gets requests or not. ``work``: of a usual request. ``sites``: set where sites matter."""
     reasons = ineligible_because(replica, now)
     despite = asked_despite(replica, found) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)

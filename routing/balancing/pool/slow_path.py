@@ -31,14 +31,14 @@ from routing.balancing.strategies.sampling import LARGE_POOL
 from routing.contract.telemetry import FleetCounters
 
 NEW, DEQUEUED, ANY_SLOT = range(3)
-"""Whose turn it is in :meth:`routing.balancing.pool.pool.Pool.begin`: a request that has just come and lines
-up behind those that wait; the one that is served from the line; one that takes any slot that is free rather
-than a good one later."""
+"""``turn`` of :meth:`routing.balancing.pool.pool.Pool.begin`: a new request, which does not overtake queued
+ones; the request that the queue serves now; one that takes any free slot instead of waiting for a better
+one."""
 RETRY_AFTER_S = 1.0
 
 
 class SlowPath:
-    """Of one pool, which sets what is public here whenever it changes."""
+    """The slow path of one pool. The pool sets the public fields whenever they change."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class SlowPath:
         self.follow(terms)
         self.eligibility = Eligibility()
         self.sites: SiteSplit | None = None
-        """Where replicas are, if the proxy's own site goes before others now."""
+        """The replicas by site, if the proxy's own site is preferred now."""
         self.closed = False
-        """Whether the fleet is gone."""
+        """Whether the fleet was removed."""
         self._endpoints = endpoints
         self._search = search
         self._outlier_detector = detector
@@ -64,10 +64,10 @@ class SlowPath:
         self._rng = rng
 
     def follow(self, terms: Terms) -> None:
-        """Pick by these from now on."""
+        """Pick by these terms from now on."""
         self.terms = terms
         self._busy: dict[Replica | None, Rejection] = {}
-        """By the replica that the request would best wait for."""
+        """Ready-made rejections, by the replica that the request would best wait for."""
 
     def begin_by_site(
         self,
@@ -80,7 +80,8 @@ class SlowPath:
         again: bool,
         until: float,
     ) -> Attempt | Rejection:
-        """At one site's replicas of one or more candidates; where it would have to wait, at the others'."""
+        """Begin at one site's replicas among the candidates; if it would have to wait there, at the other
+        sites' replicas. There is at least one candidate."""
         side = sites.side(candidates, demand.work, now, self._rng, key, until)
         strategy = self.terms.strategy if sites.is_here(side) else self.terms.remote_strategy
         found = self._begin_among(strategy, side, demand, now, turn, key, again)
@@ -100,9 +101,9 @@ class SlowPath:
         until: float,
         waits: Rejection,
     ) -> Attempt | Rejection | None:
-        """A request that would have to wait at one side, as that one has said: at the other, if one has a
-        slot that nobody waits for, and in time if one side is. While its side is not full, the wait may
-        still be worth it."""
+        """Begin at the other side (own site, or the other sites) for a request that would have to wait at its
+        own: ``waits`` is that rejection. It needs a slot there that no queued request waits for and, if its
+        own side meets the deadline, one that does too. ``None``: there is none, or waiting is better."""
         here = sites.is_here(side)
         beyond = sites.beyond(candidates, here)
         strategy = self.terms.remote_strategy if here else self.terms.strategy
@@ -156,8 +157,8 @@ class SlowPath:
         key: tuple[int, ...],
         again: bool,
     ) -> Attempt | Rejection:
-        """Where its key leads one of one or more candidates, unless load forbids that. ``again``: it has been
-        at another one."""
+        """Begin at the candidate of the request's key, unless its load forbids that. There is at least one
+        candidate. ``again``: a retry, which does not count for affinity."""
         replica = strategy.pick_near(candidates, demand.work, now, self._rng, key)
         home = strategy.home
         found = self.begin_at(replica, candidates, demand, now, turn, key, strategy)
@@ -185,9 +186,9 @@ class SlowPath:
         key: tuple[int, ...] = (),
         near: KeyedStrategy | None = None,
     ) -> Attempt | Rejection:
-        """At the one that was picked if it has a slot, else at the best of those that have one, unless the
-        strategy would rather wait. It knows nothing of memory: for want of that another is taken at once.
-        ``near``: the strategy that has picked it by the request's key."""
+        """Begin at the picked replica if it has a slot, else at the best of those that have one, unless the
+        strategy prefers to wait. Strategies know nothing of device memory: if that is short, another replica
+        is taken at once. ``near``: the strategy that picked the replica by the request's key."""
         if not replica.limited:
             return Attempt(self._outlier_detector, self._speed, replica, demand.work, now)
         search, weighs = self._search, self.terms.strategy.weighs_waiting
@@ -200,7 +201,7 @@ class SlowPath:
                 break
             if weighs and turn != ANY_SLOT and (awaited or not memory_leases.is_short(replica)):
                 other = None
-                # Of a small pool it has seen all.
+                # In a small pool the strategy has compared all replicas already.
                 if len(candidates) > LARGE_POOL and not (search.reserves_memory or near or refused):
                     is_new = turn == NEW
                     other, declined = search.another_than_wait(replica, candidates, demand, now, is_new)
@@ -224,7 +225,7 @@ class SlowPath:
     def _short_ones(
         taken: Replica, candidates: Sequence[Replica], demand: Demand, first: bool
     ) -> Iterator[Replica]:
-        """Those without the memory for a request: the one that was picked, and at first all that are."""
+        """Replicas without the memory for a request: ``taken`` and, the first time, all others."""
         if memory_leases.is_short(taken):
             yield taken
         if first:
@@ -233,7 +234,7 @@ class SlowPath:
             )
 
     def _begin_in_slot(self, replica: Replica, work: float, now: float) -> Attempt:
-        """Where a slot was claimed."""
+        """Begin at a replica where a slot is claimed already."""
         attempt = Attempt(self._outlier_detector, self._speed, replica, work, now)
         if replica.memory is not None:
             replica.memory.hold(attempt)
@@ -247,19 +248,19 @@ class SlowPath:
         only: bool = False,
         declined: bool = False,
     ) -> Rejection:
-        """No device has the memory for the request. ``only``: no other replica would do."""
+        """Reject: no device has the memory for the request. ``only``: no other replica can serve it."""
         if turn == NEW:
             memory_leases.count_short(short, demand)
         message = memory_leases.why_short(self.terms.name, short, demand)
         if memory_leases.fits_nowhere(short if only else self._endpoints.listed, demand.work):
             return Rejection("memory_never", message, None)
-        # A preferred replica lets smaller requests overtake it.
+        # With a preferred replica the queued request lets smaller ones overtake it.
         preferred, timeout_s = short[0], self.terms.policy.queue.timeout_s
         return Rejection("memory_short", message, RETRY_AFTER_S, timeout_s, preferred, declined)
 
     def busy(self, preferred: Replica | None = None, declined: bool = False) -> Rejection:
-        """The request has to wait for a slot. In an overload most picks end here, so that what is usual is
-        made once for each table and replica."""
+        """Reject: the request has to wait for a slot. In an overload most picks end here, so the usual
+        rejection is made once for each table and replica."""
         if declined:
             return self._new_busy(preferred, declined)
         found = self._busy.get(preferred)
@@ -292,7 +293,7 @@ class SlowPath:
         return attempt
 
     def begin_pinned(self, only: PinnedReplica, demand: Demand, now: float, turn: int) -> Attempt | Rejection:
-        """As :meth:`routing.balancing.pool.pool.Pool.begin_pinned`, with the request's work at hand."""
+        """As :meth:`routing.balancing.pool.pool.Pool.begin_pinned`, with the estimated work known."""
         fleet = self.terms.name
         replica = next((one for one in self._endpoints.listed if one.uid == only.uid), None)
         if replica is None:

@@ -1,8 +1,8 @@
-"""Routing table of one worker: snapshots become pools; names, aliases and adapters find them.
+"""Routing table of one worker: makes pools of snapshots, and finds a pool by name, alias or adapter.
 
-``(epoch, version)`` orders tables: older ones are ignored, invalid ones refused with words, and the
-last good one stays. Only a manifest removes fleets. Replicas whose uid and URL match keep their
-live state over every swap.
+``(epoch, version)`` orders tables. Older ones are ignored. Invalid ones are refused with a message, and the
+last good one stays. Only a manifest removes fleets. Replicas whose uid and URL match keep their live state
+over every swap.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class TableRefused(Exception):
 
 
 class Bounds(NamedTuple):
-    """What at least one fleet allows: the bound for a request whose fleet is not known yet."""
+    """What the most generous fleet allows: the bounds for a request whose fleet is not known yet."""
 
     head_s: float
     max_body_bytes: int
@@ -38,21 +38,21 @@ class Table:
         self._shared = shared
         self._rng = rng or Random()
         self.quota_share = QuotaShare()
-        """Which part of each limit is this proxy's. The same object for good."""
+        """This proxy's share of each limit. This object is never replaced."""
         self.site = ""
-        """Where this proxy is, for the fleets to come; empty: it does not matter."""
+        """This proxy's site, for pools that are made from now on; empty: sites do not matter."""
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
         self.by_name: dict[str, Pool] = {}
-        """The same by all that clients may call them: name, alias or adapter."""
+        """The pools by every name that clients may use: name, alias or adapter."""
         self.default: Pool | None = None
         self.matches: MatchIndex | None = None
-        """What the manifest says of hosts and paths; ``None``: nothing. The same object while that lasts."""
+        """The manifest's matches of host and path; ``None``: none. Replaced only if they change."""
         self.memory = MemoryLeases(shared, self.quota_share)
         self.on_manifest: Callable[[], None] = _nobody
-        """Called after each manifest that was taken."""
+        """Called after each manifest that was applied."""
         self.on_snapshot: Callable[[Pool], None] = _nobody_of
-        """Called with its pool after each snapshot that was taken."""
+        """Called with its pool after each snapshot that was applied."""
         self._waker: QueueWaker = NullWaker()
         self._bounds: Bounds | None = None
 
@@ -68,7 +68,7 @@ class Table:
 
     @property
     def bounds(self) -> Bounds:
-        """Of the most generous fleets; without any fleet, as by default."""
+        """The most generous fleet's bounds; without any fleet, the defaults."""
         if self._bounds is None:
             policies = [pool.policy for pool in self.fleets.values()]
             self._bounds = Bounds(
@@ -78,13 +78,13 @@ class Table:
         return self._bounds
 
     def set_waker(self, waker: QueueWaker) -> None:
-        """Who calls requests that wait in these fleets and in those to come."""
+        """Set what wakes queued requests, in these pools and in later ones."""
         self._waker = waker
         for pool in self.fleets.values():
             pool.admission.waker = waker
 
     def apply_manifest(self, manifest: Manifest) -> bool:
-        """Take a newer manifest: remove fleets it does not list, renew names. False: not newer.
+        """Apply a newer manifest: remove fleets it does not list, update names. False: it is not newer.
 
         Raises TableRefused, and changes nothing, when its names contradict each other.
         """
@@ -105,9 +105,9 @@ class Table:
         return True
 
     def apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
-        """Take a newer snapshot of one fleet. False: not newer, or the manifest does not list the fleet.
+        """Apply a newer snapshot of one fleet. False: not newer, or the manifest does not list the fleet.
 
-        Before the first manifest any fleet is taken. Raises TableRefused, and changes nothing, when it
+        Before the first manifest any fleet is accepted. Raises TableRefused, and changes nothing, when it
         cannot be routed from.
         """
         name = snapshot.name
@@ -169,8 +169,8 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def _nobody() -> None:
-    """Nobody wants to be told."""
+    """The default callback: does nothing."""
 
 
 def _nobody_of(pool: Pool) -> None:
-    """Nobody wants to be told of a pool."""
+    """The default callback: does nothing."""

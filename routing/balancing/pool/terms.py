@@ -1,4 +1,4 @@
-"""Terms: what a fleet's snapshot says of picking a replica. Replaced as a whole, never edited."""
+"""Terms (load-balancing policy): what a fleet's snapshot says about picking. Replaced, never edited."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from routing.contract.table import FleetSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Holds three copies of one strategy, because each remembers the list that it is given."""
+    """Holds three copies of one strategy, because each caches what it derives from its list of replicas."""
 
     name: str
     """The fleet's."""
@@ -21,17 +21,17 @@ class Terms:
     remote_strategy: Strategy
     """For those of other sites."""
     passing_strategy: Strategy
-    """For lists that come once."""
+    """For lists that are used only once."""
 
 
 def terms_of(snapshot: FleetSnapshot, before: Terms | None = None) -> Terms:
-    """``before``: those in force, whose strategies stay while no other is wanted, with what they have built
-    for the replicas. Raises ValueError for a strategy or parameters that there are not."""
+    """``before``: the terms in use. Their strategies are kept, with their caches, if strategy and parameters
+    are unchanged. Raises ValueError for an unknown strategy or invalid parameters."""
     policy = snapshot.policy
     if before is not None and _wanted(before.policy) == _wanted(policy):
         return replace(before, name=snapshot.name, policy=policy)
     strategy = _built(policy)
-    # What one of another package keeps is its own affair: it gets those lists as well.
+    # A strategy of another package gets these lists as well: what it caches is up to its author.
     passing = strategy if isinstance(strategy, IsolatedStrategy) else _built(policy)
     return Terms(snapshot.name, policy, strategy, _built(policy), passing)
 

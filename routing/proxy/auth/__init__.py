@@ -1,1 +1,1 @@
-"""Authentication: the keys of clients, and the proxy's credentials at replicas."""
+"""Authentication: client keys, and credential injection (the proxy's own credentials at replicas)."""

@@ -1,9 +1,9 @@
-"""Authentication by client keys (API keys): which are in force here, and what each opens.
+"""Authentication by client keys (API keys): which keys are valid, and which fleets each may use.
 
-A key is looked up by its keyed hash. The time that takes does not depend on the guess: one changed character
-changes all of the hash, so how far two hashes agree says nothing about the key. Keys that were found are also
-kept in plain, so that each is hashed once and not with every request. That lookup compares bytes only of keys
-with the same randomised hash (SipHash, keyed anew in each process).
+A key is looked up by its keyed hash. The time of the lookup does not help a guess: one changed character
+changes the whole hash, so how far two hashes agree says nothing about the key. Keys that were found are also
+kept in plain text, so that each is hashed once and not with every request. That lookup compares bytes only
+of keys with the same randomised hash (SipHash, with a new secret in each process).
 """
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, salt_bytes
@@ -13,11 +13,11 @@ from routing.shared.key_quota import KeyQuota
 from routing.shared.key_quotas import KeyQuotas
 
 _LONGEST = 128
-"""Bytes of a key. A longer one was never given out, and is not worth hashing."""
+"""Bytes of a key. No key is issued that is longer, so a longer one is not even hashed."""
 
 
 class Grant:
-    """What a valid key opens, and how its requests are treated."""
+    """What a valid key may use, and how its requests are treated."""
 
     __slots__ = ("fleets", "priority", "quota")
 
@@ -29,7 +29,7 @@ class Grant:
         self.priority = priority
         """As :meth:`routing.proxy.exchange.state.ExchangeState.priority`."""
         self.quota = quota
-        """``None``: no counts are kept of it, and it has no limits."""
+        """``None``: it has no limits, and its requests are not counted."""
 
     def opens(self, fleet: str) -> bool:
         """Whether the key may be used for the fleet."""
@@ -49,14 +49,14 @@ class ClientKeys:
         uses.follow(self._fleets, self._limits)
         self._salt = salt_bytes(manifest.key_salt) if self._fleets else b""
         self._seen: dict[bytes, Grant] = {}
-        """Keys in force that somebody has presented: never more than there are."""
+        """Valid keys that clients have presented, so never more than there are valid keys."""
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether there is any key."""
         return bool(self._fleets)
 
     def grant(self, key: bytes) -> Grant | None:
-        """What the key opens; ``None``: it is not known, or revoked."""
+        """What the key may use; ``None``: it is unknown, or was revoked."""
         grant = self._seen.get(key)
         if grant is None and len(key) <= _LONGEST and self._fleets:
             digest = key_hash(self._salt, key)

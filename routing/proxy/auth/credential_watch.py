@@ -1,8 +1,8 @@
 """Credential injection: the header fields of replicas' credentials, ready-made in each replica's endpoint.
 
-Requests never read a credential's file. Each new table does, and while any replica has a credential a timer
-does, each second. A replica whose credential cannot be read is not eligible. If it is asked all the same, its
-endpoint fails before anything is sent.
+Requests never read a credential's file. It is read with each new table and, while any replica has a
+credential, once a second by a timer. A replica whose credential cannot be read is not eligible. If it gets a
+request all the same, its endpoint fails before anything is sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CredentialWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, pool: Pool) -> None:
-        """A fleet has a new table."""
+        """Read the credentials of a fleet's replicas: after a new table, and on the timer."""
         for replica in pool.replicas:
             before = replica.security.no_credential
             self.equip(replica)
@@ -40,7 +40,7 @@ class CredentialWatch:
                 self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def equip(self, replica: Replica) -> None:
-        """Give a replica's endpoint what its reference leads to now."""
+        """Read one replica's credential, and give it to the replica's endpoint."""
         reference = replica.spec.credential
         endpoint: UpstreamEndpoint | None = replica.endpoint  # type: ignore[assignment]
         try:

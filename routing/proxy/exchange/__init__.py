@@ -1,1 +1,1 @@
-"""One request and its response: route, queue, retry, response path, local reply, upgrade."""
+"""Exchange (request and response): route, queue, retry, response path, local reply, upgrade."""

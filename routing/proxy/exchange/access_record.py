@@ -1,6 +1,6 @@
-"""Access record: collects what the access log says of one exchange. Used only if there is an access log.
+"""Access log record: collects one exchange's line of the access log. Used only if there is an access log.
 
-A write tap tells it what was sent to the client.
+A write tap shows it the bytes that are sent to the client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def logged(
 
 
 class AccessRecord:
-    """Of one exchange, until it has ended."""
+    """The record of one exchange, until it has ended."""
 
     __slots__ = ("_end_tap", "_exchange", "_first_byte_at", "_log", "_replica", "_sent", "_status", "_tries")
 
@@ -45,7 +45,7 @@ class AccessRecord:
         self._sent = 0
         self._first_byte_at: float | None = None
         self._replica = ""
-        """Asked last."""
+        """Name of the replica of the last attempt."""
         self._tries = 0
         self._end_tap = exchange.client.tap_writes(exchange, self._note)
 

@@ -18,14 +18,14 @@ from routing.protocols import session
 from routing.proxy.exchange.state import ExchangeState
 
 _SAYING = ("openai", "open-inference")
-"""Protocols whose bodies are looked into."""
+"""Protocols whose bodies can hold a key."""
 
 
 def of(exchange: ExchangeState, pool: Pool) -> tuple[int, ...]:
-    """None (an empty one) where the request has no key that the fleet's strategy goes by."""
+    """The request's key, as hashes. Empty if it has none, or the fleet's strategy uses none."""
     if pool.affinity is None:
         return ()
-    # Not even a field of the requests that have none.
+    # Unset, not even None, until it is read: the other fleets' requests spend no time on it.
     key: tuple[int, ...] | None = getattr(exchange, "key", None)
     if key is None:
         exchange.key = key = _read(exchange, pool, pool.affinity)
@@ -54,7 +54,7 @@ def begin(
 
 
 def is_in_body(pool: Pool, head: RequestHead) -> bool:
-    """Whether the body of this request is to be waited for, because the key may stand there alone."""
+    """Whether to wait for this request's body, because the key can only be there."""
     affinity = pool.affinity
     if affinity is None or not _may_say_it(pool) or head.method != b"POST":
         return False

@@ -1,7 +1,7 @@
 """Authentication: an exchange where client keys are required. Without keys the plain exchange is used.
 
 The key and its limits are checked when the request's head is complete, before a byte of its body is searched.
-Whether the key opens the fleet is checked as soon as the fleet is known, before anything is counted or a
+Whether the key may use the fleet is checked as soon as the fleet is known, before anything is counted or a
 connection opened. Local replies (the list of models) do not count as use of the key.
 """
 
@@ -25,8 +25,8 @@ _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
 
 class AuthenticatedExchange(Exchange):
-    """Answers 401 to a request without a known key, 403 where the key is for other fleets, 429 over the key's
-    limits.
+    """Responds with 401 to a request without a known key, with 403 if the key is for other fleets, with 429
+    over the key's limits.
 
     Calls :class:`Exchange` by its name: ``super()`` takes longer than looking up the key.
     """
@@ -48,7 +48,7 @@ class AuthenticatedExchange(Exchange):
             Exchange.begin(self, body, complete)
 
     def _is_let_in(self, quota: KeyQuota) -> bool:
-        """Whether the key's limits allow the request; else it has been answered."""
+        """Whether the key's limits admit the request. If not, the 429 has been sent."""
         head, proxy = self.head, self.proxy
         if head.route is None:
             head.route = proxy.routes.route_of(head)
@@ -64,8 +64,8 @@ class AuthenticatedExchange(Exchange):
             local_reply.send_local_reply(self, over_limit_reply(excess, local_reply.client_protocol(self)))
             return False
         if quota.token_cells is not None:
-            # The tokens of a compressed response could not be counted. A head that comes again on the
-            # connection is this very one: it stays so, which serves its key also without the limit.
+            # The tokens of a compressed response could not be counted. The head is cached for equal heads of
+            # the connection, so these lose the field too. That does no harm, even once the limit is removed.
             head.fields = without_field(b"accept-encoding:", head.fields)
         self.quota = quota
         self._reserved = reserved

@@ -1,9 +1,9 @@
-"""One exchange: a client's request and its response. This module has its downstream side, the client's.
+"""Exchange, downstream side: a client's request and its response, as the client's connection sees them.
 
-:mod:`routing.proxy.exchange.state` has the fields and the theory, and
-:mod:`routing.proxy.exchange.upstream_exchange` the attempts made for it, and the response. The usual request
-passes :meth:`Exchange.begin`, then :meth:`UpstreamExchange.response`, and nothing between them; each write is
-one joined piece of bytes.
+:mod:`routing.proxy.exchange.state` has the fields and the theory,
+:mod:`routing.proxy.exchange.upstream_exchange` the attempts and the response. The usual request passes
+:meth:`Exchange.begin` and then :meth:`UpstreamExchange.response`, and nothing between them. Each of them
+writes one joined piece of bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from routing.proxy.limits import request_limits
 
 
 class Exchange(UpstreamExchange):
-    """Implements what :mod:`routing.http.client_connection` expects of one."""
+    """Implements :class:`routing.http.interfaces.RequestHandler`, for client connections."""
 
     __slots__ = ()
 
@@ -111,7 +111,7 @@ class Exchange(UpstreamExchange):
                     pool = router.route_collected(self)
                 if pool is not None:
                     request_limits.check_head_time(pool, upload.head_s)
-                    # Time that the client took to send it is not the replica's.
+                    # The time of the client's upload does not count for the replica.
                     self.dispatch(pool, monotonic())
                 elif complete:
                     self._dispatch_sticky(upload.head_s)
@@ -121,7 +121,8 @@ class Exchange(UpstreamExchange):
             self.client.pause_body()
 
     def _dispatch_sticky(self, head_s: float) -> None:
-        """The request names, or makes, what a replica keeps. ``head_s``: what its head took."""
+        """Dispatch a request that names or creates a stored response. ``head_s``: seconds that its head
+        took."""
 
         def dispatch(pool: Pool, now: float) -> None:
             request_limits.check_head_time(pool, head_s)
@@ -140,7 +141,7 @@ class Exchange(UpstreamExchange):
 
     @property
     def allows_half_close(self) -> bool:
-        # Who asks for a WebSocket has more to say.
+        # A client that asks for a WebSocket will send more.
         return self.pool is not None and self.pool.policy.half_close == "allow" and not self.head.upgrade
 
     def client_gone(self) -> None:

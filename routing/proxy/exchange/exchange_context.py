@@ -15,34 +15,35 @@ from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
 
 class ExchangeContext(Protocol):
-    """Shared by all exchanges of one worker: the proxy, which makes them and so lies above this package."""
+    """Shared by all exchanges of one worker. The proxy, which lies above this package, implements it."""
 
     table: Table
     settings: ProxySettings
     via_name: bytes
-    """Of this proxy, in ``Via``."""
+    """This proxy's name in ``Via``."""
     scheme: bytes
-    """By which clients come, for X-Forwarded-Proto."""
+    """The scheme of clients' requests, for X-Forwarded-Proto."""
     routes: RouteCache
     keys: ClientKeys
-    """In force at this moment."""
+    """The client keys of the present manifest."""
     new_request_id: Callable[[], bytes]
-    """Gives a new one with each call."""
+    """Returns a new id with each call."""
     new_trace_parent: Callable[[], bytes]
-    """Gives a new one with each call: the field that begins a trace, preceded by CRLF, or nothing."""
+    """Returns a new ``traceparent`` field with each call, preceded by CRLF; or nothing."""
     where_keys_are_made: str
-    """The message for requests while there is none yet."""
+    """How to make a key: for the 401 while there is none."""
     sticky_registry: StickyRegistry
-    """Which replica keeps what it made."""
+    """Which replica stores which response."""
     rejected: int
     """Requests rejected before any fleet was found."""
     draining: bool
-    """Whether each client's connection is to be closed after its answer."""
+    """Whether each client's connection is to be closed after its response."""
 
     def endpoint(self, replica: Replica) -> UpstreamEndpoint:
         """The HTTP side of a replica, made when it is first needed."""
         ...
 
     def reserve_peek(self, size: int) -> bool:
-        """Take so many bytes out of the budget for bodies that are searched; negative: give back."""
+        """Take ``size`` bytes out of the budget for bodies that are buffered to find their model; negative:
+        give them back. False: the budget does not allow it."""
         ...

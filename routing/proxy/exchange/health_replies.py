@@ -1,8 +1,8 @@
-"""Health replies: the Open Inference Protocol's questions about health, answered for a whole fleet.
+"""Health check replies: the Open Inference Protocol's health requests, answered for a whole fleet.
 
-A replica would answer for itself alone, but a client in front of the proxy (a load balancer, a KServe client)
+A replica would answer only for itself, but a client in front of the proxy (a load balancer, a KServe client)
 needs the state of the fleet. So these requests are answered from the pool: a fleet is ready if some replica
-of it would be asked now. A model's metadata and versions come from a replica.
+would get a request now. A model's metadata and versions come from a replica.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from routing.proxy.exchange.state import ExchangeState
 
 
 def health_reply(exchange: ExchangeState, route: RequestRoute) -> tuple[int, bytes] | None:
-    """Status and body. ``None``: it is no fleet of this protocol, or not the caller's, and the request goes
-    the usual way. Raises :class:`routing.proxy.errors.RoutingError`."""
+    """Status and body. ``None``: the fleet has another protocol, or the caller may not use it, so the request
+    is routed as usual. Raises :class:`routing.proxy.errors.RoutingError`."""
     pools = _meant(exchange, route)
     if not pools:
         return None
@@ -34,7 +34,8 @@ def health_reply(exchange: ExchangeState, route: RequestRoute) -> tuple[int, byt
 
 
 def _meant(exchange: ExchangeState, route: RequestRoute) -> list[Pool]:
-    """The fleet that is named, else the default one; where there is none, all that the caller may use."""
+    """The fleet that the request names, else the default one; without a default, all that the caller may
+    use."""
     table = exchange.proxy.table
     if route.by_name or exchange.default_fleet() is not None:
         pools = [resolve(table, route, exchange.default_fleet)]

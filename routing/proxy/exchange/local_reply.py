@@ -1,4 +1,4 @@
-"""Local replies: the end of an exchange without a replica's response, and what every completion records."""
+"""Local replies (Envoy): exchanges that end without a replica's response; what every completion records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from routing.proxy.exchange.state import Ending, ExchangeState
 
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
 _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
-"""RFC 6750 §3: what is asked for, and that what was given is not good."""
+"""RFC 6750 §3: the challenge to a request without a key, and to one with an unknown key."""
 
 
 def record_completion(
@@ -29,8 +29,9 @@ def record_completion(
     now: float = 0.0,
     code: str = "",
 ) -> None:
-    """To be called once, right before the client's connection is told of the end. ``answered``: as the fleet
-    counts it. ``failed``: with an error that was not the client's. ``code``: of the proxy's own error."""
+    """Count and log the end of an exchange. Called once, right before ``client.finish`` or ``client.abort``.
+    ``answered``: it counts as a response of the fleet. ``failed``: with an error that was not the client's.
+    ``code``: of the proxy's own error."""
     router.release_budget(exchange)
     if exchange.quota is not None:
         _settle_quota(exchange)
@@ -59,7 +60,7 @@ def _settle_quota(exchange: ExchangeState) -> None:
 
 
 def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
-    """Answer instead of a replica, in the shape of the caller's protocol."""
+    """Respond instead of a replica, in the format of the client's protocol."""
     client, head = exchange.client, exchange.head
     protocol = client_protocol(exchange)
     keep = head.keep_alive and not failure.closes and client.may_keep_alive(True)
@@ -97,8 +98,8 @@ def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
 
 
 def client_protocol(exchange: ExchangeState) -> str:
-    """The protocol of a response to the caller: the fleet's, if it is known. The path decides between the two
-    that servers of the OpenAI API speak."""
+    """The protocol of a reply to the client: the fleet's, if it is known. For a fleet of OpenAI's protocol
+    the path decides whether the client speaks Anthropic's instead."""
     head, pool = exchange.head, exchange.pool
     if head.route is None:
         head.route = exchange.proxy.routes.route_of(head)
@@ -110,7 +111,7 @@ def client_protocol(exchange: ExchangeState) -> str:
 
 
 def reply_client_timeout(exchange: ExchangeState) -> None:
-    """The client's own time limit has passed: that says nothing about replica or fleet."""
+    """Reply after the client's own time limit has passed. That says nothing about replica or fleet."""
     words = f"the request's own time limit of {exchange.head.time_limit_s:g} s has passed"
     failure = LocalReply(504, "request_timeout", words)
     failure.is_error = failure.is_answer = False
@@ -120,7 +121,7 @@ def reply_client_timeout(exchange: ExchangeState) -> None:
 
 
 def refuse(exchange: ExchangeState, error: RoutingError) -> None:
-    """There is no fleet for this request."""
+    """Reply to a request that is not dispatched to any fleet."""
     proxy, message = exchange.proxy, error.message
     proxy.rejected += 1
     if error.lists_fleets:
@@ -131,7 +132,8 @@ def refuse(exchange: ExchangeState, error: RoutingError) -> None:
 
 
 def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: LocalReply | None) -> None:
-    """The pool has no replica (left). ``failure``: of the attempt before, which says more."""
+    """Reply if the pool has no replica for the request (any more). ``failure``: the reply after the attempt
+    before, which says more."""
     assert exchange.pool is not None
     if exchange.pinned is not None:
         failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.finishes))
@@ -159,7 +161,7 @@ def reply_model_list(exchange: ExchangeState) -> None:
 
 
 def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
-    """Whether what is asked about a fleet's state is answered here. Raises :class:`RoutingError`."""
+    """Reply to a health request for a fleet. False: it is to be forwarded. Raises :class:`RoutingError`."""
     said = health_reply(exchange, route)
     if said is None:
         return False

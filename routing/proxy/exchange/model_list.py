@@ -1,4 +1,4 @@
-"""Model list: by which names clients may call the fleets; OPTIONS addressed to the proxy itself."""
+"""Model list (``/v1/models``): the names that clients may use; OPTIONS addressed to the proxy itself."""
 
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
@@ -17,8 +17,8 @@ ALLOW = b"\r\nAllow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 def model_list_reply(
     table: Table, head: RequestHead, fields: bytes, close: bool, may_use: Callable[[str], bool]
 ) -> bytes:
-    """The whole answer to a request whose route says ``LOCAL``. ``fields``: each preceded by CRLF.
-    ``may_use``: whether the caller may hear of the fleet of this name."""
+    """The whole response to a request whose route says ``LOCAL``. ``fields``: each preceded by CRLF.
+    ``may_use``: whether the caller may use, and see, the fleet of this name."""
     if head.method == b"OPTIONS":
         return response_bytes(200, "text/plain", b"", fields=ALLOW + fields, close=close)
     status, content_type, body = _models(table, head, may_use)
@@ -56,7 +56,7 @@ def _openai_names(table: Table) -> list[str]:
 
 
 def _names_of(table: Table, fleets: set[str]) -> list[str]:
-    """What clients may call these fleets, and their adapters."""
+    """The names, aliases and adapters of these fleets."""
     manifest = table.manifest
     others = (*manifest.aliases.items(), *manifest.adapters.items())
     return sorted(fleets | {name for name, fleet in others if fleet in fleets})

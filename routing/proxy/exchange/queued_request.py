@@ -42,7 +42,7 @@ class QueuedRequest:
         dropped_by: Replica | None,
         start: OnAdmitted,
     ) -> None:
-        """``failure``: of the attempt before, which says more to the client. ``dropped_by``: of
+        """``failure``: the reply after the attempt before, which says more to the client. ``dropped_by``: see
         :func:`excluded`."""
         self._exchange = exchange
         self._pool = pool
@@ -102,7 +102,7 @@ class QueuedRequest:
         self._answer("queue_full", words, self._pool.admission.retry_after())
 
     def leave(self) -> None:
-        """Its client does not wait any longer."""
+        """The client does not wait any longer."""
         self._leave()
 
     def _leave(self) -> None:
@@ -118,8 +118,8 @@ class QueuedRequest:
 def excluded(
     exchange: ExchangeState, pool: Pool, dropped_by: Replica, now: float, turn: int = NEW
 ) -> tuple[Replica, ...]:
-    """The replicas to exclude for a request that a replica dropped: that one as well, if another has a
-    slot."""
+    """The replicas to exclude for a request whose idle connection the replica ``dropped_by`` closed: that one
+    as well, if another has a slot."""
     tried = exchange.tried
     others = (*tried, dropped_by)
     return others if pool.has_other_than(others, now, turn) else tried
@@ -134,8 +134,8 @@ def enqueue(
     start: OnAdmitted,
     now: float,
 ) -> None:
-    """Wait for what the refusal says is missing, where that helps and the client waits. Else reply: also
-    where the queue is full or the request would be late."""
+    """Queue the request, if waiting helps and the client still waits. Else reply; also if the queue is full,
+    or the request would be served too late."""
     if timeouts.client_gave_up(exchange, now):
         local_reply.reply_client_timeout(exchange)
         return
@@ -162,8 +162,8 @@ def enqueue(
 
 
 def rank_of(exchange: ExchangeState) -> int:
-    """Of the request's class; 0 is served first. A client key says it; ``X-Switchyard-Priority`` may ask for
-    less, and for anything where no keys are asked for."""
+    """The rank of the request's priority class; 0 is served first. It is the client key's.
+    ``X-Switchyard-Priority`` may lower it, and may ask for any class where no keys are in use."""
     rank = exchange.priority()
     fields = exchange.head.fields.lower()
     at = fields.find(_FIELD)

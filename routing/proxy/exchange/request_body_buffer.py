@@ -1,10 +1,10 @@
-"""Request body buffer: a body that did not come with its head. It is buffered while its fleet is searched or
-a connection opened, then forwarded piece by piece."""
+"""Request body buffer: a body that did not come with its head. It is buffered until its fleet is known and a
+connection is open, then forwarded piece by piece (streaming)."""
 
 from routing.http.chunked import LAST_CHUNK, encode_chunk
 
 HELD_BYTES = 65_536
-"""Kept while a connection is being opened; then the client is paused."""
+"""Bytes buffered while a connection is being opened. With more the client is paused (backpressure)."""
 
 
 class RequestBodyBuffer:
@@ -23,20 +23,20 @@ class RequestBodyBuffer:
 
     def __init__(self, chunked: bool, piece: bytes, head_s: float = 0.0) -> None:
         self.chunked = chunked
-        """Whether its length is not known beforehand, so that it goes upstream in chunks."""
+        """Whether its length is not known in advance, so that it is forwarded in chunks."""
         self.complete = False
-        # One row of bytes, for a body may come in pieces of two, which are dear to keep each by itself.
+        # One bytearray: a body may come in pieces of two bytes, and a list of those would take much memory.
         self._held = bytearray(piece)
         self.searched = 0
         """Bytes that count against the worker's budget for bodies whose fleet is not known yet."""
         self.head_s = head_s
-        """How long the request's head took, where it came in pieces."""
+        """Seconds that the request's head took, if it came in pieces."""
         self.max_bytes = 0
         """Set with the fleet."""
         self.look_again_at = 0
-        """Bytes of a form, too large to be collected, that must be here before it is searched once more."""
+        """A form that is too large to be collected is searched again once it has this many bytes."""
         self.grown = 0
-        """By how many bytes it has become longer (or shorter) than the client said."""
+        """How many bytes longer (or shorter) it is than the client's Content-Length."""
 
     def add(self, piece: bytes, complete: bool) -> None:
         self._held += piece
@@ -54,11 +54,11 @@ class RequestBodyBuffer:
         return body
 
     def peek(self) -> bytes:
-        """Everything collected, which stays."""
+        """Everything collected, without taking it."""
         return bytes(self._held)
 
     def replace(self, text: bytes) -> None:
-        """Send this instead of what was collected."""
+        """Forward this instead of what was collected."""
         self.grown += len(text) - self.held
         self._held = bytearray(text)
 

@@ -1,4 +1,4 @@
-"""Cost of a request whose fleet is known without its body."""
+"""Request cost: the estimated work of a request whose fleet is known without its body."""
 
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference, openai, openai_body
@@ -6,7 +6,7 @@ from routing.protocols.request_info import BadRequestBody, RequestInfo
 
 
 def request_info_of(protocol: str, head: RequestHead, body: bytes, complete: bool) -> RequestInfo:
-    """Read from the body when it is there; else estimated from its length, never waited for."""
+    """Read from the body if it is complete, else estimated from its length. The body is never waited for."""
     size = len(body) if complete else head.content_length
     if protocol == "generic" or not size:
         return ("", False, float(size))

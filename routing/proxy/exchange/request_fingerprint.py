@@ -1,4 +1,4 @@
-"""Request fingerprint: the client and a hash of the request, for failed requests and some to compare with."""
+"""Request fingerprint: client and hash of a failed request, and of some others to compare it with."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from routing.balancing.replica.client_source import ClientSource, client_number,
 from routing.proxy.exchange.state import ExchangeState
 
 _PART = 4096
-"""Bytes of a body that are looked at, at its beginning and at its end: prompts often begin alike."""
+"""Bytes of a body that are hashed, at its beginning and at its end: prompts often begin alike."""
 
 
 def fingerprint_of(exchange: ExchangeState) -> ClientSource:
-    """The caller is its key where keys are asked for, else its address. Two requests are the same where
-    method, target and body are; one whose body is not at hand is like no other."""
+    """The client is its key, if keys are required, else its address. Two requests are the same if method,
+    target and body are. A request whose body is not in memory differs from every other."""
     head, body = exchange.head, exchange.body_bytes
     digest = blake2b(head.method + b" " + head.target, digest_size=4)
     if exchange.upload is not None or exchange.answer is not None:

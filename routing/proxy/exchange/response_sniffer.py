@@ -10,25 +10,25 @@ from routing.proxy.exchange.state import ExchangeState
 from routing.shared.sticky_ids import ReplicaRef
 
 MOST_BYTES = 1 << 20
-"""Of an answer that is searched; what makes itself known later than that is not learned."""
+"""Bytes of a response that are searched. An id that comes later is not learned."""
 _CHUNKED = b"\r\nTransfer-Encoding: chunked\r\n"
 _EVENTS = b"text/event-stream"
 
 
 class ResponseSniffer:
-    """A listener for :meth:`routing.http.interfaces.Client.tap_writes`: gets the same bytes as the client."""
+    """A listener of :meth:`routing.http.interfaces.Client.tap_writes`: gets the same bytes as the client."""
 
     __slots__ = ("_chunks", "_events", "_exchange", "_heard")
 
     def __init__(self, exchange: ExchangeState) -> None:
         self._exchange = exchange
         self._heard: bytes | None = None
-        """Of the body; ``None``: its head has not come."""
+        """The body so far; ``None``: the head has not come."""
         self._chunks: ChunkedDecoder | None = None
         self._events = False
 
     def __call__(self, data: bytes) -> bool:
-        """Whether more is to be heard."""
+        """Whether it needs more of the response."""
         if self._heard is None:
             status = int(data[9:12])
             if status < 200:

@@ -1,6 +1,6 @@
-"""Retry policy: whether an attempt that failed may be made again elsewhere (replay), and how it counts.
+"""Retry policy: whether a failed attempt may be repeated at another replica (replay), and how it counts.
 
-Rules:
+Rules, numbered as in the tests:
 
 - R1: no request byte was written: any method.
 - R2: the request was written, no response byte came: idempotent methods (RFC 9110 §9.2.2) and calls that keep
@@ -10,11 +10,11 @@ Rules:
 
 An attempt that ran into a time limit is never retried, nor is any other response. The one exception: a
 replica that answers an inference call of the Open Inference Protocol with 404 does not have the model (any
-more), so another replica is asked, once.
+more), so another replica is tried, once.
 
-R5 has no back-off. A replica that says Retry-After is not asked again for this request. If no other is left,
-the client gets the response unchanged, and waits itself: a request that is held back in a proxy costs memory,
-and its client does not learn of the overload.
+R5 has no back-off. A replica that sends Retry-After is not tried again for this request. If no other is left,
+the client gets the response unchanged, and waits itself. To hold the request back would cost the proxy
+memory, and the client would not learn of the overload.
 """
 
 import re
@@ -51,8 +51,8 @@ def replay_is_safe(head: RequestHead, protocol: str, policy: ReplaySafe) -> bool
 
 
 def retry_reason(request: RequestHead, answer: ResponseHead, protocol: str, policy: Retries) -> str:
-    """The code of the reason for which another replica may be asked instead of passing on this answer, an
-    error; empty: it is for the client."""
+    """Why this error response may be retried at another replica, as a code; empty: it is forwarded to the
+    client."""
     status = answer.status
     if status in policy.statuses:
         reason = f"status_{status}"
@@ -64,8 +64,8 @@ def retry_reason(request: RequestHead, answer: ResponseHead, protocol: str, poli
 
 
 def _may_lack_model(request: RequestHead) -> bool:
-    """Whether 404 says that the replica does not have the model. Not where the client named a version: that
-    may be one that no replica has."""
+    """Whether 404 means that the replica does not have the model. Not if the client named a version: perhaps
+    no replica has that."""
     if request.method != b"POST":
         return False
     infer = _INFER.match(request.target.partition(b"?")[0])
@@ -73,7 +73,7 @@ def _may_lack_model(request: RequestHead) -> bool:
 
 
 def outcome_of(head: ResponseHead) -> Outcome:
-    """How a complete answer counts for its replica."""
+    """How a complete response counts for its replica."""
     status = head.status
     if status < 400:
         return Outcome.SUCCESS
@@ -83,7 +83,7 @@ def outcome_of(head: ResponseHead) -> Outcome:
 
 
 def add_retry_fields(before: bytes, code: str) -> bytes:
-    """The fields that tell the client of one more attempt. ``before``: those of the attempts before."""
+    """The header fields for one more retry. ``before``: the fields for the retries before."""
     count, _, reasons = before.removeprefix(_RETRIES).partition(_REASON)
     reasons = reasons + b", " + code.encode() if reasons else code.encode()
     return b"%b%d%b%b" % (_RETRIES, int(count or 0) + 1, _REASON, reasons)

@@ -1,9 +1,8 @@
-"""Route of a request, as far as its head determines it. Cached for heads with the same route.
+"""Route (route match) of a request, as far as its head determines it. Cached for heads with the same route.
 
 A fleet is named, in this order, by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
-field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else the
-default fleet takes it. Names outside the body come first, so that such a request is streamed without being
-read.
+field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else it is for
+the default fleet. Names outside the body come first, so that such a request is streamed without being read.
 """
 
 from copy import copy
@@ -39,22 +38,22 @@ class RequestRoute:
     def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self.kind = DEFAULT
         self.name = ""
-        """Of a fleet, alias or adapter."""
+        """A name of a fleet, an alias or an adapter."""
         self.by_name = False
-        """Whether ``name`` says which fleet it is."""
+        """Whether ``name`` determines the fleet."""
         self.bare = False
-        """Whether the path, outside ``/v1/``, is one that other servers may have for other things."""
+        """Whether the path is a known one outside ``/v1/``, which may mean something else to other servers."""
         self.v2 = False
-        """Whether the path holds the model's name, which is replaced by the one that replicas expect."""
+        """Whether the path has the model's name, which is replaced by the one that replicas expect."""
         self.target = head.target
         self.protocol = protocol_of_path(head.target)
-        """What the caller most likely speaks, for errors while no fleet is known."""
+        """The client's protocol, most likely: for errors while no fleet is known."""
         self.health_question = HealthQuery.NONE
-        """Where the kind is ``HEALTH``. If the proxy does not answer that, it is a request like any other."""
+        """Set if the kind is ``HEALTH``. If the proxy does not reply itself, the request is routed as usual."""
         self.stateless: RequestRoute | None = None
-        """Where the kind is ``STICKY``: the route if it did not matter which replica keeps what."""
+        """Set if the kind is ``STICKY``: the route without stickiness."""
         self.sticky_id = ""
-        """What the path says a replica keeps; empty: nothing."""
+        """Id of a stored response (or conversation) in the path; empty: none."""
         if head.via is not None and _was_here(head.via, via_name):
             self.kind = LOOP
         elif head.method == b"OPTIONS" and (head.target == b"*" or head.max_forwards == 0):
@@ -74,9 +73,9 @@ class RequestRoute:
             self.kind = STICKY
 
     def _find_health_question(self) -> None:
-        """Of the Open Inference Protocol, about the health of a fleet."""
+        """Find the health requests of the Open Inference Protocol."""
         asks = open_inference.health_query(self.target)
-        # Of a server and of models that a named fleet's replicas have, these tell themselves.
+        # Health of a named fleet's server, and of its other models, is answered by its replicas.
         theirs = (asks == HealthQuery.MODEL and not self.v2) or (asks == HealthQuery.SERVER and self.by_name)
         if asks != HealthQuery.NONE and not theirs:
             self.health_question = asks
@@ -114,7 +113,7 @@ class RequestRoute:
 
 
 def _asks_for_models(head: RequestHead) -> bool:
-    """For the list that the proxy itself gives, of all fleets."""
+    """Whether it asks for the model list, which the proxy itself replies with."""
     return head.method in (b"GET", b"HEAD") and (
         head.target == _MODELS or head.target.startswith((_MODELS + b"/", _MODELS + b"?"))
     )

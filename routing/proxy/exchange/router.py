@@ -1,7 +1,7 @@
 """Router: finds the fleet of a request by its head or its body, or the reason why there is none.
 
-A body in which the fleet is to be found, whose model is to be renamed or which tells the request's cost is
-buffered, within bounds, until it is complete. The buffered body is what is sent, and what is sent again if
+A body is buffered, within bounds, until it is complete if it is needed: to find the fleet, to replace the
+model's name, or to estimate the request's cost. The buffered body is what is sent, and what is sent again if
 the request is retried.
 """
 
@@ -24,15 +24,15 @@ from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.limits.request_limits import set_body_limits, too_large
 
 DefaultFleet = Callable[[], Pool | None]
-"""Gives the fleet for a request of this caller's that names none. Asked only where one does."""
+"""Returns the fleet for requests of this caller that name none. Called only if the request names none."""
 
 WORTH_COLLECTING_BYTES = 65_536
-"""A body up to this size comes in a few segments; a larger one streams through once its fleet is known."""
+"""A body up to this size comes in a few segments. A larger one is streamed once its fleet is known."""
 _NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
 
 
 def receive(exchange: ExchangeState, body: bytes, complete: bool) -> None:
-    """The request's head is here, with so much of its body."""
+    """Begin with the part of the body that came with the request's head."""
     if complete:
         exchange.body_bytes = body
     else:
@@ -40,12 +40,12 @@ def receive(exchange: ExchangeState, body: bytes, complete: bool) -> None:
 
 
 def receive_tunnel(exchange: ExchangeState) -> None:
-    """What comes now is no body: it goes upstream as it is."""
+    """After an upgrade: what the client sends from now on is forwarded unchanged."""
     exchange.upload = RequestBodyBuffer(False, b"")
 
 
 def drop_body(exchange: ExchangeState) -> None:
-    """It will not be sent again."""
+    """Free the memory of a body that will not be sent again."""
     exchange.body_bytes = b""
 
 
@@ -67,8 +67,8 @@ def resolve(table: Table, route: RequestRoute, default_of_caller: DefaultFleet) 
 
 
 def is_worth_collecting(protocol: str, head: RequestHead) -> bool:
-    """Whether to buffer the body of a request whose fleet its head names: an inference call, whose body has
-    its cost and which can be retried from the buffer."""
+    """Whether to buffer the body of a request whose fleet its head names: an inference call, whose cost is in
+    the body, and which can be retried from the buffer."""
     return (
         head.method == b"POST"
         and 0 < head.content_length <= WORTH_COLLECTING_BYTES
@@ -92,7 +92,7 @@ def route_by_head(exchange: ExchangeState, route: RequestRoute, body: bytes, com
         ):
             return None
     model, exchange.stream, exchange.work = request_info_of(pool.protocol, exchange.head, body, complete)
-    # Any other name than the fleet's own stays: the caller means a model that the replicas know besides.
+    # Only names of the fleet are replaced. Any other name is a further model that the replicas serve.
     if (
         model
         and model != (pool.served_model or pool.name)
@@ -112,7 +112,7 @@ def _limit_upload(exchange: ExchangeState, pool: Pool) -> None:
 
 
 def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
-    """Whether the body, of which so much is here, may have a model's name that is to be put right."""
+    """Whether the body, of which ``body`` has come, may have a model's name that is to be replaced."""
     has_body = head.chunked or head.content_length > 0
     return head.method == b"POST" and has_body and openai_body.may_name_a_model(head.fields, body)
 
@@ -141,7 +141,7 @@ def route_by_body(exchange: ExchangeState) -> Pool:
 
 
 def _read(head: RequestHead, body: bytes, default_of_caller: DefaultFleet) -> RequestInfo:
-    """What a complete body says. Raises :class:`RoutingError`."""
+    """Model, streaming and cost from a complete body. Raises :class:`RoutingError`."""
     try:
         if body[:1] == b"{":
             return openai.read(head.target, body)
@@ -153,8 +153,8 @@ def _read(head: RequestHead, body: bytes, default_of_caller: DefaultFleet) -> Re
 
 
 def _resolve_default(model: str, default: Pool | None) -> Pool:
-    """The default fleet, for a body that names no model. Raises :class:`RoutingError`, also where the body
-    does name a ``model``: no fleet bears that name."""
+    """The default fleet, for a body that names no model. Raises :class:`RoutingError`, also if the body does
+    name a ``model``: no fleet has that name."""
     if model:
         raise _unknown(model)
     if default is None:
@@ -164,7 +164,7 @@ def _resolve_default(model: str, default: Pool | None) -> Pool:
 
 
 def _renamed(exchange: ExchangeState, body: bytes, model: str) -> bytes:
-    """The body under the name that the replicas know. Raises :class:`RoutingError`."""
+    """The body with the model's name that the replicas know. Raises :class:`RoutingError`."""
     try:
         return openai_body.with_model(exchange.head.fields, body, model)
     except BadRequestBody as error:
@@ -172,8 +172,8 @@ def _renamed(exchange: ExchangeState, body: bytes, model: str) -> bytes:
 
 
 def _default_with_own_path(exchange: ExchangeState) -> Pool | None:
-    """The default fleet, where it does not speak the OpenAI API: a path outside ``/v1/`` may be its own, of
-    which only the name is alike."""
+    """The default fleet, if it does not speak the OpenAI API: then a path outside ``/v1/`` may be its own,
+    and only by chance the same as one of that API."""
     route, default = exchange.head.route, exchange.default_fleet()
     assert isinstance(route, RequestRoute)
     return default if route.bare and default is not None and default.protocol != "openai" else None
@@ -183,9 +183,9 @@ def _default_with_own_path(exchange: ExchangeState) -> Pool | None:
 
 
 def collect(exchange: ExchangeState, size: int) -> Pool | None:
-    """``size`` more bytes lie in the exchange's upload. ``None``: the rest is waited for. The fleet that the
-    head names: what is here and the rest stream through as they are. Raises :class:`RoutingError` when the
-    body alone names the fleet and is too large to be searched."""
+    """Called with ``size`` more bytes in the exchange's buffer. ``None``: wait for the rest. A fleet: forward
+    what has come, and stream the rest. Raises :class:`RoutingError` if only the body names the fleet and it
+    is too large to be searched."""
     upload, proxy, route = exchange.upload, exchange.proxy, exchange.head.route
     assert upload is not None
     assert isinstance(route, RequestRoute)
@@ -210,15 +210,15 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
 
 
 def _hold(exchange: ExchangeState, size: int) -> None:
-    """So many more bytes wait for their fleet to be found. Raises :class:`RoutingError`."""
+    """Count ``size`` more buffered bytes in the worker's budget. Raises :class:`RoutingError`."""
     if not exchange.proxy.reserve_peek(size):
         raise RoutingError(503, "busy", "too many large bodies are being read at once; try again", 1.0)
     exchange.upload.searched += size  # type: ignore[union-attr]
 
 
 def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
-    """The fleet of a body that is too large to be collected: of a form that names its model before its file.
-    ``None``: more of it is waited for. Raises :class:`RoutingError`."""
+    """The fleet of a body that is too large to be collected: a form that names its model before its file.
+    ``None``: wait for more of it. Raises :class:`RoutingError`."""
     upload, proxy, head = exchange.upload, exchange.proxy, exchange.head
     assert upload is not None
     most = proxy.settings.peek_bytes
@@ -235,7 +235,7 @@ def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
             if model != expected and model not in pool.adapters:
                 upload.replace(multipart.with_model(upload.peek(), boundary, expected))
         elif upload.held <= most:
-            # Each search begins anew; doubled, they take no more than twice the time of one.
+            # Each search starts at the beginning. At doubled sizes all take at most twice as long as the last.
             upload.look_again_at = 2 * upload.held
             _hold(exchange, size)
             return None
@@ -258,8 +258,8 @@ def _stream_through(exchange: ExchangeState, route: RequestRoute) -> Pool:
 
 
 def route_collected(exchange: ExchangeState) -> Pool | None:
-    """The upload is complete: its bytes are the exchange's body from now on. ``None``: the fleet may depend
-    on who keeps what the request is about. Raises :class:`RoutingError`."""
+    """The fleet of a request whose body is complete now. ``None``: it may depend on which replica stores the
+    response that the request names. Raises :class:`RoutingError`."""
     upload, route = exchange.upload, exchange.head.route
     assert upload is not None
     assert isinstance(route, RequestRoute)
@@ -276,7 +276,7 @@ def route_collected(exchange: ExchangeState) -> Pool | None:
 
 
 def release_budget(exchange: ExchangeState) -> None:
-    """Give back to the worker's budget what the search has taken."""
+    """Give back what the body has taken of the worker's budget."""
     upload = exchange.upload
     if upload is not None and upload.searched:
         exchange.proxy.reserve_peek(-upload.searched)
@@ -300,7 +300,7 @@ def _encoded(default: Pool | None) -> RequestInfo:
 
 
 def _too_large_to_search(peek_bytes: int, form: bool) -> RoutingError:
-    """``form``: its beginning was searched, in vain."""
+    """``form``: it is a form, and its beginning names no model."""
     words = f"a body of more than {peek_bytes} bytes is not searched for its model: {_NAME_IT_OUTSIDE}"
     if form:
         words = (

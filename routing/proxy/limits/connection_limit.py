@@ -1,4 +1,4 @@
-"""Connection limit: how many clients one worker takes, and which is closed when there is one too many.
+"""Connection limit: how many clients one worker accepts, and which connection is closed over the limit.
 
 Theory. At the limit a new connection evicts the one that has been idle longest: nothing is in flight on it
 and no request has begun, so it is closed as one whose keep-alive time is over. If none has been idle for
@@ -9,10 +9,10 @@ A connection that is closing still holds its descriptor until the client has clo
 ``MOST_LEAVING`` connections may be closing at a time: beyond that those that have been closing longest are
 aborted.
 
-There is one too many at the limit, or when file descriptors run short, whatever holds them. The kernel gives
-out the lowest free number, so a connection's own number is a lower bound for how many are in use. To read
-that number costs a socket object and system calls. So while numbers are below half of the limit, only every
-eighth connection is checked: those between them cannot use up the other half.
+A connection is one too many over the limit, or when file descriptors run short, whatever uses them. The
+kernel assigns the lowest free number, so a connection's own number is a lower bound for how many are in use.
+Reading that number costs a socket object and system calls. So while numbers are below half of the limit, only
+every eighth connection is checked: those between them cannot use up the other half.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from routing.ipc.descriptors import RESERVED_FREE
 from routing.protocols.errors import error_content
 
 IDLE_S = 1.0
-"""A connection that has been idle for less is likely to be about to be used."""
+"""A connection that has been idle for less is likely to be used in a moment."""
 MOST_LEAVING = 16
 SEARCH_EVERY_S = 0.1
-"""Looking at all connections for idle ones is not done more often."""
+"""All connections are searched for idle ones at most this often."""
 FOUND_AT_ONCE = 256
 UNASKED = 7
-"""So many connections in a row are not asked for their descriptor while there are plenty."""
+"""Connections in a row whose descriptor is not checked, while there are plenty of descriptors."""
 REMEMBERED_S = 3.0
-"""So long after the last one, connections count as being refused."""
+"""After a refusal, the worker counts as refusing connections for this long."""
 
 
 def _refusal() -> bytes:
@@ -51,7 +51,7 @@ REFUSAL = _refusal()
 
 
 class ConnectionLimit:
-    """The connection limit of one worker."""
+    """The connection limit of one worker, which tells it of every connection."""
 
     __slots__ = (
         "_connections",
@@ -70,36 +70,36 @@ class ConnectionLimit:
 
     def __init__(self) -> None:
         self._connections: set[Connection] = set()
-        """All that are open: with TLS also those whose handshake is not done."""
+        """All that are open, with TLS also those whose handshake is not complete."""
         self._passing = -1
-        """Descriptor of a handshake that has just come to its good end."""
+        """Descriptor of a handshake that has just succeeded; −1: none."""
         self.most = sys.maxsize
-        """Connections at one time."""
+        """The limit: connections at one time."""
         self._highest = sys.maxsize
-        """Number of the last descriptor that a client may have."""
+        """Highest descriptor number that a client's connection may have."""
         self._unasked = 0
-        """So many connections need not be asked for theirs yet."""
+        """How many of the next connections are not checked for their descriptor."""
         self.refused = 0
         self.evicted = 0
         """Idle ones that were closed to make room."""
         self.refused_at = -REMEMBERED_S
         """``time.monotonic()`` of the last refusal."""
         self._idle: list[tuple[float, Connection]] = []
-        """Since when, and which: as found by the last search, the one that is idle longest at the end."""
+        """Idle since when, and which; from the last search. The one that has been idle longest comes last."""
         self._searched_at = 0.0
         self._leaving: dict[Connection, bool] = {}
-        """Evicted by this limit, and still open; whether its response was sent."""
+        """Closed by this limit and not yet gone. False: its refusal is counted when it is aborted."""
         self._cut: deque[Connection] = deque()
-        """Those of them that may take their time, in the order of their going."""
+        """Those of them that are not aborted yet, the oldest first."""
 
     def set(self, most: int, descriptors: int) -> None:
-        """``descriptors``: so many the process may have."""
+        """Set the limit. ``descriptors``: how many the process may have."""
         self.most = most
         self._highest = descriptors - RESERVED_FREE
         self._unasked = 0
 
     def came(self, connection: Connection) -> None:
-        """There is one more. Where it is one too many, another one or itself goes."""
+        """A connection was accepted. If it is one too many, an idle one is closed, or this one."""
         self._connections.add(connection)
         passing, self._passing = self._passing, -1
         if passing >= 0 and connection.descriptor == passing:
@@ -109,18 +109,18 @@ class ConnectionLimit:
             self._make_room(connection)
 
     def passed(self, handshake: Connection) -> None:
-        """What follows on it comes next, as another: in its place, if it has one."""
+        """A TLS handshake has succeeded. Its client connection, which comes next, takes over its slot."""
         if handshake not in self._leaving:
             self._passing = handshake.descriptor
         self.gone(handshake)
 
     def gone(self, connection: Connection) -> None:
-        """It is closed."""
+        """A connection has been closed."""
         self._connections.discard(connection)
         self._leaving.pop(connection, None)
 
     def _runs_short(self, connection: Connection) -> bool:
-        """Whether its descriptor is one of the last, as far as it is asked."""
+        """Whether its descriptor is one of the last, if it is checked."""
         if self._unasked:
             self._unasked -= 1
             return False
@@ -148,7 +148,7 @@ class ConnectionLimit:
         self.refused_at = now
 
     def refusing(self, now: float) -> bool:
-        """Whether connections have been refused just now."""
+        """Whether connections have been refused within the last ``REMEMBERED_S``."""
         return now - self.refused_at < REMEMBERED_S
 
     def _longest_idle(self, now: float, but: Connection) -> Connection | None:
@@ -159,7 +159,7 @@ class ConnectionLimit:
             self._idle = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0))[::-1]
         while self._idle:
             since, one = self._idle.pop()
-            # Since the search it may have been used, or closed.
+            # It may have been used or closed since the search.
             if one is not but and one in self._connections and one.idle_since == since:
                 return one
         return None

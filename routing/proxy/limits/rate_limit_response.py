@@ -1,6 +1,6 @@
 """Rate limit response: 429 for a client whose key has used up one of its limits, and when to come back.
 
-The fields are those that clients of OpenAI's and of Anthropic's API know from there. Sources:
+The fields are those of OpenAI's and of Anthropic's API, which clients know. Sources:
 platform.openai.com/docs/guides/rate-limits, docs.claude.com/en/api/rate-limits.
 """
 
@@ -13,7 +13,7 @@ from routing.proxy.errors import LocalReply
 from routing.shared.key_quota import CONCURRENCY, REQUESTS, TOKENS, LimitStatus, QuotaExceeded
 
 _KINDS = {REQUESTS: "requests", TOKENS: "tokens"}
-"""Of the limits that these APIs have too: what both call them."""
+"""What both APIs call the limits that they have too."""
 _WORDS = {
     REQUESTS: "{0} requests per minute, and {1} were accepted within the last minute",
     TOKENS: "{0} tokens per minute, and {1} were used within the last minute or are reserved",
@@ -22,9 +22,9 @@ _WORDS = {
 
 
 def over_limit_reply(excess: QuotaExceeded, protocol: str) -> LocalReply:
-    """For a request for which the key's limits leave no room. ``protocol``: what the caller speaks."""
+    """The reply to a request that exceeds a limit of its key. ``protocol``: the client's."""
     by = excess.by
-    # Whole seconds, and after so many there is room.
+    # Rounded up: after this many whole seconds the limit allows a request.
     wait_s = max(1, ceil(by.wait_s))
     when = "retry when one has ended" if by.limit == CONCURRENCY else f"retry in {wait_s} s"
     words = f"this client key allows {_WORDS[by.limit].format(by.allowed, by.used)}: {when}"

@@ -1,7 +1,7 @@
 """Request limits of a fleet: how slowly head and body may come, and how large the body is.
 
-Until the fleet is known the connection uses bounds of its own: those of the most generous fleet for the head
-and the body's size, the defaults for the body's rate. A usual request, which comes in one piece, costs one
+Until the fleet is known, the connection's limits are those of the most generous fleet for the head and the
+body's size, and the defaults for the body's rate. A usual request, which comes in one piece, costs one
 comparison of its size.
 """
 
@@ -18,12 +18,12 @@ _UNKNOWN = Timeouts()
 
 
 def default_body_limits(table: Table) -> BodyLimits:
-    """Of a body whose fleet is not known yet."""
+    """The limits of a body whose fleet is not known yet."""
     return BodyLimits(table.bounds.max_body_bytes, _UNKNOWN.body_grace_s, _UNKNOWN.body_min_bytes_per_s)
 
 
 def check_head_time(pool: Pool, seconds: float) -> None:
-    """``seconds``: what the head took. Raises :class:`RoutingError`."""
+    """``seconds``: how long the head took. Raises :class:`RoutingError`."""
     limit = pool.policy.timeouts.head_s
     if seconds > limit:
         words = f"the request head took longer than {limit:g} s, the most that fleet {pool.name} allows"
@@ -36,8 +36,8 @@ def too_large(pool: Pool) -> RoutingError:
 
 
 def set_body_limits(client: Client, pool: Pool, size: int) -> int:
-    """The fleet's limits hold for a body that is still coming, of which ``size`` bytes are announced or here.
-    Returns how large it may become. Raises :class:`RoutingError` when it is known to be too large."""
+    """Apply the fleet's limits to a body that is still coming. ``size``: bytes announced or received.
+    Returns how large it may become. Raises :class:`RoutingError` if it is already too large."""
     if size > pool.max_body_bytes:
         raise too_large(pool)
     update_body_rate(client, pool, pool.max_body_bytes)
@@ -45,6 +45,6 @@ def set_body_limits(client: Client, pool: Pool, size: int) -> int:
 
 
 def update_body_rate(client: Client, pool: Pool, max_bytes: int) -> None:
-    """While a body comes, its rate follows the policy. It may be as large as when it was let in."""
+    """Apply a changed policy to the rate of a body that is still coming. Its size limit stays."""
     timeouts = pool.policy.timeouts
     client.set_body_limits(BodyLimits(max_bytes, timeouts.body_grace_s, timeouts.body_min_bytes_per_s))
