@@ -1,1 +1,1 @@
-"""The master process: sockets, signals, workers, rolling restarts, upgrade, admin server, standalone."""
+"""Master process (nginx, HAProxy): sockets, signals, workers, rolling restart, upgrade, admin server."""

@@ -1,11 +1,11 @@
 """Certificate watcher: hot reload of the listener's certificate and key when their files are replaced.
 
 Files are checked twice a second, and at once when the master gets a SIGHUP. Changed files are read. A valid
-pair goes to the workers, for handshakes from then on. An invalid one changes nothing: the last good pair
-stays.
+pair of certificate and key is sent to the workers, for handshakes from then on. An invalid one changes
+nothing: the last good pair stays.
 
-A renewal replaces two files one after the other, or a link, or writes a file in pieces. So an invalid pair is
-read again before an error is logged. The next change is checked like any other.
+A renewal may replace the two files one after the other, replace a link, or write a file in pieces. So an
+invalid pair is read again before an error is logged.
 """
 
 import asyncio
@@ -23,28 +23,29 @@ log = logging.getLogger(__name__)
 
 POLL_EVERY_S = 0.5
 READS_BEFORE_REFUSAL = 3
-"""So often a pair that is none is read before that is said."""
+"""An invalid pair is read this many times before an error is logged."""
 EXPIRES_SOON_S = 14 * 86_400.0
 
 
 class CertificateWatcher:
-    """The pair in force, and what is wrong with the pair in the files."""
+    """The pair in use, and what is wrong with the pair in the files."""
 
     def __init__(self, certificate_file: Path, key_file: Path | None) -> None:
-        """Reads the files. Raises CertificateError. ``key_file``: where it is a file of its own."""
+        """Reads the files. Raises CertificateError. ``key_file``: ``None``: the certificate's file has the
+        key."""
         self._certificate_file = certificate_file
         self._key_file = key_file or certificate_file
         self._stamps = self._stat_files()
         self.in_force = certificate.read(self._certificate_file, self._key_file)
         self.refused = ""
-        """Why the files as they are now cannot be used, in words; empty while they are those in force."""
+        """Why the present files cannot be used, in words; empty while they are the pair in use."""
         self._reads_left = 0
-        """How often a pair that is none is still to be read."""
+        """How many times the files are still to be read, while the pair is invalid."""
         self._warned = ""
         self._on_change: Callable[[Certificate], None] | None = None
 
     def begin(self, on_change: Callable[[Certificate], None]) -> None:
-        """From now on every newer pair is given to ``on_change``."""
+        """From now on ``on_change`` is called with every newer pair."""
         self._on_change = on_change
         self._tell()
 
@@ -62,7 +63,7 @@ class CertificateWatcher:
             self._warn(time.time())
 
     def reload(self) -> None:
-        """Somebody has asked for it: read the files now, and say what comes of it."""
+        """Read the files now (SIGHUP), and log the result."""
         self._stamps = self._stat_files()
         self._reads_left = 0
         before = self.in_force
@@ -70,7 +71,7 @@ class CertificateWatcher:
             self._tell()
 
     def alarm(self, now: float) -> str:
-        """``expired``, ``reload_failed`` or ``expires_soon``; empty: all is well. ``now``: Unix seconds."""
+        """``expired``, ``reload_failed`` or ``expires_soon``; empty: none of these. ``now``: Unix seconds."""
         age = self._age(now)
         return "reload_failed" if self.refused and age != "expired" else age
 
@@ -82,7 +83,7 @@ class CertificateWatcher:
         return file_stamp(self._certificate_file), file_stamp(self._key_file)
 
     def _read(self) -> bool:
-        """Whether the files hold a good pair, which is in force now."""
+        """Read the files. Returns whether they have a valid pair, which is then in use."""
         try:
             found = certificate.read(self._certificate_file, self._key_file)
             now = time.time()
@@ -111,7 +112,7 @@ class CertificateWatcher:
         self._warn(time.time())
 
     def _warn(self, now: float) -> None:
-        """Once for each certificate that runs out, and once when it has."""
+        """Log a warning once before a certificate expires, and once when it has expired."""
         age = self._age(now)
         if age != self._warned:
             self._warned = age

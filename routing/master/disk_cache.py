@@ -1,4 +1,4 @@
-"""Disk cache of the last good routing table, so that a proxy can start while Redis is away.
+"""Disk cache: the last good routing table in files, so that a proxy can start while Redis is away.
 
 One file holds the manifest, and one file for each fleet holds its snapshot, in the JSON that Redis carries.
 Each file is replaced as a whole, so a reader sees an old one or a new one. A damaged file affects that file
@@ -31,7 +31,7 @@ class DiskCache:
         self._saved: dict[str, tuple[int, int]] = {}
 
     def load(self) -> tuple[Manifest, list[FleetSnapshot]] | None:
-        """What was saved last; ``None`` when there is nothing that can be read."""
+        """What was saved last; ``None``: there is nothing that can be read."""
         manifest = self._read(_MANIFEST, decode_manifest)
         if manifest is None:
             return None
@@ -40,7 +40,7 @@ class DiskCache:
         return manifest, snapshots
 
     def save(self, manifest: Manifest, snapshots: Iterable[FleetSnapshot]) -> None:
-        """Write what differs from the last call and remove fleets that are gone. Raises OSError."""
+        """Write what differs from the last call, and remove the files of removed fleets. Raises OSError."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = {_MANIFEST}
         for snapshot in snapshots:
@@ -80,7 +80,7 @@ class DiskCache:
 
 
 def _file_of(fleet: str) -> str:
-    """A fleet's name is a slug, so it is a file name as it stands; refuse anything else all the same."""
+    """A fleet's name is a slug, so it can be used in a file name. Anything else is refused all the same."""
     if "/" in fleet or "\0" in fleet:
         raise ValueError(f"{fleet!r} is not a fleet name")
     return f"{_FLEET_PREFIX}{fleet}.json"

@@ -1,8 +1,7 @@
-"""Listening sockets: one per worker on the same address (SO_REUSEPORT), all held by the master.
+"""Listeners (listening sockets): one per worker on the same address (SO_REUSEPORT), all held by the master.
 
-``SO_REUSEPORT`` makes the kernel spread new connections over them. The master keeps each one open
-for its whole life, so that the successor of a dead worker finds the connections that arrived
-meanwhile in the accept queue.
+``SO_REUSEPORT`` makes the kernel spread new connections over them. The master keeps each one open for its
+whole life. So the successor of a dead worker finds the connections that came meanwhile in the accept queue.
 """
 
 import errno
@@ -23,7 +22,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read ``HOST:PORT``; an IPv6 host stands in brackets. Raises ValueError with words."""
+        """Parse ``HOST:PORT``; an IPv6 host is in brackets. Raises ValueError, in words."""
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8080")
@@ -39,14 +38,14 @@ class Address(NamedTuple):
 
 
 class ListenFailed(Exception):
-    """An address cannot be listened on; the message says which and why."""
+    """A listener cannot be opened; the message says which and why."""
 
 
 def open_listeners(address: Address, count: int) -> list[socket.socket]:
     """``count`` listening sockets on one address. Port 0: the kernel chooses one port for all.
 
-    Raises :class:`ListenFailed`, also when another proxy of the same user listens there already:
-    with ``SO_REUSEPORT`` alone the two would silently share the traffic.
+    Raises :class:`ListenFailed`, also if another proxy of the same user listens there already: with
+    ``SO_REUSEPORT`` alone the two would silently share the traffic.
     """
     if address.port:
         open_listener(address).close()

@@ -1,18 +1,19 @@
-"""The master process of a proxy: sockets, workers, signals, drain, admin server. No request passes here.
+"""Master process of a proxy: sockets, workers, signals, drain, admin server. No request passes through it.
 
-It opens one listener per worker and keeps all of them, so that a worker may die and its successor
-go on with the same accept queue. On the first SIGTERM or SIGINT the proxy drains:
+It opens one listener per worker and keeps all of them, so if a worker dies, its successor has the same accept
+queue. On the first SIGTERM or SIGINT the proxy drains:
 
 ==================  ==========================================================================
-at once             ``/readyz`` answers 503; answers carry ``Connection: close``
-after min_drain_s   listeners are closed, and connections that have been quiet for a second; a worker
-                    leaves when nothing is in flight any more
-after drain_s       what is left is cut; exit status 0
+at once             ``/readyz`` responds with 503; responses have ``Connection: close``
+after min_drain_s   listeners are closed, and connections that have been idle for a second; a worker
+                    exits when nothing is in flight any more
+after drain_s       what is left is aborted; exit status 0
 second signal       everything is killed; exit status 1
 ==================  ==========================================================================
 
-SIGUSR1 replaces the workers one after the other, SIGUSR2 the master and with it all of them
-(:mod:`routing.master.upgrade`). Where it has a certificate, SIGHUP has that read again.
+SIGUSR1 replaces the workers one after the other (:mod:`routing.master.rolling_restart`), SIGUSR2 replaces the
+master and with it all workers (:mod:`routing.master.upgrade`). SIGHUP reloads the certificate, if there is
+one.
 """
 
 import asyncio
@@ -69,8 +70,8 @@ log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY_S = 1.0
 QUIET_S = 1.0
-"""While the proxy drains, a connection is closed once it has been idle for this long: a client that has just
-connected, or just had a response, may be sending a request."""
+"""While the proxy drains, a connection is closed once it has been idle for this long. A client that has just
+connected, or just got a response, may be sending a request."""
 
 
 class Master:
@@ -104,18 +105,18 @@ class Master:
         self.upgrade = Upgrade(self, drain_s)
         self._handover = Handover(inherited.channel, self)
         self._stop: StopAccepting | None = None
-        """What was sent to the workers last."""
+        """Once it was sent to the workers: also for workers that start later."""
         self._signalled = asyncio.Event()
         self._forced = asyncio.Event()
 
     def _process(self, index: int, number: int) -> WorkerProcess:
-        # Those that a service manager gives may be fewer than the workers.
+        # A service manager may pass fewer sockets than there are workers.
         listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
         return WorkerProcess(index, number, listener, numbers.counts, numbers.wakeups, self)
 
     @property
     def site(self) -> str:
-        """Its site; empty: not configured."""
+        """The proxy's site; empty: not configured."""
         return self.options.site
 
     # --- for the workers (worker_process.WorkerOwner) ----------------------------------------------------
@@ -126,7 +127,7 @@ class Master:
             parent_pid=os.getpid(),
             number=number,
             index=index,
-            # Wall clock, because it has to differ from what a master of the same pid gave out before.
+            # Wall clock, because it must differ from those of an earlier master with the same pid.
             incarnation=time.time_ns() // 1_000_000,
             redis_url=self.options.redis_url,
             site=self.options.site,
@@ -174,7 +175,7 @@ class Master:
         return [_view(worker, worker.current) for worker in self.supervised]
 
     def leaving(self) -> list[LeavingWorker]:
-        """Workers that have been replaced and are not gone yet."""
+        """Workers that have been replaced and have not ended."""
         old = [(worker.index, worker.leaving) for worker in self.supervised if worker.leaving is not None]
         return [LeavingWorker(index, process.pid, process.report) for index, process in old]
 
@@ -196,7 +197,7 @@ class Master:
         return Overrides(drained=[(fleet, replica, ends) for fleet, replica, ends in self.drains.all()])
 
     def restart(self) -> str | None:
-        """Begin to replace the workers one after the other; why not, in words."""
+        """Begin a rolling restart. Returns why not, in words; ``None``: it has begun."""
         if self.draining:
             return "the proxy drains and is about to exit"
         refusal = self._busy()
@@ -205,7 +206,7 @@ class Master:
         return refusal
 
     def begin_upgrade(self) -> str | None:
-        """Begin to hand over to a new master; why not, in words."""
+        """Begin an upgrade: hand over to a new master. Returns why not, in words; ``None``: it has begun."""
         refusal = self._busy()
         if refusal is None:
             self.upgrade.begin()
@@ -248,10 +249,10 @@ class Master:
             self._standalone.inherit(handover_state.snapshots)
         self.send_overrides()
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- lifecycle ---------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Serve until signalled, then drain; the exit status. Raises HandoverFailed."""
+        """Serve until signalled, then drain. Returns the exit status. Raises HandoverFailed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
@@ -314,13 +315,13 @@ class Master:
         await self._forced.wait()
 
     async def _tell_service_manager(self) -> None:
-        """That the proxy serves; without a table it does so by refusing requests in words."""
+        """Send READY=1 once every worker serves. Without a table they serve too: with errors that say so."""
         await until(lambda: all(worker.current.serving for worker in self.supervised))
         sd_notify.notify("READY=1")
         await self._forced.wait()
 
     async def _take_over(self) -> None:
-        """Take over from the predecessor, and stay as long as that process represents this one."""
+        """Take over from the predecessor. If that stays as the main process, exit when it has gone."""
         handover = self._handover
         try:
             await handover.take_over(lambda: self.why_not_ready() is None)
@@ -348,7 +349,7 @@ class Master:
         self._broadcast(NewCertificate(certificate=certificate))
 
     def _answers_by_replica(self) -> dict[str, int]:
-        """Replica uid → answers of live traffic that the workers have reported."""
+        """Replica uid → responses to live traffic that the workers have reported."""
         answers: dict[str, int] = {}
         for report in (process.report for worker in self.supervised for process in worker.processes):
             for fleet in () if report is None else report.fleets:
@@ -405,7 +406,7 @@ class Master:
         self._broadcast(Drain())
 
     async def _drain(self, workers: Sequence[asyncio.Future[None]]) -> int:
-        """Let requests finish; 0, or 1 when a second signal cut it short."""
+        """Let requests finish. Returns the exit status: 0, or 1 after a second signal."""
         deadline = time.monotonic() + self.options.drain_s
         successor = self._handover.successor
         followed = successor is not None

@@ -1,4 +1,4 @@
-"""The command line of the proxy: flags, their defaults, and error messages."""
+"""Command line of the proxy: flags, their defaults, and error messages."""
 
 import argparse
 import os
@@ -18,11 +18,11 @@ from routing.master.listeners import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 63
-"""One number less than the shared counts have: it is for a successor in a rolling restart."""
+"""One less than the shared counters have room for: the last one is for a successor in a rolling restart."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How one proxy is to run. Exactly one of ``redis_url`` and ``fleets_file`` is set."""
+    """The options of one proxy. Exactly one of ``redis_url`` and ``fleets_file`` is set."""
 
     redis_url: str | None
     fleets_file: Path | None
@@ -35,23 +35,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The proxy's site; empty: not configured."""
     probe: bool
     drain_s: float
-    """From the first signal to the exit, at most."""
+    """The longest time from the first signal to the exit."""
     min_drain_s: float
-    """How long new connections are still taken after the first signal."""
+    """How long new connections are still accepted after the first signal."""
     log_level: str
     log_format: Format
     access_log: str | None
     """A path, made absolute, or ``-`` for standard output; ``None``: none."""
     trace_sample_percent: float | None = 100.0
-    """Of the traces begun for clients that begin none; ``None``: none is begun."""
+    """Share of sampled traces, of those that the proxy begins; ``None``: it begins none."""
     tls_certificate: Path | None = None
-    """Clients are spoken to by TLS; ``None``: by plain HTTP."""
+    """The listener uses TLS with this certificate; ``None``: plain HTTP."""
     tls_key: Path | None = None
     """``None``: the key is in the certificate's file."""
     max_connections: int | None = None
-    """Of clients, at one time and in each worker; ``None``: what the limit on descriptors allows."""
+    """Client connections at one time, in each worker; ``None``: what the limit on descriptors allows."""
     open: bool = False
-    """Whether an address that is reachable from outside is served while no client key exists."""
+    """Whether requests from other machines are served while no client key exists."""
 
     @property
     def keys_required(self) -> bool:
@@ -64,7 +64,7 @@ class BadOptions(Exception):
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
+    """Parse the command line. Raises :class:`BadOptions`; ``--help`` prints and exits as argparse does."""
     given = _parser().parse_args(arguments)
     if given.redis is None and given.fleets is None:
         raise BadOptions("say where the fleets come from: --redis URL or --fleets FILE")
@@ -216,7 +216,7 @@ def _format_of_environment() -> Format:
 
 
 def _site(named: str | None) -> str:
-    """As the command line says, else the environment, in which one image can run at every site."""
+    """From the command line, else from the environment, so that one container image can run at every site."""
     site = os.environ.get("SWITCHYARD_SITE", "") if named is None else named
     if site and not is_slug(site):
         where = "SWITCHYARD_SITE=" if named is None else "--site "

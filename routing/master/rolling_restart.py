@@ -1,8 +1,8 @@
 """Rolling restart (graceful reload): replaces the workers one after the other, while the proxy serves.
 
-Each slot's successor accepts connections before the old process stops accepting. The old process then
-finishes its requests, and when it has ended the next slot is restarted. If a successor fails, the restart
-ends, and the existing workers go on.
+The successor of a worker accepts connections before the old process stops accepting. The old process then
+finishes its requests. When it has ended, the next worker is replaced. If a successor fails to start, the
+rolling restart ends, and the present workers go on.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from routing.master.worker_numbers import WorkerNumberAllocator
 log = logging.getLogger(__name__)
 
 QUIET_S = 5.0
-"""A connection to a replaced worker is closed once it has been idle for this long. Nothing waits for it, and
-in that time most clients get a response with ``Connection: close``."""
+"""A connection to a replaced worker is closed once it has been idle for this long. There is no hurry, and in
+that time most clients get a response with ``Connection: close``."""
 
 
 class RollingRestart:
@@ -33,9 +33,9 @@ class RollingRestart:
         renumbered: Callable[[], None],
     ) -> None:
         self.replaced = 0
-        """Workers, in all restarts."""
+        """How many workers were replaced, in all rolling restarts."""
         self.failed = 0
-        """Restarts that a successor's failure has ended."""
+        """How many rolling restarts ended because a successor failed."""
         self._supervised = slots
         self._numbers = numbers
         self._drain_s = drain_s
@@ -50,13 +50,13 @@ class RollingRestart:
         return self._task is not None and not self._task.done()
 
     def begin(self) -> None:
-        """Begin one, unless one is under way."""
+        """Begin a rolling restart, unless one is under way."""
         if not self.under_way:
             self._began_at, self._at = time.monotonic(), 0
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """The proxy leaves."""
+        """Cancel it, because the proxy is about to exit."""
         if self._task is not None:
             self._task.cancel()
 

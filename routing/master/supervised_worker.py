@@ -1,8 +1,8 @@
-"""Supervised worker: one worker with a listener of its own, restarted with backoff when it dies.
+"""Supervised worker: one worker with a listener of its own, restarted with backoff when its process dies.
 
-A process that dies is replaced by another with the same worker number. For a rolling restart the successor
+A process that dies is replaced by another with the same worker number. In a rolling restart the successor
 has a number of its own, and accepts from the same listener before the old process is stopped. So for a while
-there are two; see :meth:`SupervisedWorker.replace`.
+there are two processes; see :meth:`SupervisedWorker.replace`.
 """
 
 import asyncio
@@ -16,23 +16,24 @@ from routing.master.worker_process import POLL_EVERY_S, WorkerProcess
 log = logging.getLogger(__name__)
 
 CRASH_LOOP_RESET_S = 10.0
-"""A worker that lived this long is not part of a crash loop."""
+"""A process that lived this long is not part of a crash loop."""
 RESTART_BACKOFF_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0)
 REPLACEMENT_TIMEOUT_S = 20.0
-"""A successor that serves no sooner is given up."""
+"""A successor that does not serve within this time is killed."""
 
 
 class SupervisedWorker:
-    """One slot; ``make`` gives a process for it with a worker number, not started yet."""
+    """One worker, whatever process runs it. ``make``: makes a process, not started yet, from index and
+    number."""
 
     def __init__(self, index: int, number: int, make: Callable[[int, int], WorkerProcess]) -> None:
         self.index = index
         self.restarts = 0
-        """Successors of workers that died."""
+        """How many processes were started to replace one that died."""
         self.current = make(index, number)
-        """The process that requests come to."""
+        """The process that accepts connections."""
         self.leaving: WorkerProcess | None = None
-        """One that has been replaced, and finishes what it has."""
+        """A process that has been replaced, and finishes its requests."""
         self._make = make
         self._running: dict[WorkerProcess, asyncio.Task[str]] = {}
         self._replaced = asyncio.Event()
@@ -40,7 +41,7 @@ class SupervisedWorker:
 
     @property
     def processes(self) -> list[WorkerProcess]:
-        """All that there are at this moment."""
+        """The current process, and those that still run."""
         return [self.current, *(one for one in self._running if one is not self.current)]
 
     def send(self, message: Message) -> None:
@@ -48,7 +49,7 @@ class SupervisedWorker:
             process.send(message)
 
     async def run(self) -> None:
-        """Keep a worker running until it is to be stopped, and wait for its end then."""
+        """Keep a process running until it is to be stopped, then wait for its end."""
         try:
             await self._keep_one()
             await asyncio.gather(*self._running.values())
@@ -78,7 +79,7 @@ class SupervisedWorker:
                 self.current = self._make(self.index, process.number)
 
     async def _end_of(self, process: WorkerProcess) -> str | None:
-        """Wait until it ends; what that was, or ``None`` when another has taken its place before."""
+        """Wait until it ends. Returns how it ended, in words; ``None``: it was replaced before that."""
         life = self._begin(process)
         while self.current is process and not life.done():
             self._replaced.clear()
@@ -98,9 +99,9 @@ class SupervisedWorker:
 
     async def replace(self, number: int, quiet_s: float, drain_s: float) -> int:
         """Replace the current process by a successor with the worker number ``number``, and let the old
-        process finish for at most ``drain_s``. Returns the number that is free then. See ``StopAccepting``
-        for ``quiet_s``. Raises :class:`ReplacementFailed` if the successor does not start; the current
-        process then stays.
+        process finish for at most ``drain_s``. Returns the old process's number, which is free then. See
+        ``StopAccepting`` for ``quiet_s``. Raises :class:`ReplacementFailed` if the successor does not start;
+        the current process then stays.
         """
         successor = self._make(self.index, number)
         await self._wait_until_serving(successor, self._begin(successor))
@@ -117,7 +118,7 @@ class SupervisedWorker:
         return old.number
 
     async def _wait_until_serving(self, successor: WorkerProcess, life: asyncio.Task[str]) -> None:
-        """Until it serves, and has a table where its predecessor has one."""
+        """Wait until it serves, and has a table if its predecessor has one."""
         end = time.monotonic() + REPLACEMENT_TIMEOUT_S
         why = ""
         while not (successor.serving and (successor.manifest or not self.current.manifest)):
@@ -139,7 +140,7 @@ class SupervisedWorker:
             await asyncio.wait((life,))
 
     def stop_restarting(self) -> None:
-        """From now on the end of a process is no death; no successor is started."""
+        """From now on a process that ends is not replaced."""
         self._is_over = True
 
     def kill(self) -> None:

@@ -1,7 +1,7 @@
-"""The master's cache of the routing table: what restarted workers begin with, and what is put on disk.
+"""Table cache of the master: the routing table that new workers begin with, and that is written to disk.
 
-Workers read Redis; the master only keeps the newest table that they report. So a worker that dies while Redis
-is away is replaced by one that can route at once, and one process alone writes the files.
+Workers read Redis; the master only keeps the newest table that they send it. So a worker that dies while
+Redis is away is replaced by one that can route at once, and only one process writes the files.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class TableCache:
-    """The newest manifest and snapshots that any worker has taken."""
+    """The newest manifest and snapshots that any worker has applied."""
 
     def __init__(self, disk: DiskCache | None) -> None:
         self.manifest: Manifest | None = None
@@ -25,14 +25,14 @@ class TableCache:
         self._dirty = asyncio.Event()
 
     def load(self) -> None:
-        """Begin with what an earlier run left on disk."""
+        """Load what an earlier run has left on disk."""
         found = None if self._disk is None else self._disk.load()
         if found is not None:
             self.manifest, self.snapshots = found[0], {snapshot.name: snapshot for snapshot in found[1]}
             log.info("table %s loaded from disk", _version(self.manifest))
 
     def keep(self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]) -> None:
-        """Take over what is newer than what is kept."""
+        """Keep what is newer than what is kept so far."""
         if manifest is not None and (self.manifest is None or _version(manifest) > _version(self.manifest)):
             self.manifest = manifest
             self._dirty.set()
@@ -46,13 +46,13 @@ class TableCache:
                 del self.snapshots[name]
 
     def message(self) -> Tables | None:
-        """For a new worker; ``None`` while nothing is known."""
+        """The message with the table, for a new worker; ``None``: there is no table yet."""
         if self.manifest is None:
             return None
         return Tables(manifest=self.manifest, snapshots=list(self.snapshots.values()))
 
     async def write_to_disk(self) -> None:
-        """Follow changes until cancelled. A disk that cannot be written costs the copy, nothing else."""
+        """Write changes until cancelled. If the disk cannot be written, only the copy is missing."""
         while self._disk is not None:
             await self._dirty.wait()
             self._dirty.clear()

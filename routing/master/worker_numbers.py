@@ -1,8 +1,8 @@
-"""Worker numbers: which shared-memory counters and which wakeup each worker process has.
+"""Worker numbers: each worker process has one, for its shared-memory counters and its wakeup descriptor.
 
-There is one number more than slots, so that in a rolling restart a successor counts apart from the process
-that it replaces: limits that apply to all workers hold throughout. A number belongs to a slot's process, and
-is free when that process has been replaced and has ended.
+There is one number more than workers. So in a rolling restart a successor has counters apart from those of
+the process that it replaces, and limits that apply to all workers hold throughout. A number is free again
+when its process has been replaced and has ended.
 """
 
 from routing.shared.shm_counters import SharedCounters
@@ -12,7 +12,7 @@ SPARE = 1
 
 
 class WorkerNumberAllocator:
-    """The worker numbers of one proxy. Those of the slots themselves are taken from the beginning."""
+    """The worker numbers of one proxy. All but the spare one are taken from the start."""
 
     def __init__(self, slots: int) -> None:
         self.counts = SharedCounters.create(slots + SPARE)
@@ -20,7 +20,7 @@ class WorkerNumberAllocator:
         self.taken = set(range(slots))
 
     def allocate(self) -> int:
-        """The free one. LookupError while there is none."""
+        """Take a free number. Raises LookupError if there is none."""
         free = set(range(self.counts.workers)) - self.taken
         if not free:
             raise LookupError("every number is taken")

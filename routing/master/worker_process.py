@@ -1,4 +1,4 @@
-"""One worker process as the master sees it: spawn, control channel, heartbeat, exit."""
+"""Worker process as the master sees it: spawn, control channel, heartbeat, exit."""
 
 import asyncio
 import logging
@@ -44,29 +44,30 @@ ReplicaStatesByFleet = dict[str, list[ReplicaState]]
 
 
 class WorkerOwner(Protocol):
-    """What a process needs of the master, which makes it and so lies above it."""
+    """What a worker process needs of the master. The master, which lies above this module, implements it."""
 
     def initial_messages(self, index: int, number: int) -> list[Message]:
-        """First messages to a new worker: its bootstrap, and what it has to know."""
+        """The first messages to a new worker: its bootstrap, then siblings, drains, limits and table."""
 
     def on_tables_applied(self, tables: Tables) -> None:
-        """A worker has taken these from Redis."""
+        """A worker has read and applied these from Redis."""
 
     def on_limits_shared(self, share: LimitsShared) -> None:
-        """A worker has learned which part of the limits this proxy takes."""
+        """A worker has learned this proxy's share of the limits."""
 
     def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
-        """A worker has seen which replica keeps this."""
+        """A worker has learned which replica stores the response with this id."""
 
     def find_sticky(self, name: str) -> ReplicaRef | None:
-        """What any worker has learned of it."""
+        """The replica that stores it, if any worker has learned that."""
 
     def on_exit(self, report: WorkerReport | None) -> None:
-        """A worker has ended; its last report."""
+        """A worker has ended. ``report``: its last one."""
 
 
 class WorkerProcess:
-    """One worker. ``index``: of its slot; ``number``: of its shared-memory counters, also in its name."""
+    """One process of a worker. ``index``: the worker's; ``number``: of the process's shared-memory counters,
+    also in its name."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class WorkerProcess:
         self.serving = False
         """Whether it accepts connections."""
         self.manifest: str | None = None
-        """Version of the table that it routes from; ``None``: it has none yet."""
+        """Version of the manifest that it routes from; ``None``: it has none yet."""
         self._listener = listener
         self._counts = counts
         self._wakeups = wakeups
@@ -114,7 +115,7 @@ class WorkerProcess:
             self._channel.send(message)
 
     def leave(self, quiet_s: float) -> None:
-        """Let it finish what it has: another process accepts from its listener."""
+        """Let it finish its requests, while another process accepts from its listener."""
         self.serving = False
         self.send(Drain(alone=True))
         self.send(StopAccepting(quiet_s=quiet_s, followed=True))
@@ -124,7 +125,7 @@ class WorkerProcess:
             self._process.kill()
 
     def check_heartbeat(self, now: float) -> None:
-        """Kill a process that has said nothing for too long."""
+        """Kill a process that has sent nothing for too long."""
         if self._process is not None and now - self._heard_at > HEARTBEAT_TIMEOUT_S:
             log.error("worker %d has said nothing for %.0f s and is killed", self.index, HEARTBEAT_TIMEOUT_S)
             self._heard_at = now
@@ -137,17 +138,17 @@ class WorkerProcess:
         return await self._pending.ask(lambda number: self.send(QueryReplicaStates(question=number)))
 
     async def run(self) -> str:
-        """Run it to its end; what that was, in words."""
+        """Run the process. Returns how it ended, in words."""
         try:
             return exit_words(await self._run())
         except OSError as problem:
-            # For want of descriptors or processes: another try may do better.
+            # Descriptors or processes have run out: a later start may succeed.
             return f"could not be started: {problem.strerror or problem}"
         finally:
             self._on_exit()
 
     async def _run(self) -> int:
-        """Start the process and wait for its end; its exit status, negative for a signal."""
+        """Start the process and wait for its end. Returns its exit status, negative for a signal."""
         ours, theirs = socket.socketpair()
         process = self._spawn(theirs)
         theirs.close()
@@ -181,7 +182,7 @@ class WorkerProcess:
         self._owner.on_exit(report)
 
     def _on_channel_closed(self) -> None:
-        """The process is gone or about to end: its pending requests are abandoned."""
+        """The process has ended or is about to: its pending requests get no reply."""
         self.serving = False
         self._closed.set()
         self._pending.resolve_all_empty()
@@ -212,7 +213,7 @@ class WorkerProcess:
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a process that has closed its channel; blocks for EXIT_GRACE_S at most."""
+    """Wait for a process that has closed its channel, for ``EXIT_GRACE_S`` at most, then kill it. Blocks."""
     try:
         return process.wait(EXIT_GRACE_S)
     except subprocess.TimeoutExpired:
@@ -221,5 +222,5 @@ def _end_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def exit_words(status: int) -> str:
-    """What an exit status says of a process's end."""
+    """How a process ended, by its exit status, in words."""
     return f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"

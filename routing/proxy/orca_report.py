@@ -1,4 +1,4 @@
-"""ORCA load report: a replica's load from a response header, read and kept at the replica."""
+"""ORCA load report: a replica's load, read from a response header field and stored in its state."""
 
 from collections.abc import Callable
 from functools import partial

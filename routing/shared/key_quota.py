@@ -33,7 +33,7 @@ MOST_ESTIMATED_BYTES = 65_536
 """The estimate of a prompt takes no body for larger than this, whatever its Content-Length."""
 _BYTES_PER_TOKEN = 4
 _TRY_AGAIN_S = 1.0
-"""``Retry-After`` where the wait depends on when requests in flight end, which nobody knows."""
+"""``Retry-After`` where the wait depends on when requests in flight end, which is not known."""
 _LOOKS_AGAIN = 4
 
 Claim = Callable[[str], CounterCells]

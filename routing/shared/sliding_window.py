@@ -13,8 +13,8 @@ that sees an old stamp has read before the count was written, and the writer see
 
 Sums of whole rings are expensive, so a worker caches the siblings' sum of past seconds and adds only their
 present second. That is correct because nothing is granted into a past second: after writing a claim a worker
-reads the clock once more, and begins anew if the second has ended meanwhile. A withdrawn claim may stay in
-such a sum for a little while; before a refusal all is read again.
+reads the clock again, and starts over if the second has ended meanwhile. A withdrawn claim may remain in a
+cached sum for a while, so before a rejection all rings are read again.
 
 When a worker dies its ring is lost: its use of that minute is forgotten, so the host may grant that part once
 more.

@@ -1,5 +1,5 @@
-"""The worker process: ``python -m routing.worker``, started by the master, joins table, config and proxy.
+"""Worker process: ``python -m routing.worker``, started by the master, connects table, config and proxy.
 
-The package also has the acceptor, and the overload monitor for when descriptors or client connections run
-short. ``config`` has the worker's inputs (table) and reports (telemetry).
+The package also has the acceptor, and the overload monitor for file descriptors and client connections.
+``config`` receives the routing table and sends the telemetry reports.
 """

@@ -1,4 +1,4 @@
-"""Worker process: an event loop that proxies requests, its table, its telemetry. Started by the master.
+"""Worker process: an event loop that proxies requests, with its table and telemetry. The master starts it.
 
 ``python -m routing.worker CONTROL LISTENER COUNTS NUMBER PARENT [WAKE …]``: three inherited descriptors, the
 worker's number, the master's pid, and the descriptors by which workers wake each other. Everything else comes
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_TABLE_LIMIT_S = 2.0
-"""Connections are not accepted before there is a table, but no longer than this: a caller is better served by
-an error that says so than by a wait."""
+"""How long a worker without a table waits before it accepts connections. After that clients get an error that
+says so, which is better than a longer wait."""
 ON_THE_PAGE = "make one on the page “Client keys”"
 IN_THE_FILE = "name one under client_keys in the fleet file"
-"""Where a client key comes from, with and without a control plane."""
+"""How to make a client key, with and without a control plane."""
 IDLE_CHECK_EVERY_S = 0.02
 LEAVE_LIMIT_S = 0.5
 PR_SET_PDEATHSIG = 1
@@ -99,7 +99,7 @@ class Worker:
         self._control_plane: ControlPlaneClient | None = None
 
     async def run(self, control: socket.socket) -> None:
-        """Serve until the parent says to leave, or is gone."""
+        """Serve until the master says to stop, or is gone."""
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: self._channel, sock=control)
         start = await self._started
@@ -130,7 +130,7 @@ class Worker:
         return access_log
 
     def _begin(self, start: WorkerBootstrap) -> list[asyncio.Task[Any]]:
-        """Start what looks after the worker, the reporter and, under a control plane, the link to it."""
+        """Start the overload monitor, the reporter and, with a control plane, the connection to it."""
         loop = asyncio.get_running_loop()
         worker = f"{start.name}/{start.parent_pid}/{start.number}"
         overload = OverloadMonitor(self._proxy.connection_limit, start.max_connections)
@@ -178,7 +178,7 @@ class Worker:
             )
             self._channel.send(LimitsShared(position=share.position, count=share.count))
 
-    # --- life --------------------------------------------------------------------------------------
+    # --- lifecycle ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -201,7 +201,7 @@ class Worker:
         self._proxy.connection_limit.refuse_one(time.monotonic())
 
     async def _deregister(self) -> None:
-        """A last report, and off the lists of live workers."""
+        """Send a last report, and remove this worker from the lists of live workers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_LIMIT_S):
                 if self._reporter is not None:
@@ -251,7 +251,7 @@ class Worker:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))
 
     def _on_applied(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
-        """The table has changed."""
+        """The table has changed: report its version and, if it came from Redis, the table to the master."""
         if self._applier.manifest_version > (0, 0):
             self._has_table.set()
         self._channel.send(Applied(manifest=str(self._applier.manifest_version)))
@@ -260,7 +260,7 @@ class Worker:
 
 
 def _control_plane_module() -> ModuleType:
-    """Imported here, in a thread, because it takes longer than everything else together."""
+    """Imported here, in a thread, because the import takes longer than all the rest of a worker's start."""
     from routing.worker.config import control_plane_client
 
     return control_plane_client
@@ -282,22 +282,22 @@ def _states(pool: Pool) -> list[ReplicaState]:
 
 
 def freeze_garbage_collector() -> None:
-    """What is there now stays, so the collector need not look at it again.
+    """Exclude all present objects from garbage collection, because they stay.
 
-    Looking at the modules and tables of a fresh worker takes it some 20 ms, in which nothing else runs.
+    A collection over the modules and tables of a new worker takes some 20 ms, in which nothing else runs.
     """
     gc.collect()
     gc.freeze()
 
 
 def ignore_signals() -> None:
-    """A service manager signals a whole group; how and when a worker drains and ends is the parent's word."""
+    """A service manager signals the whole group, but the master decides when a worker drains and ends."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process when the parent ends, also when that has happened already."""
+    """Have the kernel kill this process when the master ends; exit if it has ended already."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent_pid:
@@ -311,7 +311,7 @@ async def _run(
 
 
 def main() -> None:
-    """Raises whatever ended the worker; the parent then starts another."""
+    """Raises whatever ended the worker; the master then starts another."""
     control_fd, listener_fd, counts_fd, number, parent_pid, *wakeups = map(int, sys.argv[1:])
     ignore_signals()
     die_with_parent(parent_pid)

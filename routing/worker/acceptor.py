@@ -1,11 +1,11 @@
 """Acceptor: takes clients' connections off a listener, also when no file descriptor is left (EMFILE).
 
 Theory. uvloop serves the listener as long as connections can be accepted. Without a free descriptor libuv
-reports nothing: it closes each waiting connection without a response, by a spare descriptor of its own, and
-once that is lost too its loop spins. So when :meth:`Acceptor.on_exhaustion` is called because descriptors are
-used up, the listener is removed from uvloop. Until there are descriptors again each connection gets its
-response here: the spare one is closed, which makes room for just one connection, and opened anew after it. If
-even that does not help, connections wait, and the loop sleeps, until the next call.
+reports nothing: it closes each waiting connection without a response, by a spare descriptor of its own. Once
+that is lost too, its loop spins. So when :meth:`Acceptor.on_exhaustion` is called because descriptors are
+used up, the listener is removed from uvloop. Until there are descriptors again, each connection gets its
+response here: a spare descriptor is closed, which makes room for one connection, and opened again after it.
+If even that does not help, connections wait, and the loop sleeps, until the next call.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ import socket
 from collections.abc import Callable
 
 BACKLOG = 4096
-"""Connections waiting to be accepted; the kernel cuts it to ``net.core.somaxconn``."""
+"""Connections waiting to be accepted; the kernel limits it to ``net.core.somaxconn``."""
 ACCEPTS_PER_TURN = 64
-"""Connections turned away before the loop turns to other things."""
+"""Connections refused in one iteration of the event loop."""
 _READ_BYTES = 65_536
 
 
@@ -43,14 +43,14 @@ class Acceptor:
         self._watching = False
 
     async def open(self) -> None:
-        """Accept from now on."""
+        """Begin to accept connections."""
         self._open_spare()
         await self._serve()
         self._open = True
 
     async def close(self, followed: bool = False) -> None:
-        """Accept no more. ``followed``: another process accepts what waits; else that is accepted here first,
-        for closing the listener would reset it."""
+        """Accept no more. ``followed``: another process accepts the connections that wait. Otherwise they are
+        accepted here first, because closing the listener would reset them."""
         self._open = False
         self._detach()
         self._close_spare()
@@ -65,14 +65,14 @@ class Acceptor:
         self._listener.close()
 
     async def on_exhaustion(self, exhausted: bool) -> None:
-        """Descriptors are used up, or there are some again. To be called several times a second."""
+        """Called several times a second: whether file descriptors are used up."""
         if not self._open:
             return
         if not exhausted:
             self._open_spare()
             if self._server is None:
                 self._detach()
-                # It may be over again; then the next call tries anew.
+                # Descriptors may be used up again; then the next call retries.
                 with contextlib.suppress(OSError):
                     await self._serve()
             return
@@ -106,14 +106,14 @@ class Acceptor:
             except BlockingIOError:
                 break
             except OSError:
-                # The spare one is lost to somebody else, or did not help.
+                # Something else has taken the spare descriptor, or one was not enough.
                 self._detach()
                 break
             with connection, contextlib.suppress(OSError):
                 connection.setblocking(False)
                 connection.send(self._answer())
                 connection.shutdown(socket.SHUT_WR)
-                # Unread bytes would make the close a reset, which may destroy the answer.
+                # With unread bytes the close would be a reset, which may destroy the response.
                 connection.recv(_READ_BYTES)
             self._refused()
         self._open_spare()

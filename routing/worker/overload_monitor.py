@@ -1,12 +1,12 @@
-"""Overload monitor: notices when descriptors or client connections run short, acts, and says so once.
+"""Overload monitor: detects that file descriptors or client connections run short, acts, and logs it once.
 
 Theory. Each of these states ends by itself, and the end is logged too:
 
 =============== ==================================================================================
 exhausted       no descriptor can be opened: see :mod:`routing.worker.acceptor`. Idle connections to replicas
-                stay, for who is connected is still served over them; who needs another closes one first
+                stay, because present clients are served over them; a new connection closes an idle one first
 "descriptors"   exhausted, or more than ``SCARCE`` of all are in use
-"connections"   connections of clients are being refused, because each place is taken by one in use
+"connections"   connections of clients are being refused, because all are in use
 =============== ==================================================================================
 """
 
@@ -24,21 +24,22 @@ log = logging.getLogger(__name__)
 EVERY_S = 0.25
 COUNT_EVERY_S = 1.0
 SCARCE = 0.9
-"""Part of all descriptors; it is over a twentieth below."""
+"""Share of all descriptors. The state ends a twentieth below (hysteresis)."""
 ENOUGH = 4
-"""Descriptors that must be free before connections are accepted as usual again."""
+"""Descriptors that must be free before connections are accepted again as usual."""
 
 Short = Literal["", "descriptors", "connections"]
 
 
 class OverloadMonitor:
-    """Of one worker. ``most``: client connections as configured; ``None``: what the descriptors allow."""
+    """The monitor of one worker. ``most``: client connections as configured; ``None``: what the descriptors
+    allow."""
 
     def __init__(self, places: ConnectionLimit, most: int | None) -> None:
         self.short_of: Short = ""
         """What the worker is short of."""
         self.in_use = 0
-        """Descriptors, at most COUNT_EVERY_S ago; 0: not known."""
+        """Descriptors in use, as counted at most ``COUNT_EVERY_S`` ago; 0: not known."""
         self.limit = 0
         """Descriptors that the process may have."""
         self._places = places
@@ -50,7 +51,7 @@ class OverloadMonitor:
         self._sample(time.monotonic())
 
     async def run(self, acceptor: Acceptor) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
             now = time.monotonic()

@@ -1,9 +1,9 @@
 """Candidates: another replica for a request, where the picked one has no slot.
 
 The strategy picks again among the replicas that have a slot. In a small pool these are all of them. In a
-large pool they are a sample (:mod:`routing.balancing.admission.free_slots`), or replicas near to where the
-request's key leads. What the strategy keeps of the whole list stays as it is: it would have to be built anew
-for the next request.
+large pool they are a sample (:mod:`routing.balancing.admission.free_slots`), or replicas near the one of the
+request's key. A copy of the strategy picks here, because each copy caches what it derives from its list: the
+cache for the whole list would be lost for the next request.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Endpoint set: a pool's replicas over table swaps: who stays, who is new, who leaves when it is drained.
+"""Endpoint set: a pool's replicas over table swaps: which stay, which are new, which leave once drained.
 
 A replica keeps its live state while its uid and URL match. One that is no longer in the table is kept until
 its last request has ended. If the table brings it back before that, it has its state back.

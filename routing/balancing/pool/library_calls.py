@@ -1,12 +1,12 @@
 """Library calls: begun and settled from any thread of one process, under one lock, and queued for slots.
 
-The lock is held for the microseconds of a pick or a settlement, never while a call runs or waits. The garbage
-collector may settle a call that was thrown away in the middle of another's pick, in the same thread. So the
-lock is reentrant, and what comes in then is kept until the pick is done.
+The lock is held for the microseconds of a pick or a settlement, never while a call runs or waits. In the
+middle of a pick the garbage collector may settle an abandoned call, in the same thread. So the lock is
+reentrant, and such a settlement is deferred until the pick is done.
 
-A waiting call gets its slot from the call that gives one back. The first in the queue also looks by itself
-every :data:`LOOK_EVERY_S`, for slots that come with time alone: a slow start that goes on, an ejection that
-ends.
+A waiting call gets its slot when another call gives one back. The first in the queue also looks by itself
+every :data:`LOOK_EVERY_S`, for slots that become free with time alone: during a slow start, or when an
+ejection ends.
 """
 
 import threading

@@ -1,8 +1,8 @@
 """Slow path of a pick: the rare ways in which a request gets a replica of its pool, or is rejected.
 
-The usual way, at a replica without a limit, is in :meth:`routing.balancing.pool.pool.Pool.begin` itself. Here
-are the others: a slot or device memory must be claimed first, sites matter, one probe request decides about a
-replica on probation, only one replica can serve the request (it is pinned), or no replica can be asked.
+The usual way is in :meth:`routing.balancing.pool.pool.Pool.begin` itself. The others are here: the picked
+replica has no slot, device memory is reserved, sites matter, the request has a key, one probe request decides
+about a replica on probation, only one replica can serve the request (it is pinned), or none is eligible.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,1 +1,1 @@
-"""Admin server: liveness, readiness, metrics, status, emergency drain. Loopback by default."""
+"""Admin server (Envoy): liveness, readiness, metrics, status, emergency drain. On loopback by default."""

@@ -1,4 +1,4 @@
-"""Accelerators (device memory) as all workers see them: rows of ``/status``, families of ``/metrics``."""
+"""Accelerator metrics (device memory), over all workers: rows of ``/status``, families of ``/metrics``."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ class AcceleratorStatus(NamedTuple):
     name: str
     memory_bytes: int
     leasable_bytes: int
-    """At one time, by requests through this proxy."""
+    """The most that requests through this proxy can lease at one time."""
     leased_bytes: int
     waits: int
 
@@ -23,7 +23,7 @@ class AcceleratorStatus(NamedTuple):
 def accelerator_statuses(
     devices: Iterable[AcceleratorSpec], totals: RetiredCounters, reports: Iterable[WorkerReport]
 ) -> list[AcceleratorStatus]:
-    """By name. ``totals``: of workers that are gone."""
+    """Sorted by name. ``totals``: counters of workers that have ended."""
     counted = [counters for report in reports for counters in report.accelerators]
     views = []
     for device in sorted(devices, key=lambda one: one.name):

@@ -1,6 +1,6 @@
-"""Admin server: liveness and readiness probes, metrics, status, emergency drain, restart, upgrade.
+"""Admin server (Envoy: admin interface): liveness and readiness, metrics, status, drain, restart, upgrade.
 
-It works without the control plane, and shows nothing that a client's request could inject.
+It works without the control plane. Nothing that it shows can be injected by a client's request.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
 class ProxyControl(Protocol):
-    """What the admin server shows and changes: the master, which starts the server and so lies above it."""
+    """What the admin server shows and changes. The master, which lies above this package, implements it."""
 
     draining: bool
     totals: RetiredCounters
@@ -73,7 +73,7 @@ class AdminServer:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        # asyncio takes as many a turn as its backlog says, before any of them can be counted.
+        # asyncio accepts up to ``backlog`` connections in one iteration, before any of them can be counted.
         server = await asyncio.start_server(
             self._connected, sock=self._listener, limit=MAX_HEAD_BYTES, backlog=ACCEPTS_PER_TURN
         )
@@ -154,7 +154,7 @@ class AdminServer:
         return _json(200, answer | await self._asked_now(fleet))
 
     async def _asked_now(self, fleet: str) -> dict[str, Any]:
-        """Which replicas requests of this fleet go to now; workers hear of an override before they say so."""
+        """Which replicas get this fleet's requests now. Workers receive an override before this question."""
         answers = [answer for answer in await self._replica_states() if answer is not None]
         if not answers:
             return {"asked_now": None}
@@ -209,7 +209,7 @@ class AdminServer:
         return CertificateStatus(in_force.expires_at, in_force.fingerprint, alarm, files.refused)
 
     async def _replica_states(self) -> list[ReplicaStatesByFleet | None]:
-        """Of each worker; ``None``: it is gone or too slow."""
+        """The replica states of each worker; ``None``: it is gone or too slow."""
         return await asyncio.gather(*(worker.current.replica_states() for worker in self._proxy.supervised))
 
     async def _status(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Aggregation: the telemetry reports of all workers as one sum.
+"""Metrics aggregation: adds up the telemetry reports of all workers.
 
-A dead worker's counts stay in the sums (:class:`RetiredCounters`), so that no counter ever falls.
+The counts of a worker that has ended stay in the sums (:class:`RetiredCounters`), so no counter ever falls.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,13 +43,13 @@ _Added = TypeVar("_Added", contravariant=True)
 
 
 class _Add(Protocol[_Added]):
-    """Adds counters to a sum; ``live``: with the values that only running workers have."""
+    """Adds counters to a sum; ``live``: also the gauges, which only running workers have."""
 
     def __call__(self, into: _Added, more: _Added, /, *, live: bool) -> None: ...
 
 
 class RetiredCounters:
-    """Counts of workers that are gone, kept so that the proxy's counters only grow."""
+    """Counters of workers that have ended, kept so that the proxy's counters only grow."""
 
     def __init__(self) -> None:
         self.fleets: dict[str, FleetCounters] = {}
@@ -63,7 +63,7 @@ class RetiredCounters:
         """By the client keys' ids."""
 
     def retire(self, report: WorkerReport) -> None:
-        """Take over what a dead worker had counted. What it had in flight ended with it."""
+        """Add the last report of a worker that has ended. Its requests in flight ended with it."""
         self.rejected += report.rejected
         self.refused_clients += report.refused_clients
         self.evicted_clients += report.evicted_clients
@@ -78,13 +78,13 @@ class RetiredCounters:
 
 
 def aggregate_fleets(totals: RetiredCounters, reports: Iterable[WorkerReport]) -> list[FleetCounters]:
-    """Sums per fleet that some live worker still routes for, by name."""
+    """Sums for each fleet that some live worker still has, sorted by name."""
     live = ((fleet.name, fleet) for report in reports for fleet in report.fleets)
     return _merged(live, totals.fleets, lambda name: FleetCounters(name=name), _add_fleet)
 
 
 def aggregate_keys(totals: RetiredCounters, reports: Iterable[WorkerReport]) -> list[KeyCounters]:
-    """Sums per client key that some live worker has been asked with, by id."""
+    """Sums for each client key that was used at some live worker, sorted by id."""
     live = ((key.id, key) for report in reports for key in report.keys)
     return _merged(live, totals.keys, lambda id: KeyCounters(id=id), _add_key)
 
@@ -95,7 +95,7 @@ def _merged(
     new: Callable[[str], _Counters],
     add: _Add[_Counters],
 ) -> list[_Counters]:
-    """Sums of those that live workers report, with what workers that have ended had counted of the same."""
+    """Sums of what live workers report, each with what ended workers had counted under the same name."""
     merged: dict[str, _Counters] = {}
     for name, counters in live:
         if name not in merged:

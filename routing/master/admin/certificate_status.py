@@ -7,16 +7,16 @@ from routing.master.admin.exposition import Exposition
 
 
 class CertificateStatus(NamedTuple):
-    """The certificate in force."""
+    """The certificate in use, and the state of its files."""
 
     expires_at: float
     """Unix seconds."""
     fingerprint: str
     """SHA-256, in hexadecimal digits."""
     alarm: str
-    """``expired``, ``reload_failed`` or ``expires_soon``; empty: all is well."""
+    """``expired``, ``reload_failed`` or ``expires_soon``; empty: none of these."""
     refused: str
-    """Why the present files cannot be used; empty while they are those in force."""
+    """Why the present files cannot be used; empty while they are the certificate in use."""
 
 
 def certificate_row(view: CertificateStatus, now: float) -> dict[str, Any]:

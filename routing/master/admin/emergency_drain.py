@@ -1,7 +1,7 @@
-"""Emergency drain (manual drain): replicas that an operator took out at this proxy only.
+"""Emergency drain (manual drain): replicas that an operator drains at this proxy only.
 
-Kept by the master, sent to every worker, and with an expiry: an emergency drain must not outlive the
-emergency and contradict the control plane for ever.
+The master keeps the drains and sends them to every worker. Each drain expires, so that it does not outlive
+the emergency and contradict the control plane for ever.
 """
 
 import re
@@ -29,16 +29,16 @@ class EmergencyDrains:
         self._expiry: dict[tuple[str, str], float] = {}
 
     def drain(self, fleet: str, replica: str, now: float, duration_s: float = DEFAULT_S) -> EmergencyDrain:
-        """Start one, or change when it ends."""
+        """Start a drain, or change when it ends."""
         self._expiry[fleet, replica] = now + duration_s
         return EmergencyDrain(fleet, replica, now + duration_s)
 
     def inherit(self, drained: Iterable[tuple[str, str, float]], now: float) -> None:
-        """These are all: fleet, replica, and for how many seconds still."""
+        """Replace all drains: fleet, replica, and the seconds that are left."""
         self._expiry = {(fleet, replica): now + left_s for fleet, replica, left_s in drained}
 
     def undrain(self, fleet: str, replica: str) -> bool:
-        """End one. False: there was none."""
+        """End a drain. False: there was none."""
         return self._expiry.pop((fleet, replica), None) is not None
 
     def expire(self, now: float) -> list[EmergencyDrain]:

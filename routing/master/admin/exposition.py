@@ -18,7 +18,7 @@ class Exposition:
     def family(
         self, name: str, kind: str, help_text: str, samples: Iterable[tuple[Labels, float | int]]
     ) -> None:
-        """One counter or gauge; nothing is written when it has no sample."""
+        """One family of counters or gauges; nothing is written if it has no sample."""
         lines = [f"{name}{_labels(labels)} {_number(value)}" for labels, value in samples]
         if lines:
             self._lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *lines]

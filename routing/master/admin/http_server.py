@@ -1,6 +1,6 @@
-"""Minimal HTTP/1.1 server of the admin listener: one request a connection, no bodies taken.
+"""HTTP/1.1 server of the admin listener, minimal: one request per connection, no request bodies.
 
-It serves probes, Prometheus and an operator's ``curl``, and no client traffic, so it is kept small. Requests
+It serves probes, Prometheus and an operator's ``curl``, but no client traffic, so it is small. Requests
 that a browser on the same machine could be tricked into sending are refused: those with an ``Origin``, and on
 loopback those whose Host is a name (DNS rebinding).
 """

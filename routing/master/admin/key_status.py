@@ -1,4 +1,4 @@
-"""Client key metrics and status: the requests of each key, by its id. Neither key nor hash is ever here."""
+"""Client key metrics and status: the requests of each key, by its id. Never has a key or its hash."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from routing.master.admin.exposition import Exposition, Labels
 
 
 def key_metrics(out: Exposition, keys: Sequence[KeyCounters]) -> None:
-    """For ``/metrics``. There are no samples of keys that have not been used."""
+    """For ``/metrics``. A key that has not been used has no samples."""
     named: list[tuple[Labels, KeyCounters]] = [((("key", key.id),), key) for key in keys]
     requests = [(labels, key.requests) for labels, key in named]
     out.family("switchyard_key_requests_total", "counter", "Requests with the client key.", requests)

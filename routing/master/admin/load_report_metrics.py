@@ -7,7 +7,7 @@ from routing.master.admin.exposition import Exposition, Labels
 
 
 def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, ReplicaCounters]]) -> None:
-    """``replicas``: the workers' reports, merged."""
+    """``replicas``: the workers' reports, added up."""
     replicas = list(replicas)
     told = [(labels, replica.reported) for labels, replica in replicas if replica.reported is not None]
     figures = [

@@ -1,7 +1,7 @@
-"""Prometheus metrics of ``/metrics``: the workers of one proxy, merged.
+"""Prometheus metrics of ``/metrics``: all workers of one proxy, added up.
 
-Names and units follow Prometheus' conventions: base units, ``_total`` on counters. Cardinality is
-bounded: histograms carry the fleet only; counters and gauges carry at most fleet and replica.
+Names and units follow Prometheus' conventions: base units, ``_total`` on counters. Cardinality is bounded:
+histograms have the label ``fleet`` only; counters and gauges have at most fleet and replica.
 """
 
 import os
@@ -59,14 +59,14 @@ NO_RESTARTS = RestartStatus(False, 0, 0, [])
 
 
 class WorkerStatus(NamedTuple):
-    """One worker slot of the master."""
+    """One supervised worker."""
 
     number: int
     pid: int | None
     up: bool
     restarts: int
     report: WorkerReport | None
-    """The last report of the present incarnation."""
+    """The last report of the present process."""
     report_age_s: float | None = None
 
 
@@ -80,8 +80,8 @@ def render(
     accelerators: Iterable[AcceleratorSpec] = (),
     restarts: RestartStatus = NO_RESTARTS,
 ) -> bytes:
-    """The whole page. ``snapshots`` and ``accelerators``: the table. ``drained``: replicas taken out at this
-    proxy by hand. ``certificate``: where clients are spoken to by TLS."""
+    """The whole page. ``snapshots`` and ``accelerators``: of the table. ``drained``: replicas with an
+    emergency drain, and the seconds left. ``certificate``: of the listener, with TLS."""
     found = [worker.report for worker in workers] + [leaving.report for leaving in restarts.leaving]
     reports = [report for report in found if report is not None]
     out = Exposition()
@@ -106,7 +106,7 @@ def render(
 
 
 def _process_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
-    """Of the master under the names that every exporter uses, of the workers under names of our own."""
+    """The master's under Prometheus' standard names (``process_…``), the workers' under names of our own."""
     if parent := process_stats.read(os.getpid()):
         for name, kind, help_text, value in (
             ("cpu_seconds_total", "counter", "CPU used by the master.", parent.cpu_s),
@@ -183,7 +183,7 @@ def _proxy_metrics(
 
 
 def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
-    """What each worker has room for."""
+    """Connections and descriptors that each worker may have, and client connections in use."""
     reports: list[tuple[Labels, WorkerReport]] = [
         ((("worker", str(w.number)),), w.report) for w in workers if w.report is not None
     ]
@@ -230,7 +230,7 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
 
 
 def _version_metrics(out: Exposition, reports: list[WorkerReport]) -> None:
-    """Versions as the slowest worker has them, so that an alert sees one that lags."""
+    """Versions of the worker that is furthest behind, so that an alert can detect it."""
     oldest: dict[str, Version] = {}
     refused: dict[str, int] = {}
     for report in reports:

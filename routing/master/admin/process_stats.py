@@ -1,4 +1,4 @@
-"""Process statistics from Linux's /proc: CPU, memory, open files. On other systems nothing is known."""
+"""Process statistics from Linux's /proc: CPU, memory, open files. Other systems have none."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 class ProcessStats(NamedTuple):
     cpu_s: float
-    """Since it started."""
+    """CPU time since it started."""
     resident_bytes: int
     open_files: int
     started_s: float
@@ -18,7 +18,7 @@ class ProcessStats(NamedTuple):
 
 
 def read(pid: int) -> ProcessStats | None:
-    """``None``: it is gone, or this is no Linux."""
+    """``None``: the process has ended, or this is not Linux."""
     folder = Path("/proc") / str(pid)
     try:
         fields = (folder / "stat").read_text().rpartition(") ")[2].split()

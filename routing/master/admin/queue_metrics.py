@@ -10,7 +10,7 @@ from routing.master.admin.exposition import Exposition, Labels
 def queue_metrics(
     out: Exposition, snapshots: Iterable[FleetSnapshot], fleets: Iterable[FleetCounters]
 ) -> None:
-    """``fleets``: the workers' reports, merged."""
+    """``fleets``: the workers' reports, added up."""
     named: list[tuple[Labels, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
     sizes: list[tuple[Labels, int]] = [
         ((("fleet", snapshot.name),), snapshot.policy.queue.size) for snapshot in snapshots

@@ -21,7 +21,7 @@ def replica_metrics(
     drained: Collection[ReplicaKey],
     fleets: Iterable[FleetCounters],
 ) -> None:
-    """``drained``: those taken out at this proxy by hand. ``fleets``: the workers' reports, merged."""
+    """``drained``: replicas with an emergency drain. ``fleets``: the workers' reports, added up."""
     replicas = [(snapshot.name, spec) for snapshot in snapshots for spec in snapshot.replicas]
     ejected = {
         (fleet.name, replica.uid)

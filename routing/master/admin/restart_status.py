@@ -7,7 +7,7 @@ from routing.master.admin.exposition import Exposition
 
 
 class LeavingWorker(NamedTuple):
-    """A worker that has been replaced and has not ended yet."""
+    """A worker process that has been replaced and is draining."""
 
     slot: int
     pid: int | None
@@ -43,5 +43,5 @@ def restart_metrics(out: Exposition, view: RestartStatus) -> None:
 
 
 def _in_flight(report: WorkerReport | None) -> int | None:
-    """As it has last said."""
+    """Requests in flight, by the worker's last report."""
     return None if report is None else sum(fleet.in_flight for fleet in report.fleets)

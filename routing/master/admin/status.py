@@ -1,4 +1,4 @@
-"""Status rows of ``/status``: workers, and replicas as all workers see them."""
+"""Status page (``/status``), its rows: workers, and replicas as all workers see them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from routing.master.admin.emergency_drain import EmergencyDrain
 from routing.master.admin.metrics import WorkerStatus
 
 Answers = Sequence[dict[str, list[ReplicaState]] | None]
-"""Per worker: fleet → its replicas; ``None`` from a worker that did not answer."""
+"""For each worker: fleet → its replicas; ``None``: the worker did not reply."""
 
 
 def worker_rows(workers: list[WorkerStatus], manifests: list[str | None]) -> list[dict[str, Any]]:
-    """One row a worker. Values of its report are at most a second old."""
+    """One row for each worker. The values of its report are at most a second old."""
     return [_worker_row(worker, manifest) for worker, manifest in zip(workers, manifests, strict=True)]
 
 
@@ -48,7 +48,7 @@ def _worker_row(worker: WorkerStatus, manifest: str | None) -> dict[str, Any]:
 
 
 def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]]:
-    """What each worker goes by in estimating what a fleet's requests take; at most a second old."""
+    """What each worker has learned of a fleet's requests, for its estimates; at most a second old."""
     return [
         {
             "worker": worker.number,
@@ -68,7 +68,8 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
 def replica_rows(
     fleet: str, snapshot: FleetSnapshot, answers: Answers, drains: Sequence[EmergencyDrain], now: float
 ) -> list[dict[str, Any]]:
-    """One row a replica: in how many workers it is eligible, why not in the others, and how many ask it."""
+    """One row for each replica: in how many workers it is eligible, why not in the others, and how many
+    workers send it requests."""
     expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
     rows = []
     for spec in snapshot.replicas:

@@ -1,1 +1,1 @@
-"""Standalone: a proxy without a control plane, from a watched fleet file, with a small built-in prober."""
+"""Standalone proxy: without a control plane, from a watched fleet file, with a small built-in prober."""

@@ -1,4 +1,4 @@
-"""Client keys of a standalone proxy: read from its fleet file's references, stored as hashes only."""
+"""Client keys (API keys) of a standalone proxy: read by the fleet file's references, kept only as hashes."""
 
 import os
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _MAKE_ONE = "python -c \"import secrets; print('sy-' + secrets.token_hex(24))\" 
 
 
 class FileKeys(NamedTuple):
-    """Keys as a manifest carries them, by their hashes."""
+    """The keys of a manifest, by their hashes."""
 
     fleets: dict[str, list[str]]
     limits: dict[str, KeyLimits]
@@ -22,7 +22,7 @@ class FileKeys(NamedTuple):
 def hash_keys(
     entries: Sequence[ClientKeyEntry], folder: Path, salt: str
 ) -> tuple[FileKeys, list[tuple[int, str]]]:
-    """The keys, and what is wrong with which entry. ``folder``: where paths begin."""
+    """The keys, and for each invalid entry its index and what is wrong. ``folder``: for relative paths."""
     found = FileKeys({}, {})
     problems = []
     for index, entry in enumerate(entries):

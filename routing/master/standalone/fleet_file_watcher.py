@@ -1,7 +1,7 @@
-"""Fleet file watcher of a standalone proxy: the master reads the file, follows changes, and makes the tables.
+"""Fleet file watcher (hot reload) of a standalone proxy: the master reads the file and makes the tables.
 
-A file with errors changes nothing: the last good table stays and the log says what is wrong, with
-line and column. Unless the built-in prober runs, every replica is assumed to be ready.
+A file with errors changes nothing: the last good table stays, and the log says what is wrong, with line and
+column. Unless the built-in prober runs, every replica is assumed to be ready.
 """
 
 import asyncio
@@ -35,15 +35,14 @@ log = logging.getLogger(__name__)
 
 POLL_EVERY_S = 0.5
 EPOCH = 1
-"""Versions live as long as the master; its workers start with it, so no epoch is ever compared."""
+"""Always the same: versions last as long as the master, and its workers start after it."""
 
 SALT = new_salt()
-"""Keys the hashes of client keys, which live as long as the master."""
+"""The secret of client keys' hashes. Both last as long as the master."""
 
 
 def read(path: Path) -> tuple[FleetFile, FileKeys]:
-    """The file, and its client keys as a manifest carries them. Raises FleetFileError with every problem, or
-    OSError."""
+    """The file, and its client keys for a manifest. Raises FleetFileError with every problem, or OSError."""
     file = load(path, strategies=StrategyRules(strategies.names(), strategies.build, strategies.why_not))
     keys, problems = file_keys.hash_keys(file.client_keys, path.parent, SALT)
     if problems:
@@ -75,7 +74,7 @@ class FleetFileWatcher:
         self._on_tables: Callable[[Tables], None] | None = None
 
     def begin(self, on_tables: Callable[[Tables], None], answered: AnswerCounts) -> None:
-        """Give the first table, and from now on every newer one, to ``on_tables``."""
+        """Call ``on_tables`` with the first table now, and with every newer one from now on."""
         self._on_tables = on_tables
         if self._probing:
             _, compiled = compile_fleet_file(self._file, epoch=EPOCH, version=1)
@@ -87,7 +86,7 @@ class FleetFileWatcher:
         self._follow()
 
     def inherit(self, snapshots: Iterable[FleetSnapshot]) -> None:
-        """Begin, where replicas are probed, with what a master before this one has found."""
+        """Start the prober, if there is one, with the probe results of the master before this one."""
         specs = (spec for snapshot in snapshots for spec in snapshot.replicas)
         self._inherited_statuses = {
             (spec.uid, spec.url): ProbeStatus(spec.health, spec.has_passed) for spec in specs
@@ -124,7 +123,7 @@ class FleetFileWatcher:
             self._prober.follow(self._snapshots.values())
 
     def _publish(self) -> None:
-        """Compile, lay findings over it, and number what is new."""
+        """Compile the file, add the prober's results, and publish what has changed with a new version."""
         version = self._manifest.version + 1
         manifest, compiled = compile_fleet_file(self._file, epoch=EPOCH, version=version)
         snapshots = {snapshot.name: self._numbered(self._with_health(snapshot)) for snapshot in compiled}
@@ -160,7 +159,7 @@ class FleetFileWatcher:
         return replace(snapshot, replicas=replicas)
 
     def _numbered(self, new: FleetSnapshot) -> FleetSnapshot:
-        """The old table where nothing differs; the old revision where only health does."""
+        """The old snapshot if nothing has changed; with the old revision if only health has changed."""
         old = self._snapshots.get(new.name)
         if old is None:
             return new

@@ -1,4 +1,4 @@
-"""Probe client: one health check over a connection of its own; asyncio, no keep-alive."""
+"""Health check client: one probe over a connection of its own, without keep-alive (asyncio)."""
 
 import asyncio
 import socket
@@ -20,22 +20,22 @@ _READ_BYTES = 16 * 1024
 
 
 class ProbeTarget(NamedTuple):
-    """What is probed, and how it is verified over TLS."""
+    """What is probed, and how its certificate is verified."""
 
     target: BaseUrl
     tls: Tls
     contexts: TlsContextCache
     credential: str = ""
-    """Reference to the bearer token that it requires; empty: none."""
+    """Reference to the bearer token that the replica requires; empty: none."""
     credentials: Credentials | None = None
 
     @property
     def name(self) -> str:
-        """What its certificate must be for."""
+        """The name that its certificate must have."""
         return self.tls.server_name or self.target.host.removesuffix(".")
 
     def bearer(self) -> bytes:
-        """The value of Authorization; nothing if it requires none. Raises CredentialError."""
+        """The value of Authorization; empty if it requires none. Raises CredentialError."""
         if not self.credential or self.credentials is None:
             return b""
         return self.credentials.bearer(self.credential)
@@ -46,7 +46,7 @@ class _TlsVerificationFailed(Exception):
 
 
 async def probe(checks: Checks, place: ProbeTarget, has_passed: bool) -> ProbeResult:
-    """One round of probes of the replica there. Never raises for what a replica does."""
+    """One round of probes of a replica. Never raises because of what the replica does."""
     kind = checks.first(has_passed)
     result = await _ask(checks, kind, place)
     if checks.needs_liveness(kind, result):
@@ -66,7 +66,7 @@ async def _ask(checks: Checks, kind: ProbeKind, place: ProbeTarget) -> ProbeResu
 
 
 async def _exchange(place: ProbeTarget, request: ProbeRequest) -> tuple[int, bytes]:
-    """Status and as much of the body as a result needs, an error's without the token that it may quote.
+    """Status, and as much of the body as a result needs. The token is redacted from the body of an error.
 
     Raises _TlsVerificationFailed, CaBundleError, CredentialError, OSError, EOFError, HttpParserError.
     """
@@ -104,7 +104,7 @@ async def _connect(place: ProbeTarget) -> tuple[asyncio.StreamReader, asyncio.St
 
 
 async def _address(target: BaseUrl) -> str:
-    """An address of the host, checked after the name was looked up."""
+    """An address of the host, checked after the name was resolved."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     address = str(found[0][4][0])
@@ -139,7 +139,7 @@ class _ProbeResponse:
         self._parser.feed_data(data)
 
     def end_of_stream(self) -> None:
-        """A body may end with it; a head may not."""
+        """The connection was closed, which may end a body, but not a head."""
         if not self.status:
             raise EOFError
 

@@ -1,7 +1,7 @@
-"""Prober (health checks) of a standalone proxy (``--probe``): one task a replica, in the master.
+"""Prober (active health checks) of a standalone proxy (``--probe``): one task per replica, in the master.
 
-The requests and the meaning of responses are in :mod:`routing.contract.probe_presets`, the health transitions
-in :mod:`routing.contract.health`: the same rules as in the control plane.
+The requests, and how responses are judged, are in :mod:`routing.contract.probe_presets`. The health
+transitions are in :mod:`routing.contract.health`. The control plane has the same rules.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 ANSWERED_LATELY_S = 10.0
 
 AnswerCounts = Callable[[], dict[str, int]]
-"""Replica uid → answers of live traffic so far, as the workers have reported."""
+"""Replica uid → responses to live traffic so far, as the workers have reported."""
 
 
 class ProbedReplica(NamedTuple):
-    """Everything that decides how a replica is probed; a change of any of it starts over."""
+    """What identifies a probed replica; a change of any of it starts its probing anew."""
 
     uid: str
     url: str
@@ -46,7 +46,7 @@ class ProbeStatus(NamedTuple):
     health: Health
     has_passed: bool
     startup_s: float | None = None
-    """How long its last start took; ``None``: none has been seen."""
+    """How long its last start took; ``None``: no start was observed."""
 
 
 class _StartupTimer:
@@ -59,7 +59,7 @@ class _StartupTimer:
         self._failed = False
 
     def took_s(self, old: Health, new: Health, result: ProbeResult, now: float) -> float | None:
-        """How long it took, where it ends with this result and its beginning was seen."""
+        """Seconds that the start took, if it ends with this result and its beginning was observed."""
         took_s = None
         if new == "ready" != old:
             took_s = startup.measured_duration(
@@ -81,7 +81,7 @@ class Prober:
         rng: random.Random,
         found: Mapping[str, ProbeStatus] | None = None,
     ) -> None:
-        """``found``: by uid, what a prober before this one has found, to begin with."""
+        """``found``: the results of an earlier prober to begin with, by uid."""
         self._changed = changed
         self._answered = answered
         self._rng = rng
@@ -94,9 +94,9 @@ class Prober:
         self._contexts = TlsContextCache()
         self._credentials = Credentials()
         self._tls: dict[str, Tls] = {}
-        """By fleet. How replicas are verified may change while their health goes on."""
+        """By fleet. A change does not start probing anew."""
         self._references: dict[str, str] = {}
-        """Of replicas' credentials, by uid; they may change as well."""
+        """Credential references, by replica uid. A change does not start probing anew."""
 
     def status(self, uid: str) -> ProbeStatus:
         return self._statuses.get(uid, ProbeStatus("checking", False))
@@ -155,7 +155,7 @@ class Prober:
                 words = (target.replica, target.fleet, state, step.state, step.reason)
                 log.info("replica %s of fleet %s: %s → %s: %s", *words)
             elif state != "ready" and not result.passed and step.reason != said:
-                # What keeps it out, once each time that this is something else.
+                # Log why it is not ready, once for each new reason.
                 log.info("replica %s of fleet %s is %s: %s", target.replica, target.fleet, state, step.reason)
             said = step.reason
             state, counters, has_passed = step.state, step.counters, step.has_passed
@@ -176,7 +176,7 @@ class Prober:
         )
 
     async def _watch_answers(self) -> None:
-        """Remember when live traffic was last answered by each replica."""
+        """Record when each replica last responded to live traffic."""
         while True:
             await asyncio.sleep(1.0)
             answers, now = self._answered(), time.monotonic()

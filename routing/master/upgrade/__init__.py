@@ -1,1 +1,1 @@
-"""Binary upgrade (hot restart) without a lost connection: a new master inherits the sockets."""
+"""Binary upgrade (Envoy: hot restart) without a lost connection: a new master inherits the sockets."""

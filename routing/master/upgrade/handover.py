@@ -1,9 +1,9 @@
-"""Handover from an old master to a new one, and a master's duties towards both.
+"""Handover of a hot restart: from an old master to a new one, and what a master does for both of them.
 
-A shell, a supervisor or a container engine watches the process of the first master, which it started. Unless
-a service manager can be notified of another main process, that process therefore stays. It passes signals on,
-ends when its successor ends, and when it is killed the successor ends too. A successor that has successors
-itself does the same in between.
+A shell, a supervisor or a container engine watches the process of the first master, which it has started.
+Therefore that process stays, unless a service manager can be notified of another main process. It forwards
+signals to its successor, and exits when the successor has exited. If it is killed, the successor exits too. A
+successor that has a successor itself does the same, between the two.
 """
 
 import asyncio
@@ -22,17 +22,18 @@ log = logging.getLogger(__name__)
 
 
 class Handover:
-    """The handover state of one master. ``channel``: to its predecessor, if a master started it."""
+    """The handovers of one master, from its predecessor and to its successor. ``channel``: to the
+    predecessor, if a master has started this one."""
 
     def __init__(self, channel: socket.socket | None, new_master: NewMaster) -> None:
         self.successor: Successor | None = None
-        """Who has taken over."""
+        """The master that has taken over."""
         self.handed_over = asyncio.Event()
         self._predecessor = None if channel is None else Predecessor(channel, new_master)
         self._stays = False
-        """Whether this process stays, and stands for its successor."""
+        """Whether this process stays as the main process, on behalf of its successor."""
         self._predecessor_stays = True
-        """Whether the predecessor stands for this one; until it has handed over it does."""
+        """Whether the predecessor stays as the main process; until it has handed over it is that."""
 
     @property
     def has_predecessor(self) -> bool:
@@ -41,7 +42,7 @@ class Handover:
     # --- before -------------------------------------------------------------------------------------
 
     async def receive_state(self) -> None:
-        """Inherit, where there is a predecessor. Raises HandoverFailed."""
+        """Receive the predecessor's state, if there is a predecessor. Raises HandoverFailed."""
         if self._predecessor is not None:
             await self._predecessor.receive_state()
 
@@ -54,14 +55,15 @@ class Handover:
         sd_notify.notify("READY=1")
 
     async def orphaned(self) -> None:
-        """Return when this master is to end because its predecessor has."""
+        """Return when this master must exit because its predecessor, the main process, has ended."""
         assert self._predecessor is not None
         await self._predecessor.gone.wait()
         if not self._predecessor_stays:
             await asyncio.Event().wait()
 
     async def predecessor_finished(self) -> None:
-        """When the main process of a service ends, whatever is left of the service is killed."""
+        """If this master is the main process, wait until the predecessor has ended: when the main process of
+        a service ends, the service manager kills its other processes."""
         if self._predecessor is not None and not self._predecessor_stays:
             await self._predecessor.gone.wait()
 
@@ -72,12 +74,13 @@ class Handover:
         log.info("process %d takes over; this one finishes what it has", successor.pid)
         self.handed_over.set()
         if not self._stays:
-            # First: of what the successor says then, only a main process is believed.
+            # Sent first: the service manager accepts READY=1 from the main process only.
             sd_notify.notify(f"MAINPID={successor.pid}")
         successor.hand_over(handover_state, self._stays)
 
     def forward_signal(self, number: int) -> bool:
-        """Whether a signal was for the successor, which has it now."""
+        """Forward a signal to the successor, if this process stays on its behalf. Returns whether it was
+        forwarded."""
         if self.successor is None or not self._stays:
             return False
         log.info("%s: passed on to process %d", signal.Signals(number).name, self.successor.pid)
@@ -85,7 +88,8 @@ class Handover:
         return True
 
     async def wait_for_successor(self, status: int) -> int:
-        """Stay as long as this process stands for a successor; the exit status, ``status`` if it does not."""
+        """If this process stays on behalf of a successor, wait until that has ended, and return its exit
+        status. Else return ``status``."""
         successor = self.successor
         if successor is None or not self._stays:
             return status

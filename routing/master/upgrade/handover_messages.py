@@ -1,11 +1,11 @@
-"""Handover messages between the old master and the new one, and their order.
+"""Handover messages of a hot restart, between the old master and the new one, in order.
 
 ====================  ========================================================================
-old → new             :class:`HandoverState`, ids that replicas keep, then :class:`StateComplete`
+old → new             :class:`HandoverState`, :class:`StickyIdBatch` as needed, then :class:`StateComplete`
 new                   starts its workers on the inherited listeners
 new → old             :class:`SuccessorReady`
 old → new             :class:`HandoverState` again, then :class:`TakeOver`: the new one opens its admin server
-old                   drains, and passes on ids that its workers still learn
+old                   drains, and forwards the sticky ids that its workers still learn
 ====================  ========================================================================
 
 The end of the stream before :class:`TakeOver` means that the handover has failed.
@@ -22,7 +22,7 @@ class HandoverState(msgspec.Struct, frozen=True, tag="estate", kw_only=True):
     """Old → new: the old master's state."""
 
     drained: list[tuple[str, str, float]] = []
-    """Emergency drains: fleet, replica, and the seconds for which they still hold."""
+    """Emergency drains: fleet, replica, and the seconds that are left."""
     manifest: Manifest | None = None
     snapshots: list[FleetSnapshot] = []
 
@@ -45,8 +45,8 @@ class TakeOver(msgspec.Struct, frozen=True, tag="take_over", kw_only=True):
     """Old → new: the new master is responsible from now on."""
 
     stays: bool
-    """Whether the old master stays and represents the proxy towards its starter: its end is to be the proxy's
-    end."""
+    """Whether the old master stays as the main process for whatever started it: then the new one must exit
+    when the old one ends."""
 
 
 HandoverMessage = HandoverState | StickyIdBatch | StateComplete | SuccessorReady | TakeOver

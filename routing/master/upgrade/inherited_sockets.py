@@ -1,8 +1,8 @@
 """Inherited sockets: from the master that is replaced, or from a service manager (socket activation).
 
-A master names them in ``SWITCHYARD_INHERITED``, as ``channel=5 admin=6 listener=7 listener=8``. A service
-manager says how many there are from descriptor 3 on, as in sd_listen_fds(3); a socket named ``admin`` is the
-admin listener. Either variable is for this process alone, and is removed from the environment.
+A master lists them in ``SWITCHYARD_INHERITED``, as ``channel=5 admin=6 listener=7 listener=8``. A service
+manager gives their number, from descriptor 3 on, as in sd_listen_fds(3); a socket named ``admin`` is the
+admin listener. These variables are only for this process, and are removed from the environment.
 """
 
 import os
@@ -29,7 +29,7 @@ class InheritedSockets(NamedTuple):
 
     @property
     def address(self) -> Address | None:
-        """Where clients come to; ``None``: nothing is inherited for them."""
+        """The address of the listeners; ``None``: no listener is inherited."""
         return Address(*self.listeners[0].getsockname()[:2]) if self.listeners else None
 
 
@@ -37,8 +37,8 @@ NO_SOCKETS = InheritedSockets()
 
 
 def options_with(options: Options, found: InheritedSockets) -> Options:
-    """As the command line says, but for what the sockets decide: where clients come to, and so whether they
-    need a key, and at least as many workers as there are listeners, for each listener needs one."""
+    """The options, changed to fit inherited listeners: their address, and so whether clients need a key, and
+    at least as many workers as listeners, because each listener needs one."""
     if found.address is None:
         return options
     return replace(options, listen=found.address, workers=max(options.workers, len(found.listeners)))
@@ -55,7 +55,7 @@ def environment_value(
 
 
 def from_environment(environment: MutableMapping[str, str]) -> InheritedSockets:
-    """What the environment names. Raises ListenFailed where that are no sockets to be served."""
+    """The sockets that the environment names. Raises ListenFailed if they cannot be used."""
     named = _named(environment)
     for name in (VARIABLE, "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"):
         environment.pop(name, None)

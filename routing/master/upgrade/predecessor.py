@@ -1,4 +1,4 @@
-"""Predecessor: the old master, as the new one sees it during a handover."""
+"""Predecessor: the old master of a hot restart, as the new one sees it."""
 
 import asyncio
 import socket
@@ -19,18 +19,18 @@ STATE_TIMEOUT_S = 10.0
 
 
 class NewMaster(Protocol):
-    """The inheriting side of a handover: the master, which lies above this package."""
+    """The receiving side of a handover. The master, which lies above this package, implements it."""
 
     def inherit(self, handover_state: HandoverState) -> None: ...
     def on_sticky_learned(self, name: str, place: ReplicaRef) -> None: ...
 
 
 class HandoverFailed(Exception):
-    """The old master is gone, or has sent too little; the message says which."""
+    """The old master is gone, or has not sent its state; the message says which."""
 
 
 class Predecessor:
-    """The old master as its successor sees it. ``channel``: to the old master."""
+    """The old master. ``channel``: to it."""
 
     def __init__(self, channel: socket.socket, new_master: NewMaster) -> None:
         self._socket = channel
@@ -42,7 +42,7 @@ class Predecessor:
         self.gone = asyncio.Event()
 
     async def receive_state(self) -> None:
-        """Inherit what it knows. Raises :class:`HandoverFailed`."""
+        """Receive its state. Raises :class:`HandoverFailed`."""
         loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
         await loop.create_unix_connection(lambda: self._channel, sock=self._socket)
@@ -53,7 +53,7 @@ class Predecessor:
             raise HandoverFailed("the parent whose place is to be taken does not say what it knows") from None
 
     async def take_over(self) -> TakeOver:
-        """Say that this proxy is ready, and wait for the word. Raises :class:`HandoverFailed`."""
+        """Send that this master is ready, and wait for ``TakeOver``. Raises :class:`HandoverFailed`."""
         self._channel.send(SuccessorReady())
         return await self._taken_over
 
@@ -76,5 +76,5 @@ class Predecessor:
         for waiting in (self._complete, self._taken_over):
             if not waiting.done():
                 waiting.set_exception(HandoverFailed("the parent whose place is to be taken is gone"))
-                # Nobody may be waiting for it any more.
+                # Marks it as retrieved: perhaps nothing waits for it any more.
                 waiting.exception()

@@ -1,4 +1,4 @@
-"""Readiness and main process for a service manager (sd_notify(3), systemd); does nothing without one."""
+"""Service manager notifications (sd_notify(3), systemd): ready, stopping, main process. No-op without one."""
 
 import contextlib
 import os
@@ -8,13 +8,13 @@ VARIABLE = "NOTIFY_SOCKET"
 
 
 def is_present() -> bool:
-    """Whether there is one that follows which process is the main one."""
+    """Whether there is a service manager that can be notified of another main process."""
     # As process 1 of a container the master cannot exit, whatever is notified.
     return bool(os.environ.get(VARIABLE)) and os.getpid() != 1
 
 
 def notify(*assignments: str) -> None:
-    """``READY=1``, ``STOPPING=1``, ``MAINPID=…``. Never raises for the service manager's sake."""
+    """Send ``READY=1``, ``STOPPING=1``, ``MAINPID=…``. Never raises because of the service manager."""
     address = os.environ.get(VARIABLE, "")
     if not address.startswith(("/", "@")):
         return

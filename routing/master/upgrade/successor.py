@@ -1,4 +1,4 @@
-"""Successor: the new master, as the old one sees it: a process of its own, with the same command line."""
+"""Successor: the new master of a hot restart, as the old one sees it; it has the same command line."""
 
 import asyncio
 import os
@@ -27,11 +27,11 @@ POLL_EXIT_EVERY_S = 0.1
 
 
 class NotReady(Exception):
-    """The successor does not start; the message says why."""
+    """The successor has failed to start; the message says why."""
 
 
 class Successor:
-    """The new master as the old one sees it."""
+    """The new master."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,16 +91,16 @@ class Successor:
         return None if self._process is None else self._process.poll()
 
     def hand_over(self, handover_state: HandoverState, stays: bool) -> None:
-        """The proxy is its from now on."""
+        """Make the successor responsible for the proxy."""
         self._channel.send(handover_state)
         self._channel.send(TakeOver(stays=stays))
 
     def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
-        """Here it is learned still which replica keeps what."""
+        """Forward a sticky id that a worker of the old master has learned."""
         self._channel.send(StickyIdBatch(places=[(name, place)]))
 
     def disconnect(self) -> None:
-        """Be gone for it: where this process stands for it, it leaves at once."""
+        """Close the channel. A successor on whose behalf this process stays then exits at once."""
         self._channel.close()
 
     def signal(self, number: int) -> None:
@@ -108,7 +108,7 @@ class Successor:
             self._process.send_signal(number)
 
     async def end(self, within_s: float) -> None:
-        """It is not wanted: wait for its end, and kill it after that time."""
+        """Wait for its end, and kill it after ``within_s``."""
         if self._process is None:
             return
         try:
@@ -119,7 +119,7 @@ class Successor:
             await self.gone()
 
     async def gone(self) -> int:
-        """Wait for its end; its exit status, as a shell reports it."""
+        """Wait for its end. Returns its exit status, as a shell reports it."""
         while (status := self.status()) is None:  # noqa: ASYNC110 (a process)
             await asyncio.sleep(POLL_EXIT_EVERY_S)
         return status if status >= 0 else 128 - status
@@ -131,7 +131,7 @@ class Successor:
 
 
 def _spawn(command: list[str], environment: dict[str, str], fds: list[int]) -> "subprocess.Popen[bytes]":
-    # A process group of its own: Ctrl-C in a terminal is for the first master, which passes it on.
+    # A process group of its own: Ctrl-C in a terminal is for the first master, which forwards it.
     return subprocess.Popen(command, env=environment, pass_fds=fds, process_group=0)
 
 

@@ -1,4 +1,4 @@
-"""Binary upgrade (hot restart): a new master takes over; if it does not start, this one goes on."""
+"""Binary upgrade (hot restart): a new master takes over. If it does not start, the present one goes on."""
 
 import asyncio
 import logging
@@ -14,19 +14,19 @@ from routing.shared.sticky_ids import ReplicaRef
 log = logging.getLogger(__name__)
 
 EXIT_TIMEOUT_S = 1.0
-"""Beyond the time that it has to finish what it has taken."""
+"""How long a stopped successor may take to exit, besides the time to finish its requests."""
 
 
 class OldMaster(Protocol):
-    """The replaced side of a handover: the master, which lies above this package."""
+    """The sending side of a handover. The master, which lies above this package, implements it."""
 
     def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
-        """Listeners, and the admin listener."""
+        """The listeners, and the admin listener."""
 
     def handover_state(self) -> HandoverState: ...
     def all_sticky_ids(self) -> list[tuple[str, ReplicaRef]]: ...
     def hand_over(self, successor: Successor) -> None:
-        """It is ready."""
+        """The successor is ready: hand over to it."""
 
 
 class Upgrade:
@@ -34,7 +34,7 @@ class Upgrade:
 
     def __init__(self, old_master: OldMaster, drain_s: float) -> None:
         self.failed = 0
-        """Those that have come to nothing."""
+        """How many upgrades have failed."""
         self._old_master = old_master
         self._drain_s = drain_s
         self._successor: Successor | None = None
@@ -49,17 +49,17 @@ class Upgrade:
 
     @property
     def successor(self) -> Successor | None:
-        """The one that is starting, or has taken over."""
+        """The new master, while it starts and after it has taken over."""
         return self._successor
 
     def begin(self) -> None:
-        """Begin one, unless one is under way."""
+        """Begin an upgrade, unless one is under way."""
         if not self.under_way:
             self._began_at = time.monotonic()
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def cancel(self) -> None:
-        """The proxy stops, and its successor with it."""
+        """The proxy stops: stop a successor that is starting, too."""
         if self._task is not None and self.under_way:
             self._task.cancel()
             self._cancelled, self._successor = self._successor, None
@@ -67,7 +67,7 @@ class Upgrade:
                 self._cancelled.signal(signal.SIGTERM)
 
     async def wait_cancelled(self) -> None:
-        """Wait for the end of what :meth:`cancel` has ended."""
+        """Wait for the end of the successor that :meth:`cancel` has stopped."""
         if self._cancelled is not None:
             await self._cancelled.end(EXIT_TIMEOUT_S)
 

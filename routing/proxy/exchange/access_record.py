@@ -56,7 +56,7 @@ class AccessRecord:
     def completed(self, ending: Ending, code: str = "") -> None:
         """Write the line."""
         exchange, first, ended = self._exchange, self._first_byte_at, monotonic()
-        # Else an idle connection would keep the whole exchange in memory.
+        # Otherwise an idle connection would hold the whole exchange in memory.
         self._end_tap()
         exchange.record = None
         head, began = exchange.head, exchange.started

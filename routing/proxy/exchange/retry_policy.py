@@ -3,8 +3,8 @@
 Rules, numbered as in the tests:
 
 - R1: no request byte was written: any method.
-- R2: the request was written, no response byte came: idempotent methods (RFC 9110 §9.2.2) and calls that keep
-  no state.
+- R2: the request was written, no response byte came: idempotent methods (RFC 9110 §9.2.2) and stateless
+  calls.
 - R5: the replica responded, and nothing of it was forwarded: the same requests, if the policy lists the
   status.
 
@@ -40,8 +40,8 @@ _INFER = re.compile(rb"(?:/fleets/[^/]++)?/v2/models/[^/]++(/versions/[^/]++)?/i
 
 
 def replay_is_safe(head: RequestHead, protocol: str, policy: ReplaySafe) -> bool:
-    """R2 for one request. ``auto``: inference that keeps no state is safe to send twice. ``protocol``: of the
-    fleet; where it is generic, nothing is known of a path that looks like an inference call."""
+    """R2 for one request. ``auto``: stateless inference is safe to send twice. ``protocol``: of the fleet. If
+    it is generic, nothing is known about a path that looks like an inference call."""
     if head.method in _IDEMPOTENT or policy == "always":
         return True
     if head.method != b"POST" or policy == "never" or protocol == "generic":

@@ -1,8 +1,9 @@
 """Route (route match) of a request, as far as its head determines it. Cached for heads with the same route.
 
 A fleet is named, in this order, by: ``/fleets/{name}/…`` (the prefix is removed), the model in a V2 path, the
-field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else it is for
-the default fleet. Names outside the body come first, so that such a request is streamed without being read.
+field ``X-Switchyard-Fleet``, a fleet's match of host and path, the ``model`` of an OpenAI body; else the
+default fleet gets it. Names outside the body come first, so that such a request is streamed without being
+read.
 """
 
 from copy import copy
@@ -42,14 +43,14 @@ class RequestRoute:
         self.by_name = False
         """Whether ``name`` determines the fleet."""
         self.bare = False
-        """Whether the path is a known one outside ``/v1/``, which may mean something else to other servers."""
+        """Whether the path is a known one outside ``/v1/``, which may mean something else elsewhere."""
         self.v2 = False
         """Whether the path has the model's name, which is replaced by the one that replicas expect."""
         self.target = head.target
         self.protocol = protocol_of_path(head.target)
         """The client's protocol, most likely: for errors while no fleet is known."""
         self.health_question = HealthQuery.NONE
-        """Set if the kind is ``HEALTH``. If the proxy does not reply itself, the request is routed as usual."""
+        """Set if the kind is ``HEALTH``. Where the proxy does not reply itself, it is routed as usual."""
         self.stateless: RequestRoute | None = None
         """Set if the kind is ``STICKY``: the route without stickiness."""
         self.sticky_id = ""
@@ -127,7 +128,7 @@ def _was_here(via: bytes, name: bytes) -> bool:
 class RouteCache:
     """Cached routes, for requests whose route depends on the target only. Bounded: emptied when full.
 
-    It belongs to one set of matches: when those change, all routes are made anew.
+    It belongs to one set of matches. When those change, a new cache replaces it.
     """
 
     __slots__ = ("_by_target", "_via_name", "matches")

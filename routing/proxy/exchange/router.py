@@ -235,7 +235,7 @@ def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
             if model != expected and model not in pool.adapters:
                 upload.replace(multipart.with_model(upload.peek(), boundary, expected))
         elif upload.held <= most:
-            # Each search starts at the beginning. At doubled sizes all take at most twice as long as the last.
+            # Each search starts at the beginning. With doubled sizes all together cost at most two.
             upload.look_again_at = 2 * upload.held
             _hold(exchange, size)
             return None

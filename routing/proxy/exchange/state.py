@@ -1,10 +1,10 @@
-"""State of one exchange while it goes on, read by all of the exchange's modules.
+"""Exchange state (stream state): the fields of one exchange, which all of its modules read.
 
-Theory. An exchange goes through these states, which three fields distinguish. Each event either moves it on
-or ends it; every end completes the open attempt.
+Theory. An exchange goes through these states, which three fields distinguish. Each event moves it to the next
+state or ends it. Every end settles the open attempt.
 
 =========== ======= ======== ====== ==============================================================
-state       attempt upstream answer what it waits for
+state       attempt upstream answer waits for
 =========== ======= ======== ====== ==============================================================
 searching   None    None     None   the rest of the body
 waiting     None    None     None   a slot at a replica, or the lookup of a stored response: ``waiting``
@@ -14,9 +14,9 @@ asked       set     set      None   the response's head (and perhaps more of the
 answering   set     set      set    the rest of the response
 =========== ======= ======== ====== ==============================================================
 
-The code that clears ``attempt`` must complete it.
+The code that clears ``attempt`` must settle it.
 
-Each field has one writer, a module of this package. All others that want it changed call a verb there.
+Each field has one writer, a module of this package. Other modules call a function there to have it changed.
 
 ====================== ===================================================================
 writer                 fields
@@ -32,7 +32,7 @@ authenticated_exchange quota
 access_record          record
 ====================== ===================================================================
 
-:class:`routing.proxy.exchange.exchange.Exchange` gives all of them, but ``key``, their first values.
+:class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``key``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ proxy's own, a response that broke off, or a client that left."""
 
 
 class ExchangeRecord(Protocol):
-    """Records one exchange, for the access log: :mod:`routing.proxy.exchange.access_record`, which reads the
-    exchange and so lies above its state."""
+    """Records one exchange for the access log. :mod:`routing.proxy.exchange.access_record`, which lies above
+    this module, implements it."""
 
     def attempt_started(self, attempt: Attempt) -> None:
         """An attempt begins."""
@@ -116,26 +116,26 @@ class ExchangeState:
     request_id: bytes
 
     trace: bytes
-    """The field that begins a trace, preceded by CRLF, where the client has not begun one."""
+    """The ``traceparent`` field, preceded by CRLF, if the client has sent none; or nothing."""
 
     body_bytes: bytes
-    """The whole body, kept until a response begins; empty while ``upload`` is set."""
+    """The whole body, kept for a retry until a response begins; empty while ``upload`` is set."""
 
     upload: RequestBodyBuffer | None
-    """The body, where it did not come with its head, until it is here as a whole or to its end."""
+    """The buffer of a body that did not come with its head; ``None`` once it is collected as a whole."""
 
     stream: bool
-    """Whether the client asked to have the answer streamed."""
+    """Whether the client asked for a streamed response."""
 
     work: float
-    """Estimated units; 0: no estimate; below 0: without the answer, the sign turned."""
+    """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response."""
 
     pinned: PinnedReplica | None
-    """The one that alone can serve it; ``None``: any of the fleet can."""
+    """The only replica that can serve it; ``None``: any of the fleet can."""
 
     key: tuple[int, ...]
-    """Hashes of what the fleet's strategy goes by. Read by :mod:`routing.proxy.exchange.affinity_key`
-    alone: until a replica is picked by it there is none."""
+    """Hashes of its affinity key. Only :mod:`routing.proxy.exchange.affinity_key` reads it: the field is
+    unset until a strategy needs it."""
 
     # The attempts.
 
@@ -145,65 +145,65 @@ class ExchangeState:
     cancel_connecting: Callable[[], bool] | None
 
     progressed_at: float
-    """When the present attempt last made progress."""
+    """When the present attempt last made progress: for the idle timeout."""
 
     tried: tuple[Replica, ...]
-    """Those that it has been at, which are not asked again."""
+    """Replicas that were tried, which are not tried again."""
 
     retry_fields: bytes
     """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
 
     repeatable: bool
-    """Everything sent so far can be sent once more, and the client has seen nothing."""
+    """Whether everything sent so far can be sent again, and the client has seen no response."""
 
     waiting: Cancellable | None
     """Its entry in the fleet's queue, or its lookup of a stored response, while it waits for that."""
 
-    # The answer, and the books.
+    # The response, and the accounts.
 
     answer: StreamingResponse | None
 
     quota: KeyQuota | None
-    """What keeps the books of the caller's key, until :meth:`settle_quota` has closed them."""
+    """The quota of the caller's key, until :meth:`settle_quota` is called."""
 
     record: ExchangeRecord | None
-    """Set where an access log is kept, until the exchange has ended."""
+    """Set if there is an access log, until the exchange has ended."""
 
     def wait_for(self, waiting: Cancellable) -> None:
-        """It has no attempt until that comes about."""
+        """Wait for a slot or a lookup. Until then there is no attempt."""
         self.waiting = waiting
 
     def stop_waiting(self) -> None:
-        """It came about, or the exchange ends."""
+        """The wait is over, or the exchange ends."""
         self.waiting = None
 
     def default_fleet(self) -> Pool | None:
-        """The fleet for a request of this caller's that names none."""
+        """The fleet for a request of this caller that names none."""
         return self.fleet_of_key() or self.proxy.table.default
 
     def fleet_of_key(self) -> Pool | None:
-        """The one fleet that the caller's key opens, where it opens one alone."""
+        """The fleet of the caller's key, if the key may use exactly one."""
         return None
 
     def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
-        """The request has ended, with these tokens used; to be called where ``quota`` is set, on every way
-        out. ``prompt_unsaid``: those of the prompt are not among them, for the answer did not say."""
+        """The request has ended and has used ``tokens``. Called on every way out, if ``quota`` is set.
+        ``prompt_unsaid``: without the prompt's tokens, which the response did not report."""
 
     def settle_quota_from_body(
         self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
     ) -> None:
-        """The same for a response that is there as a whole. ``output_tokens``: from its ``usage``; 0:
-        unknown. ``says_tokens``: whether it has any token count."""
+        """The same for a complete response. ``output_tokens``: from its ``usage``; 0: unknown.
+        ``says_tokens``: whether it has any token count."""
 
     def priority(self) -> int:
-        """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: the
-        least is served first."""
+        """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: 0 is
+        served first."""
         return DEFAULT_RANK
 
     def caller(self) -> bytes:
-        """An identity for outlier detection, common to the client's requests: its address."""
+        """The client's identity for outlier detection, the same for all its requests: its address."""
         return self.client.peer
 
     def may_use(self, fleet: str) -> bool:
-        """Whether the fleet is one that the caller may use and hear of."""
+        """Whether the caller may use the fleet, and see its name."""
         return True

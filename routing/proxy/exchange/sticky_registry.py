@@ -1,4 +1,4 @@
-"""Sticky registry: which replica stores a response; of one worker, with a lookup at others."""
+"""Sticky registry (session persistence): which replica stores a response, known here or looked up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StickyRegistry:
         self._find: Find | None = None
 
     def join(self, share: Share, find: Find) -> None:
-        """From now on share learned ids with others, and ask them for unknown ones.
+        """From now on send learned ids to ``share``, and look up unknown ones with ``find``.
 
         ``find`` must have a time limit of its own.
         """
@@ -36,11 +36,11 @@ class StickyRegistry:
             self._share(name, place)
 
     def find(self, name: str) -> ReplicaRef | None:
-        """Who keeps it, by what is known here."""
+        """The replica that stores it, if this worker knows it."""
         return self._ids.find(name, monotonic())
 
     def ask(self, name: str) -> asyncio.Task[ReplicaRef | None] | None:
-        """Ask the others; ``None``: there are none."""
+        """Begin a lookup elsewhere; ``None``: there is nowhere to look."""
         if self._find is None or len(name) > MAX_ID_CHARS:
             return None
         return asyncio.get_running_loop().create_task(self._asked(name))
@@ -50,7 +50,7 @@ class StickyRegistry:
         try:
             place = await self._find(name)
         except Exception:
-            # A mistake of ours; the client is to get an answer nevertheless.
+            # A bug: the client must get a response all the same.
             log.exception("the sticky lookup failed for %r", name)
             return None
         if place is not None:

@@ -1,16 +1,16 @@
 """Sticky routing of OpenAI's Responses API: requests that name a stored response, or make one.
 
 Theory. A model server stores a response in its own memory, so a request that names it must reach that
-replica. The ids that a replica makes are learned from its responses
-(:mod:`routing.proxy.exchange.response_sniffer`). A later request is routed by the first of these that
-applies:
+replica. The ids are learned from the replicas' responses (:mod:`routing.proxy.exchange.response_sniffer`). A
+later request is routed by the first of these rules that applies:
 
-1. a replica is known to store it, here or at another worker or host: that one is asked, or none;
-2. the request names a fleet as any other does: the fleet's strategy picks, and the replica says that it does
-   not have it;
-3. the one fleet that it can be for, see :func:`_only_fleet`.
+1. This worker, another one or another host knows the replica that stores it: that replica gets the request,
+   or none.
+2. The request names a fleet in the usual ways: the fleet's strategy picks, and the replica responds that it
+   does not have it.
+3. There is only one fleet that it can be for, see :func:`_only_fleet`.
 
-An id of a fleet that the caller's key does not open is treated as unknown.
+An id of a fleet that the caller's key may not use is treated as unknown.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from routing.proxy.limits.request_limits import too_large
 from routing.shared.sticky_ids import ReplicaRef
 
 Dispatch = Callable[[Pool, float], None]
-"""The exchange's own: the fleet is known. Raises :class:`RoutingError`."""
+"""The exchange's function that dispatches it to its fleet. Raises :class:`RoutingError`."""
 
 
 def route_sticky(exchange: ExchangeState, dispatch: Dispatch) -> None:
-    """The request is complete, its route says ``STICKY``: find its fleet and, where one replica alone can
-    serve it, that. May go on later. Raises :class:`RoutingError`."""
+    """Route a complete request whose route says ``STICKY``: find its fleet and, if only one replica can serve
+    it, that replica. May dispatch later, after a lookup. Raises :class:`RoutingError`."""
     route = exchange.head.route
     assert isinstance(route, RequestRoute)
     assert route.stateless is not None
@@ -47,7 +47,7 @@ def route_sticky(exchange: ExchangeState, dispatch: Dispatch) -> None:
 
 
 def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Dispatch) -> None:
-    """For a request that makes something, maybe on top of what is kept."""
+    """Route a request that creates a response, perhaps continuing from a stored one."""
     if stateless.kind == IN_BODY:
         pool = router.route_by_body(exchange)
     else:
@@ -64,14 +64,14 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
         dispatch(pool, monotonic())
 
     if asked.name and pool.protocol == "openai":
-        # The fleet's only replica needs no lookup.
+        # A fleet with only one replica needs no lookup.
         _look_up(exchange, asked.name, go_on, ask=len(pool.replicas) > 1)
     else:
         dispatch(pool, exchange.started)
 
 
 def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute, dispatch: Dispatch) -> None:
-    """For a request whose path names what is kept."""
+    """Route a request whose path names a stored response."""
     table = exchange.proxy.table
     named = router.resolve(table, stateless, exchange.default_fleet) if stateless.kind == NAMED else None
 
@@ -95,8 +95,8 @@ def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute,
 
 
 def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
-    """Of a request that names none and whose id nobody knows: the default fleet if that speaks OpenAI's
-    protocol, else the only one that does, else the default fleet. Raises :class:`RoutingError`."""
+    """The fleet of a request that names none and whose id is unknown: the default fleet if that speaks
+    OpenAI's protocol, else the only fleet that does, else the default fleet. Raises :class:`RoutingError`."""
     table = exchange.proxy.table
     default = exchange.default_fleet()
     if default is not None and default.protocol == "openai":
@@ -115,7 +115,7 @@ def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
 def _look_up(
     exchange: ExchangeState, name: str, go_on: Callable[[ReplicaRef | None], None], ask: bool
 ) -> None:
-    """Go on with what is known here or, with ``ask``, elsewhere."""
+    """Call ``go_on`` with what this worker knows or, with ``ask``, with the result of a lookup."""
     registry = exchange.proxy.sticky_registry
     place = registry.find(name)
     task = registry.ask(name) if place is None and ask else None
@@ -126,8 +126,8 @@ def _look_up(
 
 
 class _LookUp:
-    """An exchange that waits for the lookup of a stored response. A client that leaves, or whose time limit
-    has passed, cancels it."""
+    """An exchange that waits for the lookup of a stored response. The lookup is cancelled if the client
+    leaves or its timeout passes."""
 
     __slots__ = ("_exchange", "_go_on", "_task")
 

@@ -30,7 +30,7 @@ class StreamingResponse:
         """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
         without_length = head.content_length < 0
         self.chunks = without_length and minor == 1
-        """Whether the client gets it in chunks."""
+        """Whether it is forwarded in chunks."""
         self.ends_with_connection = without_length and not self.chunks
         self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
@@ -44,14 +44,14 @@ class StreamingResponse:
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
         self.passed: list[bytes] = []
-        """Pieces of whole chunks, framed, that were forwarded and are not counted yet."""
+        """Whole chunks, still framed, that were forwarded and whose tokens are not counted yet."""
 
     def count(self, piece: bytes) -> int:
-        """Output tokens in a piece of the body, as far as known."""
+        """Count a piece of the body. Returns its output tokens, as far as known."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
     def count_passed(self) -> int:
-        """As :meth:`count`, of what has passed."""
+        """As :meth:`count`, for the chunks in ``passed``."""
         passed = self.passed
         if self._tokens is None:
             passed.clear()
@@ -62,11 +62,11 @@ class StreamingResponse:
         return self._tokens.feed(decode_chunks(chunks)) if count is None else count
 
     def tokens(self) -> int:
-        """Output tokens of the whole answer; 0 when not known."""
+        """Output tokens of the whole response; 0 if not known."""
         return self._tokens.total() if self._tokens is not None else 0
 
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt, as the answer says; 0: it does not."""
+        """Tokens of the prompt as the response reports them; 0: it does not."""
         return self._tokens.prompt() if self._tokens is not None else 0
 
     def framed(self, piece: bytes, complete: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""Timeouts, the policy's and the client's own, checked while a request is in flight."""
+"""Timeouts (connect, first byte, idle, total): the policy's and the client's own, of a request in flight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHORT_S = 10 * LOOK_AT_STREAM_S
 
 
 class ExceededTimeout:
-    """A limit that has passed. ``final``: another replica must not be tried."""
+    """A timeout that has passed. ``final``: no other replica may be tried."""
 
     __slots__ = ("final", "message")
 
@@ -32,7 +32,7 @@ def no_time_left(exchange: ExchangeState, now: float) -> bool:
 
 
 def check_interval_s(exchange: ExchangeState) -> float:
-    """How long a response that has begun need not be checked."""
+    """After how many seconds to check a response that has begun again."""
     assert exchange.pool is not None
     limits = exchange.pool.policy.timeouts
     is_short = exchange.head.time_limit_s > 0 or min(limits.idle_s, limits.total_s) < SHORT_S
@@ -40,7 +40,7 @@ def check_interval_s(exchange: ExchangeState) -> float:
 
 
 def exceeded(exchange: ExchangeState, now: float) -> ExceededTimeout | None:
-    """The limit that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
+    """The timeout that this exchange has passed at ``now`` (``time.monotonic()`` seconds), if any."""
     if exchange.pool is None or exchange.attempt is None:
         return None
     limits = exchange.pool.policy.timeouts

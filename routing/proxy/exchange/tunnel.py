@@ -1,4 +1,4 @@
-"""Upgrade to a WebSocket: a tunnel through the proxy. From 101 on, bytes pass both ways as they come.
+"""Tunnel (upgrade, WebSocket): after a 101 the proxy forwards bytes both ways as they come.
 
 Theory. For the client's connection, the client's bytes are a body without an end; for the replica's
 connection, the replica's bytes are a response without an end. So a tunnel has the same backpressure as any
@@ -18,13 +18,13 @@ _SWITCHED = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: float) -> None:
-    """The replica has switched protocols. ``first``: what it sent right behind that."""
+    """The replica has switched protocols. ``first``: the bytes that it sent right after its 101."""
     attempt, pool, client = exchange.attempt, exchange.pool, exchange.client
     assert attempt is not None
     assert pool is not None
     endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
     router.receive_tunnel(exchange)
-    # To the fleet the request is answered now; how long the tunnel stays open is no latency.
+    # The fleet counts the request as answered now: how long the tunnel stays open is no latency.
     pool.counters.answered += 1
     pool.observe(now - exchange.started)
     client.write(proxied_response(exchange, endpoint, head.block, _SWITCHED, first))

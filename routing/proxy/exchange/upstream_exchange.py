@@ -1,7 +1,7 @@
-"""Upstream side of an exchange: the attempts (retries) at replicas, and the response's way to the client.
+"""Exchange, upstream side: the attempts (retries) at replicas, and the response's path to the client.
 
-From the moment that the fleet is known it starts an attempt, sends the request and, where the attempt fails,
-starts another or replies. A response that comes in one piece is completed in one step,
+Once the fleet is known, it starts an attempt and sends the request. If the attempt fails, it starts another
+or sends a local reply. A response that comes in one piece is completed in one step,
 :meth:`UpstreamExchange.response`. Any other is forwarded piece by piece as it comes (streaming).
 """
 
@@ -48,15 +48,15 @@ _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "gets no requests"}
 
 
 class UpstreamExchange(ExchangeState):
-    """Implements what :mod:`routing.http.upstream_connection` and :mod:`routing.http.upstream_pool` expect of
-    whoever asks a replica."""
+    """Implements what :mod:`routing.http.upstream_connection` and :mod:`routing.http.upstream_pool` call for
+    a request to a replica."""
 
     __slots__ = ()
 
     # --- attempts ---------------------------------------------------------------------------------
 
     def dispatch(self, pool: Pool, now: float) -> None:
-        """The fleet is known: it counts the request from here on. Raises :class:`RoutingError`."""
+        """The fleet is known: count the request there, and start an attempt. Raises :class:`RoutingError`."""
         if self.client.head_s:
             request_limits.check_head_time(pool, self.client.head_s)
         self.pool = pool
@@ -73,8 +73,9 @@ class UpstreamExchange(ExchangeState):
         found: Attempt | None = None,
         dropped_by: Replica | None = None,
     ) -> None:
-        """Begin an attempt. ``failure``: of the one before. ``fresh``: on a new connection. ``found``: the
-        attempt itself, that was waited for. ``dropped_by``: who is asked again only where no other can be."""
+        """Start an attempt. ``failure``: the reply after the one before. ``fresh``: use a new connection.
+        ``found``: the attempt itself, if the request was queued. ``dropped_by``: a replica to try again only
+        if no other has a slot."""
         tried = self.tried if dropped_by is None else queued_request.excluded(self, pool, dropped_by, now)
         limit_s = self.head.time_limit_s
         if found is not None:
@@ -92,7 +93,7 @@ class UpstreamExchange(ExchangeState):
             queued_request.enqueue(self, pool, attempt, failure, dropped_by, start, now)
             return
         if failure is not None:
-            # If another replica serves what one has failed at, the fault was the replica's.
+            # If another replica serves the request, the fault was the first replica's.
             attempt.monitor()
         if attempt.mode == MONITORED:
             if self.upload is None:
@@ -125,7 +126,7 @@ class UpstreamExchange(ExchangeState):
         self._start_attempt(pool, now, failure, fresh=fresh, found=found)
 
     def _is_within_client_timeout(self, pool: Pool, attempt: Attempt, now: float) -> bool:
-        """Whether the client's own time limit leaves time to send this."""
+        """Whether the client's own timeout leaves time to send the request."""
         if timeouts.client_gave_up(self, now):
             attempt.settle(Outcome.CANCELLED, now)
             local_reply.reply_client_timeout(self)
@@ -166,7 +167,7 @@ class UpstreamExchange(ExchangeState):
         self.client.resume_body()
 
     def send_more(self, upload: RequestBodyBuffer, piece: bytes, complete: bool) -> None:
-        """More of the body of a request that is on its way already."""
+        """Forward more of the body of a request whose head was sent."""
         upload.complete = complete
         self.progressed_at = now = monotonic()
         if complete and self.attempt is not None:
@@ -214,23 +215,23 @@ class UpstreamExchange(ExchangeState):
             if head.status >= 500:
                 self.pool.counters.errors += 1  # type: ignore[union-attr]
             if head.chunked and self.head.method != b"HEAD":
-                # It came in chunks, but all at once: now its length is known.
+                # It came in chunks, but as a whole, so its length is known.
                 ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
-        # First, for a client that does not take the answer pauses whatever is still here.
+        # Before the write: a client that reads slowly pauses whatever upstream connection is still set here.
         self.upstream = None
         # As proxied_response, without the call.
         ours, request_id, retries = endpoint.response_fields, self.request_id, self.retry_fields
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
-        # find() and not "in": that first tries to read the left side as a number, and raises within.
+        # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
         says_tokens = body.find(b"_tokens") >= 0
         tokens = openai.completion_tokens(body) if says_tokens else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.quota is not None:
             self.settle_quota_from_body(head, body, tokens, says_tokens)
-        # As local_reply.record_completion and Pool.observe, without the calls. The only attempt took as
-        # long as all.
+        # As local_reply.record_completion and Pool.observe, without the calls. With only one attempt its
+        # duration is that of the request.
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)
         counters = self.pool.counters  # type: ignore[union-attr]
@@ -243,7 +244,7 @@ class UpstreamExchange(ExchangeState):
         client.finish(now, keep)
 
     def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
-        """Pass on the head of an answer that is still going on."""
+        """Forward the head of a response whose body is not complete."""
         pool, attempt, client = self.pool, self.attempt, self.client
         assert pool is not None
         assert attempt is not None
@@ -279,20 +280,20 @@ class UpstreamExchange(ExchangeState):
             self.attempt = None
             attempt.settle(answer.outcome, now, answer.tokens())
             local_reply.record_completion(self, "answered", answered=True, failed=answer.failed, now=now)
-            # Its head has said whether the connection stays. Where it did not say "close", the client may be
-            # sending the next request already, also while the proxy drains.
+            # The head that was sent has decided whether the connection is kept. Without "close" in it the
+            # client may be sending the next request already, also while the proxy drains.
             client.finish(now, answer.keep and client.request_is_complete)
 
     def passthrough(self) -> Passthrough | None:
-        """Not counted one by one: an event costs hardly more than its two system calls, and
-        :meth:`account_passthrough` counts it a quarter of a second later."""
+        """Chunks are not counted one by one, so that an event costs hardly more than its two system calls.
+        :meth:`account_passthrough` counts them a quarter of a second later."""
         answer = self.answer
         assert answer is not None
         return (answer.passed.append, self.client.unbatched_write()) if answer.chunks else None
 
     def account_passthrough(self, now: float) -> None:
-        """Of the chunks that have passed since the last look. Called from time to time, and before anything
-        that goes by the answer's tokens or by when it moved."""
+        """Count the chunks that were forwarded since the last call. Called from time to time, and before
+        anything that uses the response's tokens or the time of its last progress."""
         answer, attempt = self.answer, self.attempt
         if answer is not None and attempt is not None and answer.passed:
             self.progressed_at = now
@@ -320,7 +321,7 @@ class UpstreamExchange(ExchangeState):
         tunnel.open_tunnel(self, head, first, now)
 
     def close_tunnel(self, now: float, ending: Ending) -> None:
-        """The client has left, or is about to be told that the replica has."""
+        """End the tunnel: the client has left, or the replica has and the caller closes the client's side."""
         attempt, upstream = self.attempt, self.upstream
         self.attempt = self.upstream = None
         if upstream is not None:
@@ -368,14 +369,14 @@ class UpstreamExchange(ExchangeState):
         self.upstream = None
         policy = pool.policy.retries.replay_safe
         repeat = no_response_yet and self.repeatable and replay_is_safe(self.head, pool.protocol, policy)
-        # The second loss of one request is its last.
+        # A request whose connection was lost is repeated once only.
         self.repeatable = False
         failure = LocalReply(502, "replica_lost" if no_response_yet else "bad_response", reason)
         self._fail(Outcome.LOST, failure, repeat, stale=upstream.reused)
 
     def _fail(self, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False) -> None:
-        """The attempt came to nothing. ``repeat``: the rules allow another. ``stale``: an idle
-        connection was used, which the replica may have been closing."""
+        """The attempt has failed. ``repeat``: the retry rules allow another. ``stale``: it used an idle
+        connection, which the replica may have been closing."""
         pool, attempt = self.pool, self.attempt
         assert pool is not None
         assert attempt is not None
@@ -394,26 +395,26 @@ class UpstreamExchange(ExchangeState):
             local_reply.reply_client_timeout(self)
         elif (
             repeat
-            # No other replica has what the one keeps.
+            # A pinned request has no other replica: it is repeated only after a stale connection.
             and (len(self.tried) < MAX_RETRIES if self.pinned is None else stale)
             and not timeouts.no_time_left(self, now)
             and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
         ):
             tried, dropped_by = self.tried, None
             if self.pinned is None:
-                # That an idle connection was closed says nothing about the replica: on a new one it may be
-                # asked. Yet it may have been killed this moment, so another one is asked before it.
+                # That an idle connection was closed says nothing about the replica: it may be tried on a new
+                # one. But it may just have been killed, so other replicas are preferred.
                 if stale:
                     dropped_by = attempt.replica
                 else:
                     tried = (*tried, attempt.replica)
-            # What was lost once is not risked on another idle connection.
+            # After a lost connection the retry does not use another idle one.
             self._retry(pool, now, failure, tried, fresh=not self.repeatable, dropped_by=dropped_by)
         else:
             local_reply.send_local_reply(self, failure)
 
     def time_out(self, exceeded: timeouts.ExceededTimeout) -> None:
-        """The attempt has taken too long."""
+        """A timeout of the attempt has passed."""
         connecting = self.cancel_connecting is not None
         self._drop_upstream()
         if connecting:
@@ -445,7 +446,7 @@ class UpstreamExchange(ExchangeState):
             self.upstream = None
 
     def drop_attempt(self, outcome: Outcome) -> None:
-        """Stop what is on its way upstream, or waits to be."""
+        """Cancel the attempt, or the wait for one."""
         self._drop_upstream()
         if self.waiting is not None:
             self.waiting.leave()

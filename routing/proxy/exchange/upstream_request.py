@@ -1,4 +1,4 @@
-"""Upstream request: the bytes of a request as it goes to a replica, X-Forwarded-For and Via included."""
+"""Upstream request: the bytes of a request for a replica, with X-Forwarded-For and Via."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def request_bytes(exchange: ExchangeState, endpoint: UpstreamEndpoint, body: byt
 
 
 def forwarding_fields(peer: bytes, scheme: bytes, via_name: bytes) -> bytes:
-    """What the proxy adds, ready-made for a client's connection, up to the value of X-Request-Id."""
+    """The fields that the proxy adds, made once a client connection, up to the value of X-Request-Id."""
     return b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\nVia: 1.1 %b\r\nX-Request-Id: " % (
         peer,
         scheme,
@@ -50,7 +50,7 @@ def forwarding_fields(peer: bytes, scheme: bytes, via_name: bytes) -> bytes:
 
 
 def _changed(exchange: ExchangeState, route: RequestRoute, body: bytes) -> tuple[bytes, bytes]:
-    """Target and fields where the model's name or the framing is not the client's own."""
+    """Target and fields of a request whose model name or framing is not the client's own."""
     head, target, fields = exchange.head, route.target, exchange.head.fields
     pool = exchange.pool
     assert pool is not None
@@ -70,7 +70,8 @@ def _changed(exchange: ExchangeState, route: RequestRoute, body: bytes) -> tuple
 
 
 def _continued_fields(head: RequestHead, peer: bytes, proxy: ExchangeContext) -> bytes:
-    """What the proxy adds where other proxies came before (their values are continued) or hops count."""
+    """The fields that the proxy adds to a head that is not plain: HTTP/1.0, an upgrade, Max-Forwards, or
+    fields of other proxies, whose values are continued."""
     via = b"1.%d %b" % (head.minor, proxy.via_name)
     fields = b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\nVia: %b" % (
         peer if head.forwarded_for is None else head.forwarded_for + b", " + peer,

@@ -1,7 +1,7 @@
 """Connection limit: how many clients one worker accepts, and which connection is closed over the limit.
 
 Theory. At the limit a new connection evicts the one that has been idle longest: nothing is in flight on it
-and no request has begun, so it is closed as one whose keep-alive time is over. If none has been idle for
+and no request has begun, so it is closed as after its keep-alive timeout. If none has been idle for
 ``IDLE_S``, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
 queue.
 
@@ -51,7 +51,7 @@ REFUSAL = _refusal()
 
 
 class ConnectionLimit:
-    """The connection limit of one worker, which tells it of every connection."""
+    """The connection limit of one worker. Called for every connection that is accepted or closed."""
 
     __slots__ = (
         "_connections",

@@ -1,4 +1,4 @@
-"""Rate limit response: 429 for a client whose key has used up one of its limits, and when to come back.
+"""Rate limit response: 429 for a client whose key has used up one of its limits, with Retry-After.
 
 The fields are those of OpenAI's and of Anthropic's API, which clients know. Sources:
 platform.openai.com/docs/guides/rate-limits, docs.claude.com/en/api/rate-limits.

@@ -1,4 +1,4 @@
-"""Control plane client of a worker: one Redis connection for the routing table in and the telemetry out.
+"""Control plane client of a worker: reads the routing table from Redis, and writes telemetry to it.
 
 Importing the Redis client takes several times as long as the rest of a worker. So this module is imported in
 the background, while a successor already serves from the master's cached table.
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class ControlPlaneClient:
-    """See :class:`routing.worker.config.subscriber.Subscriber` for the way in."""
+    """The table comes by a :class:`routing.worker.config.subscriber.Subscriber`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ControlPlaneClient:
         self._script = self._client.register_script(redis_keys.REPORT_OF_PROXY)
         self._subscriber = Subscriber(self._client, worker, applier, rng, on_connected)
         self.sticky_store = RedisStickyStore(self._client, lambda: self.connected)
-        """Of other hosts' proxies, and for them."""
+        """Sticky ids, shared with the proxies of other hosts."""
 
     @property
     def connected(self) -> bool:
@@ -52,8 +52,8 @@ class ControlPlaneClient:
         await self._subscriber.run()
 
     async def report(self, report: bytes, draining: bool) -> bool:
-        """Store one report, while Redis can be reached, and learn how limits are shared out; whether that is
-        news. Never raises for Redis's sake."""
+        """Store one report, if Redis can be reached, and read how many proxies share the limits. Returns
+        whether this proxy's share has changed. Never raises because of Redis."""
         if not self.connected:
             return False
         keys = [redis_keys.WORKERS, redis_keys.REPORTS, redis_keys.PROXIES]
@@ -66,7 +66,7 @@ class ControlPlaneClient:
             return False
         await self._read_load_reports()
         proxies = sorted(name.decode("utf-8", "replace") for name in answer)
-        # One that drains is not among them, and keeps the share it had.
+        # A draining proxy is not in the list, and keeps its share.
         if self._proxy not in proxies:
             return False
         return self._applier.table.quota_share.heard(
@@ -74,7 +74,7 @@ class ControlPlaneClient:
         )
 
     async def _read_load_reports(self) -> None:
-        """Hand what replicas said of their load to the table."""
+        """Read the replicas' load reports, and hand them to the table."""
         pipe = self._client.pipeline(transaction=False)
         pipe.time()
         pipe.hgetall(redis_keys.LOADS)

@@ -1,4 +1,4 @@
-"""Telemetry reporter: sends a worker's counters once a second to its master and to the control plane.
+"""Telemetry reporter (stats sink): sends a worker's counters once a second to its master and control plane.
 
 Counters are cumulative, so a lost report costs nothing. A worker also reports when nothing happens: the
 report is its heartbeat.
@@ -22,18 +22,19 @@ SOFTWARE = f"switchyard {VERSION}"
 
 
 class ReportLink(Protocol):
-    """The source of tables and destination of reports: the worker, which lies above its reporter."""
+    """The source of tables and destination of reports. The worker, which lies above this module, implements
+    it."""
 
     @property
     def connected(self) -> bool:
-        """Whether newer tables would be heard of."""
+        """Whether the worker is connected to its source of tables."""
 
     @property
     def confirmed_at(self) -> float | None:
         """Monotonic time when the table was last known to be the newest."""
 
     async def report(self, report: bytes) -> None:
-        """Send one; failures are dealt with there."""
+        """Send one report. Failures are handled there."""
 
 
 class Reporter:
@@ -61,7 +62,7 @@ class Reporter:
         self._started = time.monotonic()
 
     async def run(self) -> None:
-        """Report until cancelled, each second, at a moment of the second that differs between workers."""
+        """Report once a second until cancelled. Workers report at different times within the second."""
         await self.send()
         due = time.monotonic() + self._rng.random() * EVERY_S
         while True:
@@ -70,8 +71,8 @@ class Reporter:
             due = max(due + EVERY_S, time.monotonic() + EVERY_S / 2)
 
     async def send(self) -> None:
-        """One report."""
-        # Encoded before anything is awaited: the counters in it are those that requests change.
+        """Send one report."""
+        # Encoded before anything is awaited, because requests change the same counters.
         await self._link.report(encode_report(self.build()))
 
     def build(self) -> WorkerReport:

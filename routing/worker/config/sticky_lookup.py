@@ -1,10 +1,8 @@
-"""Sticky lookup: asks other workers and hosts which replica stores a response.
+"""Sticky lookup: asks the master, and then Redis, which replica stores a response.
 
-A worker reports the ids that it has learned, and asks for those that it does not know.
-
-The master remembers what all workers of the host have learned, also when one of them dies. Under a control
-plane Redis does the same, for the proxies of other hosts. Without a reply within the time limit the id is
-unknown.
+A worker sends the ids that it has learned, and asks for those that it does not know. The master remembers
+what all workers of the host have learned, also when one of them dies. With a control plane Redis does the
+same, for the proxies of other hosts. Without a reply within the time limit the id is unknown.
 """
 
 from collections.abc import Callable
@@ -18,13 +16,14 @@ REPLY_TIMEOUT_S = 0.05
 
 
 class StickyStore(Protocol):
-    """The store beyond this host: Redis. Its client is not loaded by a worker that has no control plane."""
+    """The store beyond this host: Redis. A protocol, because a worker without a control plane does not import
+    the Redis client."""
 
     def keep(self, name: str, place: ReplicaRef) -> None:
         """Never waits and raises nothing."""
 
     async def find(self, name: str) -> ReplicaRef | None:
-        """Comes to an end soon, and raises nothing."""
+        """Has a time limit, and raises nothing."""
         ...
 
 
@@ -32,7 +31,7 @@ class StickyLookup:
     """The lookup of one worker."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
-        """``send``: to the master."""
+        """``send``: sends a message to the master."""
         self.store: StickyStore | None = None
         self._send = send
         self._pending: PendingRequests[ReplicaRef] = PendingRequests(REPLY_TIMEOUT_S)
@@ -47,7 +46,7 @@ class StickyLookup:
         if place is None and self.store is not None:
             place = await self.store.find(name)
             if place is not None:
-                # So that no other worker has to ask as far.
+                # So that the host's other workers find it at the master.
                 self._send(StickyLearned(name=name, place=place))
         return place
 

@@ -1,7 +1,7 @@
 """Sticky ids in Redis, for the proxies of other hosts: one key for each id, with an expiry.
 
-Written in the background and only while Redis can be reached. A lost id is unknown at other hosts, and
-nothing worse.
+They are written in the background, and only while Redis can be reached. The only effect of a lost id is that
+other hosts do not know it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from routing.worker.config.subscriber import REDIS_ERRORS
 
 FIND_LIMIT_S = 0.05
 MOST_WAITING = 10_000
-"""Ids that wait to be written; further ones are dropped."""
+"""Limit of ids that wait to be written; further ones are dropped."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ReplicaRef).decode

@@ -1,8 +1,8 @@
-"""Redis subscriber: keeps a worker's routing table as new as the one in Redis, and acknowledges it.
+"""Redis subscriber (config subscription): keeps a worker's routing table up to date, and acknowledges it.
 
 The worker listens for notifications (pub/sub) and reads what they name. It also reads everything when it
-connects and on a slow timer, so that a lost notification costs seconds. A missing key in Redis means nothing:
-an empty Redis removes no fleet. While Redis is away the table stays and requests go on.
+connects, and on a slow timer, so a lost notification costs seconds. A missing key in Redis is ignored: an
+empty Redis removes no fleet. While Redis is away, the table stays and requests go on.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from routing.worker.config.table_applier import TableApplier
 log = logging.getLogger(__name__)
 
 Client = Any
-"""A ``redis.asyncio.Redis``: its own types and those of ``types-redis`` contradict each other."""
+"""A ``redis.asyncio.Redis``. Not typed: its own types and those of ``types-redis`` contradict each other."""
 
 REDIS_ERRORS = (RedisError, OSError, RuntimeError)
-"""What the client raises when Redis is away: uvloop's transports answer a write after their end with a
-RuntimeError, which the client passes on as it is."""
+"""What the client raises while Redis is away. RuntimeError is what uvloop's transports raise on a write after
+they were closed; the client does not translate it."""
 
 READ_ALL_EVERY_S = 5.0
 COMMAND_TIMEOUT_S = 1.0
@@ -40,7 +40,7 @@ LAST_RETRY_S = 1.0
 
 
 def connect(redis_url: str) -> Client:
-    """A client that fails within a second and leaves trying again to its user."""
+    """A client that fails within a second and does not retry by itself."""
     return Redis.from_url(
         redis_url,
         socket_timeout=COMMAND_TIMEOUT_S,
@@ -61,7 +61,7 @@ class Subscriber:
         on_connected: Callable[[], Awaitable[None]],
     ) -> None:
         self.connected = False
-        """Whether the bell can be heard at this moment."""
+        """Whether notifications are received at this moment."""
         self.confirmed_at: float | None = None
         """Monotonic time of the last complete comparison with Redis."""
         self._client = client
@@ -71,7 +71,7 @@ class Subscriber:
         self._on_connected = on_connected
 
     async def run(self) -> None:
-        """Connect, stay, and connect again with a jittered delay of at most a second."""
+        """Connect, stay connected, and reconnect with a jittered backoff of at most a second."""
         delay, told = FIRST_RETRY_S, False
         while True:
             try:
@@ -131,7 +131,7 @@ class Subscriber:
         await self._acknowledge({redis_keys.fleet_acks_key(name): self._applier.fleet_acknowledgement(name)})
 
     async def _read_all(self) -> None:
-        """Compare versions, fetch what is newer, apply it in one go, repeat lost acknowledgements."""
+        """Compare versions, fetch what is newer, apply it in one step, repeat lost acknowledgements."""
         pipe = self._client.pipeline(transaction=False)
         pipe.hget(redis_keys.MANIFEST, "body")
         pipe.hget(redis_keys.MANIFEST_ACKS, self._worker)
@@ -207,7 +207,7 @@ class Subscriber:
         return snapshot
 
     async def _acknowledge(self, acks: dict[str, Acknowledgement]) -> None:
-        """Store acknowledgements: key of the hash → this worker's answer."""
+        """Store acknowledgements: key of the hash → this worker's acknowledgement."""
         if not acks:
             return
         pipe = self._client.pipeline(transaction=False)
@@ -217,7 +217,7 @@ class Subscriber:
 
 
 async def _confirmed(bell: PubSub) -> None:
-    """Wait until Redis has taken the subscription, so that no bell falls between it and the first read."""
+    """Wait until Redis confirms the subscription, so that no notification is lost before the first read."""
     message = await bell.get_message(timeout=COMMAND_TIMEOUT_S)
     if message is None or message["type"] != "subscribe":
         raise ConnectionError("Redis did not confirm the subscription")

@@ -1,8 +1,8 @@
 """Table applier: applies routing tables from any source: Redis, the master or the disk cache.
 
-A refused table leaves the last good one in use. The reason is kept until a newer table is applied, because
-reports and acknowledgements repeat it. Emergency drains at this proxy override every table of the control
-plane, and are never written into the kept table.
+If a table is refused, the last good one stays in use. The reason is kept until a newer table is applied,
+because reports and acknowledgements repeat it. Emergency drains at this proxy override every table of the
+control plane, and are never written into the stored table.
 """
 
 import logging
@@ -23,17 +23,17 @@ NOTHING_APPLIED = Version(0, 0)
 
 
 class TableApplier:
-    """One worker's table and its refusals. ``changed`` is called with what was applied."""
+    """One worker's table and its refused updates. ``changed`` is called with what was applied."""
 
     def __init__(self, table: Table, changed: Callable[[Manifest | None, list[FleetSnapshot]], None]) -> None:
         self.table = table
         self.refused_manifest = ""
         self.refused_fleets: dict[str, str] = {}
-        """Fleet name → why its newest table was not taken."""
+        """Fleet name → why its newest table was refused."""
         self._changed = changed
         self._applied: dict[str, FleetSnapshot] = {}
         self._drained: dict[tuple[str, str], float] = {}
-        """Fleet and replica → when that ends, monotonic seconds."""
+        """Emergency drains: fleet and replica → when the drain ends, monotonic seconds."""
 
     @property
     def manifest_version(self) -> Version:
@@ -56,21 +56,21 @@ class TableApplier:
             self._changed(manifest if took_manifest else None, taken)
 
     def apply_emergency_drains(self, drained: Iterable[tuple[str, str, float]]) -> None:
-        """Take these (fleet, replica) out, and let all others be as the tables say."""
+        """Drain exactly these replicas: fleet, replica, and when that ends. Others are as the tables say."""
         before, self._drained = self._drained, {(fleet, replica): ends for fleet, replica, ends in drained}
         for fleet in {name for name, _ in before.keys() ^ self._drained.keys()}:
             if fleet in self._applied:
                 self.table.fleets[fleet].replace(self._with_drains(self._applied[fleet]))
 
     def drained_by_hand(self, now: float) -> list[ManualDrain]:
-        """What is taken out so, for the report."""
+        """The emergency drains, for the report."""
         return [
             ManualDrain(fleet=fleet, replica=replica, expires_in_s=max(0.0, ends - now))
             for (fleet, replica), ends in self._drained.items()
         ]
 
     def apply_load_reports(self, stored: Mapping[bytes, bytes], now_ms: int) -> None:
-        """What replicas say of their load, by uid, as it lies in Redis at ``now_ms`` of its clock."""
+        """Apply the replicas' load reports: by uid, as Redis has them at ``now_ms`` of its clock."""
         now = time.monotonic()
         for pool in self.table.fleets.values():
             for replica in pool.replicas:
@@ -98,7 +98,7 @@ class TableApplier:
         return Acknowledgement(applied=str(self.fleet_version(name)), refused=refused)
 
     def reports(self) -> list[FleetCounters]:
-        """What each fleet has counted; encode it before the next request is served."""
+        """The counters of each fleet; encode them before the next request is served."""
         now = time.monotonic()
         for pool in self.table.fleets.values():
             pool.refresh(now)
@@ -121,7 +121,7 @@ class TableApplier:
             self.refuse_fleet(snapshot.name, str(refusal))
             return False
         except Exception as problem:
-            # A mistake of ours; it must not keep the other fleets from their tables.
+            # A bug: it must not keep the other fleets from their tables.
             log.exception("fleet %s", snapshot.name)
             self.refuse_fleet(snapshot.name, f"it could not be applied: {problem!r}")
             return False
