@@ -45,7 +45,7 @@ def take(cells: CounterCells, field: int, amount: float, limit: float) -> bool:
     view[at] = before
     if before + amount + cells.siblings_sum(field) > limit:
         return False
-    # The higher number gives way sooner where two collide, so that not both give way for ever.
+    # If two workers collide, the one with the higher number gives up after fewer attempts: no livelock.
     for _ in range(max(0, _LOOKS_AGAIN - cells.worker - 1)):
         view[at] = before + amount
         fence()

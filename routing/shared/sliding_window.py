@@ -54,7 +54,7 @@ class SharedSlidingWindow:
 
     def take(self, amount: int, limit: int) -> bool:
         """Count ``amount`` if all workers together then have used at most ``limit`` within the minute."""
-        # The higher number gives way sooner where two collide, so that not both give way for ever.
+        # If two workers collide, the one with the higher number gives up after fewer attempts: no livelock.
         looks = max(1, _LOOKS_AGAIN - self._cells.worker)
         while looks:
             second = self.claim(amount, int(self._clock()))

@@ -42,7 +42,7 @@ class CandidateSearch:
 
     @property
     def sees_peers(self) -> bool:
-        """Whether other workers of this host serve the fleet as well."""
+        """Whether there are sibling workers, whose load counts too."""
         return self._shared is not None and bool(self._shared.siblings)
 
     def another_than_wait(

@@ -100,7 +100,7 @@ class Pool:
 
     @property
     def replicas(self) -> list[Replica]:
-        """Those in the table, in its order."""
+        """The replicas in the table, in its order."""
         return self._endpoints.listed
 
     def replace(self, snapshot: FleetSnapshot) -> None:

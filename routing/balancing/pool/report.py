@@ -12,7 +12,7 @@ from routing.contract.telemetry import ReplicaCounters
 
 
 class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica, and whether it may receive something new."""
+    """One replica, and whether it gets new requests."""
 
     uid: str
     name: str

@@ -63,7 +63,7 @@ class Table:
 
     @property
     def version(self) -> Version:
-        """Of the manifest; ``0:0`` before the first one."""
+        """Version of the manifest; ``0:0`` before the first one."""
         return Version(self.manifest.epoch, self.manifest.version)
 
     @property

@@ -25,7 +25,7 @@ class RestartStatus(NamedTuple):
 
 
 def leaving_rows(leaving: list[LeavingWorker]) -> list[dict[str, Any]]:
-    """For ``/status``."""
+    """For ``/status``: one row for each replaced worker that is draining."""
     return [{"worker": one.slot, "pid": one.pid, "in_flight": _in_flight(one.report)} for one in leaving]
 
 

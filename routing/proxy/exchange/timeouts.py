@@ -32,7 +32,7 @@ def no_time_left(exchange: ExchangeState, now: float) -> bool:
 
 
 def check_interval_s(exchange: ExchangeState) -> float:
-    """After how many seconds to check a response that has begun again."""
+    """Seconds until the next check of a response that has begun."""
     assert exchange.pool is not None
     limits = exchange.pool.policy.timeouts
     is_short = exchange.head.time_limit_s > 0 or min(limits.idle_s, limits.total_s) < SHORT_S
