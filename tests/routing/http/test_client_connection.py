@@ -1,6 +1,7 @@
 """A client connection fed by hand: whatever the cuts between segments, the host hears the same."""
 
 import asyncio
+import re
 from itertools import pairwise
 
 from hypothesis import given
@@ -133,7 +134,9 @@ def run(pieces: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes]], list[int
                 client.data_received(piece)
         host.sweeper.discard(client)
         host.writes.flush()
-        return host.heard, host.refusals, transport.written, transport.ended
+        # Two runs that are compared may lie on either side of a full second.
+        written = re.sub(rb"\r\nDate: [^\r]*", b"\r\nDate: now", transport.written)
+        return host.heard, host.refusals, written, transport.ended
     finally:
         loop.close()
 
