@@ -14,7 +14,7 @@ LOOP_HEARTBEAT_S = 1.0
 
 async def _turn() -> None:
     while True:
-        this_process.loop_heartbeat.beat()
+        this_process.loop_heartbeat.record()
         await asyncio.sleep(LOOP_HEARTBEAT_S)
 
 

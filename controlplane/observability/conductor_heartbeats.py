@@ -1,4 +1,4 @@
-"""Heartbeat of each conductor, for the system page: who leads, how long its beats take, what is away."""
+"""Heartbeat of each conductor, for the system page: who leads, how long its ticks take, what is away."""
 
 import msgspec
 import redis
@@ -7,10 +7,10 @@ from controlplane.observability.heartbeats import Heartbeats
 from routing.contract.redis_keys import REPORT
 
 CONDUCTORS = "sy:conductors"
-"""Sorted set: conductor name → Redis time of its last beat."""
+"""Sorted set: conductor name → Redis time of its last heartbeat."""
 
 STATES = "sy:conductors:state"
-"""Hash: conductor name → JSON of its Beat."""
+"""Hash: conductor name → JSON of its ConductorHeartbeat."""
 
 LIVE_S = 5.0
 FORGET_S = 3600.0
@@ -22,28 +22,28 @@ class ConductorHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``host/pid``."""
     leads: bool
-    beat_ms: float
-    """How long its last beat's work took."""
+    tick_ms: float = msgspec.field(name="beat_ms")
+    """How long its last tick took."""
     away: list[str]
     """What it cannot reach just now."""
     uptime_s: float
 
 
 class ConductorLive(msgspec.Struct, frozen=True, kw_only=True):
-    beat: ConductorHeartbeat
+    heartbeat: ConductorHeartbeat
     age_s: float
-    """Since that beat; older than LIVE_S: it is gone or stuck."""
+    """Since that heartbeat; older than LIVE_S: it is gone or stuck."""
 
 
-def send(client: "redis.Redis", beat: ConductorHeartbeat) -> None:
+def send(client: "redis.Redis", heartbeat: ConductorHeartbeat) -> None:
     """Raises redis.RedisError."""
-    client.eval(REPORT, 2, CONDUCTORS, STATES, beat.name, msgspec.json.encode(beat).decode())
+    client.eval(REPORT, 2, CONDUCTORS, STATES, heartbeat.name, msgspec.json.encode(heartbeat).decode())
 
 
 def read(client: "redis.Redis") -> list[ConductorLive]:
-    """All conductors heard within FORGET_S, the youngest beat first. Raises redis.RedisError."""
+    """All conductors heard within FORGET_S, the latest heartbeat first. Raises redis.RedisError."""
     found = [
-        ConductorLive(beat=msgspec.json.decode(stored.body, type=ConductorHeartbeat), age_s=stored.age_s)
+        ConductorLive(heartbeat=msgspec.json.decode(stored.body, type=ConductorHeartbeat), age_s=stored.age_s)
         for stored in Heartbeats(client, CONDUCTORS, STATES)
         if stored.age_s <= FORGET_S and stored.body
     ]

@@ -92,9 +92,9 @@ BEAT_SENT = Counter(
 
 # --- Conductor ---
 LEADER = Gauge("switchyard_conductor_leader", "1 while this conductor is the leader.", registry=None)
-CONDUCTOR_TICKS = Counter("switchyard_conductor_ticks", "Beats done, as leader or standby.", registry=None)
+CONDUCTOR_TICKS = Counter("switchyard_conductor_ticks", "Ticks done, as leader or standby.", registry=None)
 TICK_DURATION = Histogram(
-    "switchyard_conductor_tick_duration_seconds", "Duration of one beat.", buckets=QUICK_S, registry=None
+    "switchyard_conductor_tick_duration_seconds", "Duration of one tick.", buckets=QUICK_S, registry=None
 )
 MERGE_DURATION = Histogram(
     "switchyard_conductor_merge_duration_seconds",

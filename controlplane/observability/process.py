@@ -20,7 +20,7 @@ class LoopHeartbeat:
         self._clock = clock
         self._at = clock()
 
-    def beat(self) -> None:
+    def record(self) -> None:
         self._at = self._clock()
 
     @property

@@ -36,7 +36,7 @@ class Liveness:
         if age_s <= self._limit_s:
             return ProcessHealth(True, {"loop": "ok"})
         if (words := self._waits_for()) != "ok":
-            self._process.loop_heartbeat.beat()
+            self._process.loop_heartbeat.record()
             return ProcessHealth(True, {"loop": f"waiting, because Redis is {words}"})
         return ProcessHealth(False, {"loop": f"has not turned for {age_s:.0f} s"})
 

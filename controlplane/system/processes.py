@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from controlplane.observability.conductor_heartbeats import LIVE_S as BEAT_LIVE_S
+from controlplane.observability.conductor_heartbeats import LIVE_S as CONDUCTOR_LIVE_S
 from controlplane.observability.conductor_heartbeats import ConductorLive
 from controlplane.observability.process_heartbeats import LIVE_S, LiveProcess, ProcessHeartbeat
 from controlplane.system.status import ComponentStatus, ProcessStatus, other_version
 from controlplane.telemetry import durations
 
 LOOP_LATE_S = 10.0
-SLOW_BEAT_MS = 1000.0
+SLOW_TICK_MS = 1000.0
 TITLES = {"web": "web process", "worker": "Celery worker", "beat": "beat", "conductor": "conductor"}
 
 
@@ -21,7 +21,7 @@ def rows(
     """By role, then by name."""
     signs = {each.sign.name: each.sign for each in seen if each.sign.role == "conductor"}
     found = [_row(each, software) for each in seen if each.sign.role != "conductor"]
-    found += [_conductor(each, signs.get(f"conductor/{each.beat.name}")) for each in conductors]
+    found += [_conductor(each, signs.get(f"conductor/{each.heartbeat.name}")) for each in conductors]
     roles = list(TITLES)
     return sorted(found, key=lambda row: (roles.index(row.role) if row.role in roles else 9, row.name))
 
@@ -67,41 +67,41 @@ def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentSta
 
 
 def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessStatus:
-    """Judged by its beats; ``sign`` adds what they do not tell."""
-    beat = each.beat
+    """Judged by its own heartbeat; ``sign`` adds what that does not tell."""
+    heartbeat = each.heartbeat
     return ProcessStatus(
         **asdict(_assess_conductor(each)),
-        name=beat.name,
+        name=heartbeat.name,
         role="conductor",
         software=sign.software if sign else "",
         age_s=round(each.age_s, 2),
-        uptime_s=beat.uptime_s,
+        uptime_s=heartbeat.uptime_s,
         cpu_percent=sign.cpu_percent if sign else None,
         memory_bytes=sign.memory_bytes if sign else None,
     )
 
 
 def _assess_conductor(each: ConductorLive) -> ComponentStatus:
-    beat = each.beat
-    role = "leads" if beat.leads else "stands by"
-    if each.age_s > BEAT_LIVE_S:
+    heartbeat = each.heartbeat
+    role = "leads" if heartbeat.leads else "stands by"
+    if each.age_s > CONDUCTOR_LIVE_S:
         return ComponentStatus(
             level="warn",
             state="silent",
-            words=f"No beat for {durations.words(each.age_s)}: it has stopped or is stuck.",
+            words=f"No tick for {durations.words(each.age_s)}: it has stopped or is stuck.",
             cure="Check its log. A conductor that has stopped leaves this list after an hour.",
         )
-    if beat.away:
+    if heartbeat.away:
         return ComponentStatus(
-            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(beat.away)}."
+            level="warn", state=role, words=f"It {role}, and cannot reach {', '.join(heartbeat.away)}."
         )
-    if beat.beat_ms > SLOW_BEAT_MS:
+    if heartbeat.tick_ms > SLOW_TICK_MS:
         return ComponentStatus(
             level="warn",
             state="slow",
-            words=f"It {role}, but its last beat took {beat.beat_ms:.0f} ms of the 1000 ms that it has.",
+            words=f"It {role}, but its last tick took {heartbeat.tick_ms:.0f} ms of the 1000 ms that it has.",
             cure="Give it more CPU, or check how slow the database and Redis are.",
         )
     return ComponentStatus(
-        level="calm", state=role, words=f"It {role}; its last beat took {beat.beat_ms:.0f} ms."
+        level="calm", state=role, words=f"It {role}; its last tick took {heartbeat.tick_ms:.0f} ms."
     )

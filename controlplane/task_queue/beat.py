@@ -15,7 +15,7 @@ class WatchedScheduler(PersistentScheduler):
     def tick(self, *args: Any, **kwargs: Any) -> float:
         wait_s: float = super().tick(*args, **kwargs)
         metrics.BEAT_TICKS.inc()
-        this_process.loop_heartbeat.beat()
+        this_process.loop_heartbeat.record()
         this_process.ready.set()
         return wait_s
 

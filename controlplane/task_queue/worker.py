@@ -20,7 +20,7 @@ _began: dict[str, float] = {}
 
 
 class LoopHeartbeatStep(bootsteps.StartStopStep):
-    """Beats with the worker's own timer: it stands still when the worker's loop does."""
+    """Recorded by the worker's own timer: it stops when the worker's loop does."""
 
     requires = ("celery.worker.components:Timer",)
 
@@ -29,8 +29,8 @@ class LoopHeartbeatStep(bootsteps.StartStopStep):
         self._entry: Any = None
 
     def start(self, parent: Any) -> None:
-        this_process.loop_heartbeat.beat()
-        self._entry = parent.timer.call_repeatedly(LOOP_HEARTBEAT_S, this_process.loop_heartbeat.beat)
+        this_process.loop_heartbeat.record()
+        self._entry = parent.timer.call_repeatedly(LOOP_HEARTBEAT_S, this_process.loop_heartbeat.record)
 
     def stop(self, parent: Any) -> None:
         if self._entry is not None:

@@ -1,7 +1,7 @@
-"""Conductor: one beat per second; only the elected leader's beat publishes and writes.
+"""Conductor: one tick per second; only the elected leader's tick publishes and writes.
 
 A conductor that does not lead merges reports all the same, so that it can take over without a gap in
-rates and percentiles. Nothing here is lost when Redis or the database is away: the beat goes on with
+rates and percentiles. Nothing here is lost when Redis or the database is away: the tick goes on with
 what it can reach, and says once what it cannot.
 """
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class Conductor:
-    """Everything one conductor remembers from beat to beat. Used by one thread."""
+    """Everything one conductor remembers from tick to tick. Used by one thread."""
 
     def __init__(
         self,
@@ -67,18 +67,18 @@ class Conductor:
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
 
-    def beat(self) -> Messages:
+    def tick(self) -> Messages:
         """One second's work; the frames to send to open pages. Never raises for what is merely away."""
         with metrics.TICK_DURATION.time():
-            messages = self._beat()
+            messages = self._tick()
         metrics.CONDUCTOR_TICKS.inc()
         metrics.LEADER.set(self.leads)
         metrics.FRAMES.inc(len(messages))
-        this_process.loop_heartbeat.beat()
+        this_process.loop_heartbeat.record()
         this_process.ready.set()
         return messages
 
-    def _beat(self) -> Messages:
+    def _tick(self) -> Messages:
         began = self._clock()
         close_old_connections()
         messages: Messages = []
@@ -174,7 +174,7 @@ class Conductor:
             conductor_heartbeats.ConductorHeartbeat(
                 name=self.name,
                 leads=self.leads,
-                beat_ms=round((now - began) * 1000, 1),
+                tick_ms=round((now - began) * 1000, 1),
                 away=self._outages.current,
                 uptime_s=round(now - self._started, 1),
             ),

@@ -27,7 +27,7 @@ KEPT_S = 3600
 
 @dataclass(slots=True)
 class FramePublisherState:
-    """What must be remembered from one beat to the next."""
+    """What must be remembered from one tick to the next."""
 
     recent: dict[str, list[Point]] = field(default_factory=dict)
     """Points of each history since its last coarse one."""

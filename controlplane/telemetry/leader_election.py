@@ -8,7 +8,7 @@ LEADER_KEY = "sy:conductor:leader"
 """String: the leader's token. Expires LEASE_MS after its last renewal."""
 
 LEASE_MS = 3000
-"""A leader that is killed is followed by another within this and one beat of a second."""
+"""A leader that is killed is followed by another within this and one tick of a second."""
 
 _HOLD = """
 local holder = redis.call('GET', KEYS[1])

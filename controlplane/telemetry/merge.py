@@ -1,7 +1,7 @@
 """Aggregation of all workers' reports: load and rates of each fleet now. Pure: ``now`` is an argument.
 
 Rates are each worker's own: what it counted between its last two reports, over the seconds between them
-by its own clock, so that reports and merges may beat at different phases without the sum flickering.
+by its own clock, so that reports and merges may run at different phases without the sum flickering.
 A worker that was not heard for WORKER_TTL_S is gone, and its requests in flight with it.
 """
 

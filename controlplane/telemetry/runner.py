@@ -1,6 +1,6 @@
-"""Runner of the conductor process: a thread with the beat, and an event loop for frames and signals.
+"""Runner of the conductor process: a thread that ticks, and an event loop for frames and signals.
 
-The thread is a daemon: a beat that hangs in a database must not keep the process from ending.
+The thread is a daemon: a tick that hangs in a database must not keep the process from ending.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from channels.layers import get_channel_layer
 
 from controlplane.telemetry.conductor import Conductor, Messages
 
-BEAT_S = 1.0
+TICK_S = 1.0
 END_WITHIN_S = 1.0
-"""How long a beat in progress is waited for when the process is told to end. It is to be over within 2 s, and
+"""How long a tick in progress is waited for when the process is told to end. It is to be over within 2 s, and
 on a busy machine the interpreter takes some of that."""
 CANCEL_WITHIN_S = 0.2
 """How long the sender is waited for. Its client may lose a cancellation; ``asyncio.run`` then cancels it once
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(conductor: Conductor) -> None:
-    """Beat until SIGTERM or SIGINT."""
+    """Tick until SIGTERM or SIGINT."""
     asyncio.run(_run(conductor))
 
 
@@ -41,13 +41,13 @@ async def _run(conductor: Conductor) -> None:
     def deliver(messages: Messages) -> None:
         loop.call_soon_threadsafe(sender.offer, messages)
 
-    def beat() -> None:
+    def ticks() -> None:
         try:
-            _beat_until(stopping, conductor, deliver)
+            _tick_until(stopping, conductor, deliver)
         finally:
             loop.call_soon_threadsafe(ended.set)
 
-    threading.Thread(target=beat, name="beat", daemon=True).start()
+    threading.Thread(target=ticks, name="conductor-ticks", daemon=True).start()
     sending = asyncio.create_task(sender.run())
     await stop.wait()
     stopping.set()
@@ -55,28 +55,28 @@ async def _run(conductor: Conductor) -> None:
         async with asyncio.timeout(END_WITHIN_S):
             await ended.wait()
     except TimeoutError:
-        logger.warning("stopping in the middle of a beat")
+        logger.warning("stopping in the middle of a tick")
     sending.cancel()
     await asyncio.wait([sending], timeout=CANCEL_WITHIN_S)
 
 
-def _beat_until(stopping: threading.Event, conductor: Conductor, deliver: Callable[[Messages], None]) -> None:
+def _tick_until(stopping: threading.Event, conductor: Conductor, deliver: Callable[[Messages], None]) -> None:
     due = time.monotonic()
     while not stopping.is_set():
         try:
-            messages = conductor.beat()
+            messages = conductor.tick()
             if messages:
                 deliver(messages)
         except Exception:
-            logger.exception("a beat failed; the next one tries again")
-        # A beat that took too long is followed at once, and those it overran are left out.
-        due = max(due + BEAT_S, time.monotonic())
+            logger.exception("a tick failed; the next one tries again")
+        # A tick that took too long is followed at once, and those it overran are left out.
+        due = max(due + TICK_S, time.monotonic())
         stopping.wait(due - time.monotonic())
     conductor.end()
 
 
 class _Sender:
-    """Sends the newest frames to the open pages; a slow channel layer costs frames, not beats."""
+    """Sends the newest frames to the open pages; a slow channel layer costs frames, not ticks."""
 
     def __init__(self) -> None:
         self._newest: Messages = []

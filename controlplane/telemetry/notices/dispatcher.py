@@ -1,4 +1,4 @@
-"""Notice dispatcher: what a leader's beat writes into the event log, each notice once."""
+"""Notice dispatcher: what a leader's tick writes into the event log, each notice once."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -47,7 +47,7 @@ class NoticeDispatcher:
         handover_at: Callable[[float], LeaderHandover],
         may_write: Callable[[], bool],
     ) -> None:
-        """Write what is pending; once a beat. An error ends it, and what is not confirmed stays pending.
+        """Write what is pending; once a tick. An error ends it, and what is not confirmed stays pending.
 
         ``handover_at``: takes monotonic seconds. ``may_write``: asked before ejections are written. False:
         nothing is written, of any kind, for another conductor may lead by now and publish it. Raises

@@ -51,7 +51,7 @@ class Notice(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one beat of the conductor sees."""
+    """What one tick of the conductor sees."""
 
     merged: Merged
     keys: Sequence[KeyRow] = ()
@@ -69,7 +69,7 @@ class Notifier(Protocol[Key]):
         """
 
     def pending(self, observed: Observed, now: float) -> list[Notice[Key]]:
-        """What is to be written down. Called exactly once a beat, for it also takes note of what goes on.
+        """What is to be written down. Called exactly once a tick, for it also takes note of what goes on.
 
         Only notices that are confirmed are not published again.
         """

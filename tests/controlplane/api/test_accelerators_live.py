@@ -49,7 +49,7 @@ def test_what_a_request_in_flight_leases_is_seen_in_the_api(
     conductor = Conductor(redis_client, "one")
 
     def seen() -> tuple[int | None, str]:
-        conductor.beat()
+        conductor.tick()
         why = api.get("/fleets/echo/replicas/a").json()["why"]
         return api.get(DEVICE).json()["leased_bytes"], why
 

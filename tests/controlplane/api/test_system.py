@@ -47,9 +47,9 @@ class Around:
         self.redis.zadd(NAMES, {name: self.now() - age_s})
         self.redis.hset(BODIES, name, msgspec.json.encode(sign))
 
-    def conductor(self, *, leads: bool = True, beat_ms: float = 5.0) -> None:
+    def conductor(self, *, leads: bool = True, tick_ms: float = 5.0) -> None:
         beat = ConductorHeartbeat(
-            name=f"host/{os.getpid()}", leads=leads, beat_ms=beat_ms, away=[], uptime_s=60.0
+            name=f"host/{os.getpid()}", leads=leads, tick_ms=tick_ms, away=[], uptime_s=60.0
         )
         conductor_heartbeats.send(self.redis, beat)
 

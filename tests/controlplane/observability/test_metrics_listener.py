@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("stored")
 def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listener]]:
     running = []
     monkeypatch.setattr(this_process, "role", "conductor")
-    this_process.loop_heartbeat.beat()  # the tests before may have taken longer than a loop may
+    this_process.loop_heartbeat.record()  # the tests before may have taken longer than a loop may
 
     def start(token: str = "") -> Listener:
         found = Listener(ListenAddress("127.0.0.1", free_port()), token)

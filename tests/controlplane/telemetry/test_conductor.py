@@ -1,4 +1,4 @@
-"""One conductor's beats on a real Redis and database."""
+"""One conductor's ticks on a real Redis and database."""
 
 import logging
 from collections.abc import Callable
@@ -57,10 +57,10 @@ def test_reports_become_frames_messages_and_history(
 ) -> None:
     leader = conductor()
     send(redis_client, of_digits(row, 10, 100))
-    leader.beat()
+    leader.tick()
     clock.now += 1
     send(redis_client, of_digits(row, 11, 140, in_flight=2))
-    messages = dict(leader.beat())
+    messages = dict(leader.tick())
 
     assert messages.keys() == {
         frames.OVERVIEW_GROUP,
@@ -85,7 +85,7 @@ def test_each_tenth_second_becomes_a_coarse_point(
     leader = conductor()
     for second in range(21):
         send(redis_client, of_digits(row, 10 + second, second * 10))
-        leader.beat()
+        leader.tick()
         clock.now += 1
     coarse = history.read(redis_client, "digits", coarse=True)
     assert [point.rps for point in coarse] == [9.0, 10.0]
@@ -110,15 +110,17 @@ def test_only_the_leader_works_and_the_other_follows_at_once_when_it_ends(
     redis_client: "redis.Redis", conductor: Callable[..., Conductor], row: Replica
 ) -> None:
     one, two = conductor("one"), conductor("two")
-    assert one.beat()
-    assert two.beat() == []
-    assert {live.beat.name: live.beat.leads for live in conductor_heartbeats.read(redis_client)} == {
+    assert one.tick()
+    assert two.tick() == []
+    assert {
+        live.heartbeat.name: live.heartbeat.leads for live in conductor_heartbeats.read(redis_client)
+    } == {
         "one": True,
         "two": False,
     }
     one.end()
-    assert two.beat()
-    assert one.beat() == [], "a leader that was overtaken steps down"
+    assert two.tick()
+    assert one.tick() == [], "a leader that was overtaken steps down"
     assert 0 < redis_client.pttl(LEADER_KEY) <= 3000
 
 
@@ -128,12 +130,12 @@ def test_a_new_leader_knows_the_rates_of_before(
     one, two = conductor("one"), conductor("two")
     for second in range(3):
         send(redis_client, of_digits(row, 10 + second, second * 25))
-        one.beat()
-        two.beat()
+        one.tick()
+        two.tick()
         clock.now += 1
     before = fleet_frame(redis_client)
     one.end()
-    two.beat()
+    two.tick()
     after = fleet_frame(redis_client)
     assert after.point.rps == before.point.rps == 25.0
     assert after.point.p99_s == before.point.p99_s
@@ -144,9 +146,9 @@ def test_what_is_missing_from_redis_is_published_again(
     redis_client: "redis.Redis", conductor: Callable[..., Conductor], row: Replica
 ) -> None:
     leader = conductor()
-    leader.beat()
+    leader.tick()
     redis_client.flushall()
-    leader.beat()
+    leader.tick()
     body = redis_client.hget(redis_keys.MANIFEST, "body")
     assert body is not None
     assert decode_manifest(body).fleets.keys() == {"digits"}
@@ -163,10 +165,10 @@ def test_an_ejection_and_its_end_are_written_once_even_when_the_leader_changes(
 ) -> None:
     one, two = conductor("one"), conductor("two")
 
-    def second(sequence: int, *beating: Conductor, **of_replica: object) -> None:
+    def second(sequence: int, *ticking: Conductor, **of_replica: object) -> None:
         send(redis_client, of_digits(row, sequence, **of_replica))
-        for each in beating:
-            each.beat()
+        for each in ticking:
+            each.tick()
         clock.now += 1
 
     out = {"ejected_for_s": 4.8, "ejections": 1, "ejection_reason": "5 failures in a row"}
@@ -194,7 +196,7 @@ def test_a_worker_that_died_is_forgotten_with_its_acknowledgements(
     for key in acks:
         redis_client.hset(key, "host/1/0", "{}")
     redis_client.zincrby(redis_keys.WORKERS, -70, "host/1/0")
-    conductor().beat()
+    conductor().tick()
     assert redis_client.exists(redis_keys.WORKERS, redis_keys.REPORTS, *acks) == 0
     assert fleet_frame(redis_client).workers == 0
 
@@ -208,7 +210,7 @@ def test_a_report_that_cannot_be_read_costs_nobody_else_theirs(
     send(redis_client, of_digits(row, 10))
     redis_client.zadd(redis_keys.WORKERS, {"odd": redis_client.time()[0]})
     redis_client.hset(redis_keys.REPORTS, "odd", "{not json")
-    conductor().beat()
+    conductor().tick()
     assert fleet_frame(redis_client).workers == 1
     assert "the report of worker odd cannot be read" in caplog.text
 
@@ -217,10 +219,10 @@ def test_a_fleet_that_was_removed_leaves_nothing_behind(
     redis_client: "redis.Redis", conductor: Callable[..., Conductor], row: Replica
 ) -> None:
     leader = conductor()
-    leader.beat()
+    leader.tick()
     assert redis_client.exists(frames.fleet_key("digits"), frames.history_key("digits")) == 2
     Fleet.objects.all().delete()
-    leader.beat()
+    leader.tick()
     assert redis_client.exists(frames.fleet_key("digits"), frames.history_key("digits")) == 0
 
 
@@ -229,10 +231,10 @@ def test_probers_are_told_who_answers_live_traffic(
 ) -> None:
     leader, uid = conductor(), str(row.uid)
     send(redis_client, of_digits(row, 10, 5))
-    leader.beat()
+    leader.tick()
     assert not recent_traffic.is_answering(redis_client, uid), "nobody knows when these five were"
     send(redis_client, of_digits(row, 11, 6))
-    leader.beat()
+    leader.tick()
     assert recent_traffic.is_answering(redis_client, uid)
     redis_client.hincrby(recent_traffic.RECENT_TRAFFIC_KEY, uid, -11_000)
     assert not recent_traffic.is_answering(redis_client, uid)
@@ -246,13 +248,13 @@ def test_without_redis_it_says_so_once_and_goes_on_when_it_is_back(
 ) -> None:
     caplog.set_level(logging.WARNING)
     leader = conductor()
-    assert leader.beat()
+    assert leader.tick()
     redis_server.stop()
     for _ in range(3):
-        assert leader.beat() == []
+        assert leader.tick() == []
     assert [record.getMessage().split(",")[0] for record in caplog.records] == ["Redis does not answer"]
     redis_server.start()
-    assert leader.beat()
+    assert leader.tick()
     assert caplog.records[1].getMessage() == "Redis answers again"
 
 
@@ -268,17 +270,17 @@ def test_without_the_database_frames_go_on_with_the_rows_last_read(
 
     leader = conductor()
     send(redis_client, of_digits(row, 10))
-    leader.beat()
+    leader.tick()
     clock.now += 1
     send(redis_client, of_digits(row, 11, 40))
     with connection.execute_wrapper(unreachable), caplog.at_level(logging.INFO):
         for _ in range(2):
-            assert leader.beat()
+            assert leader.tick()
     assert fleet_frame(redis_client).point.rps == 40.0
-    assert conductor_heartbeats.read(redis_client)[0].beat.away == ["the database"]
+    assert conductor_heartbeats.read(redis_client)[0].heartbeat.away == ["the database"]
     assert sum("the database does not answer" in record.getMessage() for record in caplog.records) == 1
-    leader.beat()
-    assert conductor_heartbeats.read(redis_client)[0].beat.away == []
+    leader.tick()
+    assert conductor_heartbeats.read(redis_client)[0].heartbeat.away == []
 
 
 def test_refusing_for_want_of_places_and_its_lasting_end_are_written_once_also_by_the_next_leader(
@@ -294,7 +296,7 @@ def test_refusing_for_want_of_places_and_its_lasting_end_are_written_once_also_b
         refused += more
         counted = fleet(waiting=waiting, **{why: refused})
         send(redis_client, report(sequence=sequence, fleets=[counted]))
-        leader.beat()
+        leader.tick()
         events = Event.objects.filter(kind=Event.Kind.LIMIT, actor="conductor").order_by("id")
         return [(event.state, event.fleet_name, event.text) for event in events]
 
@@ -333,7 +335,7 @@ def test_a_shortage_and_its_lasting_end_are_written_once(
     def second(sequence: int, **fields: object) -> list[str]:
         clock.now += 1
         send(redis_client, report(sequence=sequence, **fields))  # type: ignore[arg-type]
-        leader.beat()
+        leader.tick()
         events = Event.objects.filter(kind=Event.Kind.SYSTEM, actor="conductor").order_by("id")
         return [event.text for event in events]
 
@@ -365,7 +367,7 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
         sequence += 1
         told = [] if left_s is None else [ManualDrain(fleet="digits", replica=row.name, expires_in_s=left_s)]
         send(redis_client, report(worker, sequence=sequence, fleets=[seen], drained_by_hand=told))
-        leader.beat()
+        leader.tick()
         events = Event.objects.filter(kind=Event.Kind.ADMIN, actor="conductor").order_by("id")
         assert {(event.fleet_name, event.replica_name) for event in events} <= {("digits", row.name)}
         return [(event.state, event.text) for event in events]

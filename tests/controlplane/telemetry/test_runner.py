@@ -1,6 +1,6 @@
 """Conductors as processes: elected, killed, followed, ended; each within the time that is promised.
 
-Takeover and repair are timed by Redis, where the lease runs and every beat is written down: when this
+Takeover and repair are timed by Redis, where the lease runs and every tick is written down: when this
 process is late to look, on a busy machine, that costs nothing and hides nothing.
 """
 
@@ -36,7 +36,7 @@ TAKEOVER_S = 5.0
 REPAIR_S = 5.0
 END_S = 4.0
 """It ends within 2 s on a machine that has time for it; a busy one takes a second and more for the end of the
-interpreter alone. A beat that asks a Redis which does not answer goes on for longer than this."""
+interpreter alone. A tick that asks a Redis which does not answer goes on for longer than this."""
 PATIENCE_S = 40.0
 """How long a test waits for what has no promised time, or to be able to say how late something came."""
 
@@ -74,14 +74,16 @@ def time_in(client: "redis.Redis") -> float:
 
 
 def leaders(client: "redis.Redis") -> dict[int, float]:
-    """Conductors that lead: process id → Redis time of the last beat."""
+    """Conductors that lead: process id → Redis time of the last tick."""
     live = [
-        each.beat for each in conductor_heartbeats.read(client) if each.age_s < conductor_heartbeats.LIVE_S
+        each.heartbeat
+        for each in conductor_heartbeats.read(client)
+        if each.age_s < conductor_heartbeats.LIVE_S
     ]
-    beats = {
-        beat.name: client.zscore(conductor_heartbeats.CONDUCTORS, beat.name) for beat in live if beat.leads
+    ticks = {
+        each.name: client.zscore(conductor_heartbeats.CONDUCTORS, each.name) for each in live if each.leads
     }
-    return {int(name.rsplit("/", 1)[1]): at for name, at in beats.items() if at is not None}
+    return {int(name.rsplit("/", 1)[1]): at for name, at in ticks.items() if at is not None}
 
 
 def when_there(client: "redis.Redis", *keys: str) -> float | None:
@@ -122,7 +124,7 @@ async def test_election_takeover_repair_and_end(
         assert message["type"] == "live.frame"
         assert msgspec.json.decode(message["data"], type=frames.FleetFrame).summary.name == "digits"
 
-        # The leader dies without a word: the other one has done a leader's beat within 5 s.
+        # The leader dies without a word: the other one has done a leader's tick within 5 s.
         first, second = (one, two) if leader == one.pid else (two, one)
         killed_at = time_in(redis_client)
         first.kill()

@@ -43,7 +43,7 @@ class Day:
         self.sequence += 1
         send(self.client, report(sequence=self.sequence, keys=list(keys)))
         for each in conductors:
-            each.beat()
+            each.tick()
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_keys_traffic_is_in_the_frame_and_in_the_message(
     day.second(leader)
     used = key(50, id=str(website), in_flight=4, tokens=800, limited=3, limited_by={AT_ONCE: 3})
     day.second(keys=(used, key(0, id=str(quiet)), key(5, id="999")))
-    messages = dict(leader.beat())
+    messages = dict(leader.tick())
     frame = msgspec.json.decode(redis_client.get(frames.CLIENT_KEYS_KEY), type=frames.ClientKeysFrame)
     assert msgspec.json.decode(messages[frames.CLIENT_KEYS_GROUP], type=frames.ClientKeysFrame) == frame
     (live,) = frame.keys
@@ -183,7 +183,7 @@ def test_what_a_real_proxy_counts_and_refuses_is_shown_and_told(
     port = proxy.ready().port
 
     def seen() -> frames.ClientKeysFrame:
-        leader.beat()
+        leader.tick()
         body = redis_client.get(frames.CLIENT_KEYS_KEY)
         assert body is not None
         return msgspec.json.decode(body, type=frames.ClientKeysFrame)
