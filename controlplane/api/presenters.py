@@ -15,7 +15,7 @@ from controlplane.services import effective_settings
 from controlplane.services.changes import Change
 from controlplane.services.hardware import HardwareChange
 from controlplane.services.replicas import described
-from controlplane.telemetry import manual_drain_text
+from controlplane.telemetry import emergency_drain_text
 from controlplane.telemetry.frames import ReplicaLive
 from routing.contract.table import Version
 
@@ -159,7 +159,10 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
     eligible = not reasons
     if live is not None:
         eligible = eligible and not (live.drained_everywhere or live.locked_out)
-        reports = (manual_drain_text.words(live.drained_by_hand, live.drained_everywhere), live.no_credential)
+        reports = (
+            emergency_drain_text.words(live.drained_by_hand, live.drained_everywhere),
+            live.no_credential,
+        )
         reasons += [words for words in reports if words]
     if row.effective_weight == 0:
         reasons.append("weight 0: gets no new requests")

@@ -221,7 +221,7 @@ class ReplicaSerializer(ReadOnlySerializer):
     )
     why = serializers.CharField(help_text="Which of them does not, and why.")
     drained_by_hand = DrainedAtSerializer(
-        many=True, help_text="Proxies at which it was drained by hand, through the proxy's admin listener."
+        many=True, help_text="Proxies with an emergency drain of it, made through the proxy's admin listener."
     )
     in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports.")
     safe_to_stop = serializers.BooleanField(

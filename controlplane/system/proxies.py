@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict
 
 from controlplane.system.status import ComponentStatus, ProxyWorkerStatus, other_version
-from controlplane.telemetry import durations, manual_drain_text
+from controlplane.telemetry import durations, emergency_drain_text
 from controlplane.telemetry.merge import ReceivedReport
 from controlplane.telemetry.notices import worker_shortages
 from routing.contract.redis_keys import WORKER_TTL_S
@@ -96,11 +96,11 @@ def assess(
             words=f"It routes from an older table for {named(behind)}.",
             cure="It compares all versions every 5 s. If this lasts longer, check its log.",
         )
-    if drained := manual_drain_text.at_worker(report):
+    if drained := emergency_drain_text.at_worker(report):
         return ComponentStatus(
             level="notice",
             state="current",
-            words=f"Drained by hand at this proxy: {drained}.",
+            words=f"Emergency drain at this proxy: {drained}.",
             cure="The drain expires automatically. To end it now: POST …/undrain at the admin listener.",
         )
     if manifest is not None and newer(report.manifest, manifest):

@@ -66,7 +66,7 @@ class ReplicaNumbers:
     no_credential_at: int = 0
     """How many workers cannot."""
     drained_at: dict[str, float] = field(default_factory=dict)
-    """Proxies at which somebody took it out by hand → seconds until that ends."""
+    """Proxies with an emergency drain of it → seconds until that ends."""
     drained_everywhere: bool = False
     """Whether these are all that route for the fleet."""
 

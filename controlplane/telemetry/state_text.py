@@ -7,7 +7,7 @@ which an operator would act: what he decided, then what probes saw, then what li
 from collections.abc import Mapping
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import durations, manual_drain_text
+from controlplane.telemetry import durations, emergency_drain_text
 from controlplane.telemetry.db_snapshot import AcceleratorPlacement, FleetRow, ReplicaRow
 from controlplane.telemetry.frames import WINDOW_S, AcceleratorLive, DrainedAt
 from controlplane.telemetry.merge import FleetNumbers, ReplicaNumbers
@@ -59,7 +59,7 @@ def why(
         part
         for part in (
             _admin(row, numbers),
-            _manual_drain(numbers),
+            _emergency_drain(numbers),
             _health(row, numbers, probe, startup_s),
             no_credential(numbers) or None,
             _ejection(row, numbers),
@@ -96,11 +96,11 @@ def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
 
 
-def _manual_drain(numbers: ReplicaNumbers) -> str | None:
+def _emergency_drain(numbers: ReplicaNumbers) -> str | None:
     places = [
         DrainedAt(proxy=proxy, expires_in_s=left_s) for proxy, left_s in sorted(numbers.drained_at.items())
     ]
-    return manual_drain_text.words(places, numbers.drained_everywhere) or None
+    return emergency_drain_text.words(places, numbers.drained_everywhere) or None
 
 
 def no_credential(numbers: ReplicaNumbers) -> str:

@@ -137,8 +137,8 @@ class AcceleratorCounters(msgspec.Struct, kw_only=True):
     """Requests that waited, or went to another replica, because the device was short of memory."""
 
 
-class ManualDrain(msgspec.Struct, frozen=True, kw_only=True):
-    """A manual drain: a replica that an operator took out at this proxy only."""
+class EmergencyDrainReport(msgspec.Struct, frozen=True, kw_only=True):
+    """An emergency drain: a replica that an operator took out at this proxy only."""
 
     fleet: str
     replica: str
@@ -185,7 +185,7 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     keys: list[KeyCounters] = []
     """Keys that have been used since the worker started."""
     accelerators: list[AcceleratorCounters] = []
-    drained_by_hand: list[ManualDrain] = []
+    drained_by_hand: list[EmergencyDrainReport] = []
     """Overrides in force at this proxy, the same in all its workers."""
 
 

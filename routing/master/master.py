@@ -366,7 +366,7 @@ class Master:
                 process.check_heartbeat(now)
             over = self.drains.expire(now)
             for fleet, replica, _ in over:
-                log.warning("the drain by hand of replica %s of fleet %s has run out", replica, fleet)
+                log.warning("the emergency drain of replica %s of fleet %s has run out", replica, fleet)
             if over:
                 self.send_overrides()
 

@@ -6,9 +6,9 @@ from typing import Any
 from controlplane.telemetry.key_traffic import Limit
 from controlplane.telemetry.notices import event_log
 from controlplane.telemetry.notices.ejections import EjectionNotifier
+from controlplane.telemetry.notices.emergency_drains import EmergencyDrainNotifier
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.key_limits import KeyLimitNotifier
-from controlplane.telemetry.notices.manual_drains import ManualDrainNotifier
 from controlplane.telemetry.notices.notice import Notifier, Observed
 from controlplane.telemetry.notices.overloads import OverloadNotifier
 from controlplane.telemetry.notices.worker_shortages import ShortageNotifier
@@ -17,7 +17,7 @@ KINDS: tuple[type[Notifier[Any]], ...] = (
     EjectionNotifier,
     ShortageNotifier,
     OverloadNotifier,
-    ManualDrainNotifier,
+    EmergencyDrainNotifier,
     KeyLimitNotifier,
 )
 """In the order in which they are written."""

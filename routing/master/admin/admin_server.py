@@ -142,13 +142,13 @@ class AdminServer:
             except ValueError as error:
                 return text(400, str(error))
             self._proxy.drains.drain(fleet, replica, time.monotonic(), for_s)
-            log.warning("replica %s of fleet %s is drained by hand for %.0f s", replica, fleet, for_s)
+            log.warning("emergency drain of replica %s of fleet %s for %.0f s", replica, fleet, for_s)
             answer |= {"drained": True, "expires_in_s": round(for_s)}
         elif query:
             return text(400, "undrain takes no query: it ends the drain now")
         else:
             if self._proxy.drains.undrain(fleet, replica):
-                log.warning("replica %s of fleet %s is no longer drained by hand", replica, fleet)
+                log.warning("the emergency drain of replica %s of fleet %s has ended", replica, fleet)
             answer |= {"drained": False}
         self._proxy.send_overrides()
         return _json(200, answer | await self._asked_now(fleet))

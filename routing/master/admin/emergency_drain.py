@@ -1,4 +1,4 @@
-"""Emergency drain (manual drain): replicas that an operator drains at this proxy only.
+"""Emergency drain: replicas that an operator drains at this proxy only.
 
 The master keeps the drains and sends them to every worker. Each drain expires, so that it does not outlive
 the emergency and contradict the control plane for ever.

@@ -97,7 +97,7 @@ def render(
     queue_metrics(out, snapshots, fleets)
     replica_metrics(out, snapshots, drained, fleets)
     left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
-    help_text = "Seconds until the replica's manual drain at this proxy ends; only while there is one."
+    help_text = "Seconds until the replica's emergency drain at this proxy ends; only while there is one."
     out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)
     key_metrics(out, aggregate_keys(totals, reports))
     accelerator_metrics(out, accelerator_statuses(accelerators, totals, reports))

@@ -77,7 +77,7 @@ def replica_rows(
         reasons = [reason for state in seen for reason in state.reasons]
         left_s = expiry[spec.name] - now if spec.name in expiry else None
         if left_s is not None:
-            reasons.append(f"drained at this proxy by hand, for another {left_s:.0f} s")
+            reasons.append(f"emergency drain at this proxy, for another {left_s:.0f} s")
         rows.append(
             {
                 "replica": spec.name,

@@ -107,5 +107,5 @@ class Reporter:
             fleets=self._applier.reports(),
             keys=self._proxy.key_quotas.report(),
             accelerators=self._applier.table.memory.counters(),
-            drained_by_hand=self._applier.drained_by_hand(now),
+            drained_by_hand=self._applier.emergency_drains(now),
         )

@@ -15,7 +15,7 @@ from routing.balancing.learning import reported_load
 from routing.balancing.pool.table import Table, TableRefused
 from routing.contract.load_report import decode_stored
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
-from routing.contract.telemetry import Acknowledgement, FleetCounters, ManualDrain
+from routing.contract.telemetry import Acknowledgement, EmergencyDrainReport, FleetCounters
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +62,10 @@ class TableApplier:
             if fleet in self._applied:
                 self.table.fleets[fleet].replace(self._with_drains(self._applied[fleet]))
 
-    def drained_by_hand(self, now: float) -> list[ManualDrain]:
+    def emergency_drains(self, now: float) -> list[EmergencyDrainReport]:
         """The emergency drains, for the report."""
         return [
-            ManualDrain(fleet=fleet, replica=replica, expires_in_s=max(0.0, ends - now))
+            EmergencyDrainReport(fleet=fleet, replica=replica, expires_in_s=max(0.0, ends - now))
             for (fleet, replica), ends in self._drained.items()
         ]
 
@@ -131,7 +131,7 @@ class TableApplier:
         return took
 
     def _with_drains(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """The table with the replicas drained by hand as ``draining``."""
+        """The table with the replicas under an emergency drain as ``draining``."""
         if not any(fleet == snapshot.name for fleet, _ in self._drained):
             return snapshot
         replicas = [self._replica_with_drain(snapshot.name, replica) for replica in snapshot.replicas]

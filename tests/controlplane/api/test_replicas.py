@@ -282,7 +282,7 @@ def test_a_drain_by_hand_is_told_with_its_proxy(api: Api, llm: str, redis_client
         store_frame(redis_client, drained_by_hand=places, drained_everywhere=everywhere)
         body = api.get("/fleets/llm/replicas/a").json()
         assert body["drained_by_hand"] == [{"proxy": "edge/7", "expires_in_s": 3120}]
-        assert body["why"] == "drained by hand at proxy edge/7, for another 52 min"
+        assert body["why"] == "emergency drain at proxy edge/7, for another 52 min"
         assert body["eligible"] is not everywhere
     assert api.get("/fleets/llm/replicas/b").json()["drained_by_hand"] == []
 

@@ -15,7 +15,7 @@ from controlplane.probes import keys
 from controlplane.publishing import publisher
 from routing.contract import redis_keys
 from routing.contract.table import Version
-from routing.contract.telemetry import FleetCounters, ManualDrain, WorkerReport, encode_report
+from routing.contract.telemetry import EmergencyDrainReport, FleetCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from tests.conftest import RedisServer
 from tests.controlplane.conftest import Api
@@ -239,10 +239,10 @@ def test_a_drain_by_hand_stands_at_its_proxy(api: Api, around: Around, llm: str)
     around.everything()
     around.redis.zadd(keys.DUE, {"a": around.now() * 1000 + 60_000})
     applied = [FleetCounters(name=llm, applied=snapshot(around.redis, llm))]
-    drained = [ManualDrain(fleet=llm, replica=name, expires_in_s=600.0) for name in "abcd"]
+    drained = [EmergencyDrainReport(fleet=llm, replica=name, expires_in_s=600.0) for name in "abcd"]
     around.worker(0, fleets=applied, drained_by_hand=drained[:1])
     around.worker(1, fleets=applied, drained_by_hand=drained)
     one, four = api.get("/system").json()["proxies"]
     assert (one["level"], one["state"]) == ("notice", "current")
-    assert one["words"] == "Drained by hand at this proxy: llm/a, for another 10 min."
+    assert one["words"] == "Emergency drain at this proxy: llm/a, for another 10 min."
     assert four["words"].endswith("; llm/c, for another 10 min and 1 more.")

@@ -17,12 +17,12 @@ from controlplane.telemetry import frames, history
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.frames import WINDOW_S, DrainedAt, FleetFrame
 from controlplane.telemetry.leader_election import LEADER_KEY
-from controlplane.telemetry.notices import manual_drains
+from controlplane.telemetry.notices import emergency_drains
 from controlplane.telemetry.notices.overloads import OVER_AFTER_S as OVERLOAD_OVER_AFTER_S
 from controlplane.telemetry.notices.worker_shortages import OVER_AFTER_S
 from routing.contract import redis_keys
 from routing.contract.table import decode_manifest
-from routing.contract.telemetry import ManualDrain, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import EmergencyDrainReport, ReplicaCounters, WorkerReport
 from tests.clock import Clock
 from tests.conftest import RedisServer
 from tests.controlplane.telemetry.reports import fleet, replica, report, send
@@ -365,7 +365,11 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
         nonlocal sequence
         clock.now += 1
         sequence += 1
-        told = [] if left_s is None else [ManualDrain(fleet="digits", replica=row.name, expires_in_s=left_s)]
+        told = (
+            []
+            if left_s is None
+            else [EmergencyDrainReport(fleet="digits", replica=row.name, expires_in_s=left_s)]
+        )
         send(redis_client, report(worker, sequence=sequence, fleets=[seen], drained_by_hand=told))
         leader.tick()
         events = Event.objects.filter(kind=Event.Kind.ADMIN, actor="conductor").order_by("id")
@@ -374,7 +378,7 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
 
     name = row.name
     assert second() == []
-    told = [("draining", f"{name} is drained by hand at proxy host/1, for another 1 h")]
+    told = [("draining", f"emergency drain of {name} at proxy host/1, for another 1 h")]
     assert second(3599.6) == told
     [live] = msgspec.json.decode(redis_client.get(frames.fleet_key("digits")), type=FleetFrame).replicas
     assert live.drained_by_hand == [DrainedAt(proxy="host/1", expires_in_s=3599.6)]
@@ -384,19 +388,19 @@ def test_a_drain_by_hand_and_its_end_are_written_once_also_by_the_next_leader(
     leader.end()
     leader = conductor("another/2")
     assert second(3597.6) == told
-    told.append(("active", f"{name} is no longer drained by hand at proxy host/1"))
+    told.append(("active", f"emergency drain of {name} at proxy host/1 has ended"))
     assert second() == told
-    assert redis_client.exists(manual_drains.NOTIFIED_KEY) == 0
-    told.append(("draining", f"{name} is drained by hand at proxy host/1, for another 2 s"))
+    assert redis_client.exists(emergency_drains.NOTIFIED_KEY) == 0
+    told.append(("draining", f"emergency drain of {name} at proxy host/1, for another 2 s"))
     assert second(2.0) == told
     assert second(1.0) == told
-    told.append(("active", f"{name} is no longer drained by hand at proxy host/1: the drain has expired"))
+    told.append(("active", f"emergency drain of {name} at proxy host/1 has expired"))
     assert second() == told
 
-    told.append(("draining", f"{name} is drained by hand at proxy host/1, for another 1 min"))
+    told.append(("draining", f"emergency drain of {name} at proxy host/1, for another 1 min"))
     assert second(60.0) == told
     redis_client.zincrby(redis_keys.WORKERS, -20, "host/1/0")
     assert second(worker="host/2/0") == told, "it may be back in a moment"
-    clock.now += manual_drains.GONE_AFTER_S
-    told.append(("active", f"proxy host/1, where {name} was drained by hand, no longer reports"))
+    clock.now += emergency_drains.GONE_AFTER_S
+    told.append(("active", f"proxy host/1, with an emergency drain of {name}, no longer reports"))
     assert second(worker="host/2/0") == told

@@ -133,7 +133,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(drained_at={"edge/7": 3119.6}),
             None,
             "ready",
-            "drained by hand at proxy edge/7, for another 52 min",
+            "emergency drain at proxy edge/7, for another 52 min",
             True,
         ),
         (
@@ -141,7 +141,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(drained_at={"edge/7": 3119.6}, drained_everywhere=True),
             None,
             "draining",
-            "drained by hand at proxy edge/7, for another 52 min",
+            "emergency drain at proxy edge/7, for another 52 min",
             False,
         ),
         (
@@ -149,7 +149,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(drained_at={"a/1": 60.0, "b/2": 600.0}, drained_everywhere=True),
             None,
             "draining",
-            "drained by hand at all 2 proxies, for another 10 min at most; "
+            "emergency drain at all 2 proxies, for another 10 min at most; "
             "down: connection refused, for 1 min",
             False,
         ),
@@ -158,7 +158,7 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             numbers(drained_at={f"p/{number}": 60.0 for number in range(5)}),
             None,
             "ready",
-            "drained by hand at proxy p/0, for another 1 min and at proxy p/1, for another 1 min "
+            "emergency drain at proxy p/0, for another 1 min and at proxy p/1, for another 1 min "
             "and at proxy p/2, for another 1 min and at 2 more",
             True,
         ),

@@ -10,7 +10,7 @@ from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.merge import FleetNumbers, Merged, MergeState, ReceivedReport, merge
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.telemetry import FleetCounters, ManualDrain, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import EmergencyDrainReport, FleetCounters, ReplicaCounters, WorkerReport
 from tests.controlplane.telemetry.reports import fleet, replica, report, sketch_of
 
 
@@ -271,7 +271,7 @@ def test_a_credential_that_cannot_be_read_is_counted_by_worker() -> None:
 
 def test_a_drain_by_hand_is_known_by_proxy() -> None:
     def drained(worker: str, *names: str, left_s: float = 60.0) -> WorkerReport:
-        told = [ManualDrain(fleet="digits", replica=name, expires_in_s=left_s) for name in names]
+        told = [EmergencyDrainReport(fleet="digits", replica=name, expires_in_s=left_s) for name in names]
         replicas = [ReplicaCounters(uid=f"u-{name}", name=name) for name in "ab"]
         return report(worker, fleets=[fleet(replicas=replicas)], drained_by_hand=told)
 

@@ -68,7 +68,7 @@ def check_metrics(running: Proxy) -> None:
 
 
 def check_replica_states(running: Proxy) -> None:
-    """One series a state, and exactly one of them is 1; a drain by hand shows at once."""
+    """One series a state, and exactly one of them is 1; an emergency drain shows at once."""
 
     def states(metric: str) -> dict[str, str]:
         text = running.admin("/metrics")[1]

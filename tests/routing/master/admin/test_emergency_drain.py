@@ -52,8 +52,8 @@ def test_it_lasts_as_long_as_is_said(running: Proxy) -> None:
     until(lambda: left_s(running, "a") is None, "it has run out", limit_s=5)
     until(lambda: running.replicas("echo")["a"]["eligible_in_workers"] == 2, "it is back", limit_s=2)
     assert "drained_by_hand_seconds" not in running.admin("/metrics")[1]
-    assert "replica a of fleet echo is drained by hand for 600 s" in running.log
-    assert "the drain by hand of replica a of fleet echo has run out" in running.log
+    assert "emergency drain of replica a of fleet echo for 600 s" in running.log
+    assert "the emergency drain of replica a of fleet echo has run out" in running.log
 
 
 def test_the_last_one_is_drained_with_a_warning(running: Proxy) -> None:
@@ -71,7 +71,7 @@ def test_the_last_one_is_drained_with_a_warning(running: Proxy) -> None:
         "asked_now": ["a"],
     }
     assert running.get() == (200, "a")
-    assert "replica a of fleet echo is no longer drained by hand" in running.log
+    assert "the emergency drain of replica a of fleet echo has ended" in running.log
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_the_emergency_drain_works_with_redis_gone(
     until(lambda: not running.replicas("echo")["a"]["eligible"], "it is out")
     row = running.replicas("echo")["a"]
     assert row["eligible_in_workers"] == 0
-    assert any("by hand" in reason for reason in row["reasons"])
+    assert any("emergency drain" in reason for reason in row["reasons"])
     [drain] = running.status()["emergency_drains"]
     assert (drain["fleet"], drain["replica"]) == ("echo", "a")
     assert 3500 < drain["expires_in_s"] <= 3600

@@ -30,7 +30,7 @@ def test_an_emergency_drain_lies_over_every_table_and_is_never_kept() -> None:
     feed.apply(MANIFEST, [table()])
     feed.apply_emergency_drains([("echo", "r1", 50.0), ("gone", "r1", 60.0)])
     assert states() == ["draining", "active"]
-    told = [(one.fleet, one.replica, one.expires_in_s) for one in feed.drained_by_hand(52.0)]
+    told = [(one.fleet, one.replica, one.expires_in_s) for one in feed.emergency_drains(52.0)]
     assert told == [("echo", "r1", 0.0), ("gone", "r1", 8.0)]
     live = feed.table.fleets["echo"].replicas[0]
     feed.apply(None, [table(version=2)])

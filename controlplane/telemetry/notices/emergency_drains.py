@@ -1,4 +1,4 @@
-"""Notices of manual drains: replicas taken out at single proxies, over their admin listeners. Pure.
+"""Notices of emergency drains: replicas taken out at single proxies, over their admin listeners. Pure.
 
 Explicit state, ``now`` an argument. A leader keeps in Redis for the next one what it has published.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controlplane.models import Event
-from controlplane.telemetry.manual_drain_text import time_left
+from controlplane.telemetry.emergency_drain_text import time_left
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed, ReplicaNameSubject
 from routing.contract.telemetry import WorkerReport
@@ -32,7 +32,7 @@ class NotifiedDrain:
     seen_at: float
 
 
-class ManualDrainNotifier(Notifier[Override]):
+class EmergencyDrainNotifier(Notifier[Override]):
     def __init__(self) -> None:
         self.notified: dict[Override, NotifiedDrain] = {}
         self._saved = False
@@ -67,7 +67,7 @@ class ManualDrainNotifier(Notifier[Override]):
             proxy, _, replica = override
             notified = self.notified.get(override)
             if notified is None:
-                text = f"{replica} is drained by hand at proxy {proxy}, for another {time_left(left_s)}"
+                text = f"emergency drain of {replica} at proxy {proxy}, for another {time_left(left_s)}"
                 found.append(_notice(override, True, text))
             else:
                 notified.ends_at, notified.seen_at = now + left_s, now
@@ -80,11 +80,11 @@ class ManualDrainNotifier(Notifier[Override]):
             notified = self.notified[override]
             proxy, _, replica = override
             if proxy in proxies:
-                why = ": the drain has expired" if now >= notified.ends_at - _NEAR_S else ""
-                text = f"{replica} is no longer drained by hand at proxy {proxy}{why}"
+                how = "expired" if now >= notified.ends_at - _NEAR_S else "ended"
+                text = f"emergency drain of {replica} at proxy {proxy} has {how}"
                 found.append(_notice(override, False, text))
             elif now - notified.seen_at >= GONE_AFTER_S:
-                text = f"proxy {proxy}, where {replica} was drained by hand, no longer reports"
+                text = f"proxy {proxy}, with an emergency drain of {replica}, no longer reports"
                 found.append(_notice(override, False, text))
         return found
 
