@@ -99,8 +99,8 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TIMEZONE = "UTC"
-CELERY_IMPORTS = ["controlplane.task_queue.worker", "controlplane.task_queue.beat"]
-CELERY_BEAT_SCHEDULER = "controlplane.task_queue.beat:WatchedScheduler"
+CELERY_IMPORTS = ["controlplane.celery_monitoring.worker", "controlplane.celery_monitoring.beat"]
+CELERY_BEAT_SCHEDULER = "controlplane.celery_monitoring.beat:WatchedScheduler"
 CELERY_BEAT_SCHEDULE = {
     "probe-tick": {
         "task": "controlplane.probes.tasks.tick",

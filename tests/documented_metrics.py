@@ -71,8 +71,8 @@ def of_role(role: str) -> list[Row]:
     """Of a process of the control plane. Django is set up."""
     from prometheus_client.metrics import MetricWrapperBase
 
+    from controlplane.celery_monitoring.queue_metrics import QueueCollector
     from controlplane.observability import metrics
-    from controlplane.task_queue.queue_metrics import QueueCollector
 
     rows = []
     waiting = list(QueueCollector().describe()) if role == "worker" else []

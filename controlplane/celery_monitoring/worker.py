@@ -8,9 +8,9 @@ from celery import bootsteps, signals
 from django.conf import settings
 
 from controlplane.celery import app
+from controlplane.celery_monitoring.queue_metrics import QueueCollector
 from controlplane.observability import metrics, metrics_listener, process_heartbeats
 from controlplane.observability.process import this_process
-from controlplane.task_queue.queue_metrics import QueueCollector
 
 LOOP_HEARTBEAT_S = 1.0
 COUNTED_POOLS = ("thread", "solo")
