@@ -9,15 +9,15 @@ from controlplane.api.docs import Docs, Schema
 from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
-from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
-from controlplane.api.reference import (
+from controlplane.api.live_views import (
     ClientKeyLiveView,
     ClientKeysLiveView,
     FleetLiveView,
     OverviewLiveView,
-    StrategyList,
 )
+from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
+from controlplane.api.strategies import StrategyList
 from controlplane.api.system import SystemView
 from controlplane.api.tokens import TokenDetail, TokenList
 from controlplane.api.trial_probes import TrialProbes

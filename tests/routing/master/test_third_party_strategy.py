@@ -75,7 +75,7 @@ def test_the_control_plane_lists_it_and_checks_its_parameters(tmp_path: Path) ->
     program = """
 import json, django
 django.setup()
-from controlplane.api.reference import StrategyList
+from controlplane.api.strategies import StrategyList
 from controlplane.api.request_schemas import POLICY_CHANGES
 from controlplane.services.validation import STRATEGIES
 from routing.contract.policy_rules import check_policy

@@ -1,8 +1,7 @@
-"""``/strategies`` and the live frames: what can only be read."""
+"""``/live`` and what ends in it: the last frames of the overview, fleets and client keys."""
 
 from typing import Any
 
-import msgspec
 from redis.exceptions import RedisError
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -13,16 +12,9 @@ from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
-from routing.balancing.strategies import registry
 
 
-class StrategyList(ApiView):
-    @reads("list_strategies", "Strategies and their parameters", serializers.StrategySerializer(many=True))
-    def get(self, request: Request) -> Response:
-        return Response([msgspec.to_builtins(registry.describe(name)) for name in registry.names()])
-
-
-class RedisAway(exceptions.APIException):
+class RedisUnavailable(exceptions.APIException):
     status_code = 503
     default_detail = "Redis does not answer: there are no live numbers."
 
@@ -57,4 +49,4 @@ def _frame(read: Any, *args: Any) -> Response:
     try:
         return Response(read(*args))
     except RedisError as error:
-        raise RedisAway from error
+        raise RedisUnavailable from error
