@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from controlplane.supervision import die_with_parent
+from controlplane.supervision import parent_death_signal
 from controlplane.supervision.environment import PROJECT
 from controlplane.supervision.programs import Group, Program
 
@@ -44,7 +44,7 @@ minfds={open_files()}
 
 
 def program_section(program: Program, logs: Path) -> str:
-    shim = [sys.executable, "-S", "-E", die_with_parent.__file__, str(program.nice)]
+    shim = [sys.executable, "-S", "-E", parent_death_signal.__file__, str(program.nice)]
     environment = ""
     if program.metrics_port is not None:
         environment = f'environment=SWITCHYARD_METRICS_LISTEN="127.0.0.1:{program.metrics_port}"\n'
@@ -77,9 +77,9 @@ def open_files() -> int:
 
 def start(configuration: Path, logs: Path) -> "subprocess.Popen[bytes]":
     """Start it in a session of its own, so that Ctrl-C reaches ``up`` alone, which stops it in order."""
-    command = [sys.executable, "-S", "-E", die_with_parent.__file__, "0"]
+    command = [sys.executable, "-S", "-E", parent_death_signal.__file__, "0"]
     command += [sys.executable, "-m", "supervisor.supervisord", "-c", str(configuration)]
-    environment = {**os.environ, die_with_parent.PARENT: str(os.getpid()), "PYTHONPATH": str(PROJECT)}
+    environment = {**os.environ, parent_death_signal.PARENT: str(os.getpid()), "PYTHONPATH": str(PROJECT)}
     with (logs / "supervisor.out").open("wb") as output:
         return subprocess.Popen(
             command,

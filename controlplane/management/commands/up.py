@@ -16,7 +16,7 @@ from controlplane.supervision.errors import UpError
 from controlplane.supervision.example_key import ExampleKey
 from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
 from controlplane.supervision.programs import EXAMPLE_KEY
-from controlplane.supervision.session import Session, StopRequested, only_one_on, stop_signals
+from controlplane.supervision.stack import RunningStack, StopRequested, only_one_on, stop_signals
 
 
 class Command(SwitchyardCommand):
@@ -43,29 +43,29 @@ class Command(SwitchyardCommand):
 
     def run(self, options: UpOptions) -> None:
         data = Path(settings.DATA_DIR)
-        session = Session(options, data, settings.REDIS_URL, self.progress)
+        stack = RunningStack(options, data, settings.REDIS_URL, self.progress)
         with only_one_on(data):
-            session.check()
+            stack.check()
             try:
-                self.start(session)
-                session.watch(*self.chores(session))
+                self.start(stack)
+                stack.watch(*self.periodic_tasks(stack))
             except StopRequested:
                 self.say("\nstopping …")
             finally:
-                self.stop(session)
+                self.stop(stack)
 
-    def start(self, session: Session) -> None:
+    def start(self, stack: RunningStack) -> None:
         preparation.migrate()
         self.progress("database is up to date")
         if preparation.collect_static():
             self.progress("static files are collected")
         administrator = preparation.ensure_administrator()
-        session.start()
-        session.wait_for_redis()
-        self.register_examples(session.options)
-        session.wait_until_ready()
+        stack.start()
+        stack.wait_for_redis()
+        self.register_examples(stack.options)
+        stack.wait_until_ready()
         seconds = time.monotonic() - self.started
-        self.say(banner(session.options, session.data, administrator, seconds))
+        self.say(banner(stack.options, stack.data, administrator, seconds))
 
     def register_examples(self, options: UpOptions) -> None:
         if not options.examples:
@@ -77,14 +77,14 @@ class Command(SwitchyardCommand):
             flag = f"--examples-port {options.examples_port}"
             self.progress(f"registered at other addresses than {flag} gives: {', '.join(elsewhere)}")
 
-    def chores(self, session: Session) -> list[Callable[[], None]]:
-        if not session.options.client:
+    def periodic_tasks(self, stack: RunningStack) -> list[Callable[[], None]]:
+        if not stack.options.client:
             return []
-        return [ExampleKey(session.data / EXAMPLE_KEY, self.progress).keep]
+        return [ExampleKey(stack.data / EXAMPLE_KEY, self.progress).keep]
 
-    def stop(self, session: Session) -> None:
+    def stop(self, stack: RunningStack) -> None:
         started = time.monotonic()
-        if not session.stop():
+        if not stack.stop():
             raise UpError("Some processes could not be ended.")
         self.say(f"stopped in {time.monotonic() - started:.1f} s")
 

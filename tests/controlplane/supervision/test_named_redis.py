@@ -7,7 +7,7 @@ import pytest
 from controlplane.supervision import startup_checks
 from controlplane.supervision.environment import OWN_REDIS, socket_path
 from controlplane.supervision.options import UpOptions
-from controlplane.supervision.session import Session
+from controlplane.supervision.stack import RunningStack
 
 
 def test_a_named_redis_that_answers_is_no_news(redis_url: str) -> None:
@@ -23,7 +23,7 @@ def test_one_that_does_not_answer_is_named_without_its_password(
 ) -> None:
     monkeypatch.delenv(OWN_REDIS, raising=False)
     said: list[str] = []
-    Session(UpOptions(), tmp_path, url, said.append).wait_for_redis()
+    RunningStack(UpOptions(), tmp_path, url, said.append).wait_for_redis()
     assert len(said) == 1
     assert said[0].startswith(f"Redis at {place} does not answer (")
     assert "correct SWITCHYARD_REDIS_URL" in said[0]
@@ -36,8 +36,8 @@ def test_a_deep_data_folder_leaves_no_folder_of_its_socket(
     data = tmp_path / ("d" * 120)
     socket = socket_path(data)
     monkeypatch.setenv(OWN_REDIS, "1")
-    session = Session(UpOptions(), data, f"unix://{socket}?db=0", print)
-    session.make_folders()
+    stack = RunningStack(UpOptions(), data, f"unix://{socket}?db=0", print)
+    stack.make_folders()
     socket.touch()
-    session.remove_socket()
+    stack.remove_socket()
     assert not socket.parent.exists()

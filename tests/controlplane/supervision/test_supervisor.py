@@ -101,7 +101,7 @@ def test_a_command_may_hold_percent_signs_and_spaces(tmp_path: Path) -> None:
 
 
 def test_a_command_whose_parent_has_gone_does_not_start(tmp_path: Path) -> None:
-    shim = supervisord.die_with_parent
+    shim = supervisord.parent_death_signal
     environment = {**os.environ, shim.PARENT: "1"}
     command = [sys.executable, "-S", "-E", shim.__file__, "0", sys.executable, "-c", "print('ran')"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Session: one run of ``up``, from the first check to the end of the last process."""
+"""The stack of one run of ``up``: its processes, from the first check to the end of the last."""
 
 import fcntl
 import os
@@ -27,7 +27,7 @@ class StopRequested(BaseException):
     """A signal asked to stop."""
 
 
-class Session:
+class RunningStack:
     """Everything that runs: ``start``, ``wait_until_ready``, ``watch``, and ``stop`` whatever happens."""
 
     def __init__(self, options: UpOptions, data: Path, redis_url: str, say: Callable[[str], None]) -> None:
@@ -85,10 +85,10 @@ class Session:
         if self.supervisor is None or self.supervisor.poll() is not None:
             raise UpError(f"The supervisor ended unexpectedly; see {self.logs}/supervisor.log.")
 
-    def watch(self, *chores: Callable[[], None]) -> None:
+    def watch(self, *periodic_tasks: Callable[[], None]) -> None:
         """Return never: tell about restarts until a signal or the supervisor's death ends it.
 
-        Twice a second the chores are done, which raise nothing.
+        Twice a second the periodic tasks are done, which raise nothing.
         """
         while True:
             self.check_alive()
@@ -96,8 +96,8 @@ class Session:
             processes.reap(keep=self.supervisor.pid)
             for line in self.restarts.read():
                 self.say(line)
-            for chore in chores:
-                chore()
+            for task in periodic_tasks:
+                task()
             time.sleep(0.5)
 
     def stop(self) -> bool:

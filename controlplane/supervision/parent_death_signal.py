@@ -1,4 +1,4 @@
-"""``python die_with_parent.py NICE COMMAND...``: become COMMAND, which gets SIGTERM when its parent dies.
+"""``python parent_death_signal.py NICE COMMAND...``: become COMMAND, which gets SIGTERM when its parent dies.
 
 A supervisor killed with SIGKILL cannot stop its children; the kernel can (Linux: PR_SET_PDEATHSIG,
 kept across exec). Elsewhere the command simply runs. Standard library only and few imports: this
