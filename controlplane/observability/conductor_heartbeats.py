@@ -57,7 +57,7 @@ def remove(client: "redis.Redis", name: str) -> None:
 
 
 def forget_old(client: "redis.Redis") -> None:
-    """Delete what conductors that died without a word have left."""
+    """Delete what crashed conductors have left."""
     oldest = client.time()[0] - FORGET_S
     for name in client.zrangebyscore(CONDUCTORS, "-inf", oldest):
         remove(client, name.decode() if isinstance(name, bytes) else str(name))

@@ -22,15 +22,15 @@ from routing.contract.redis_keys import REPORT
 from routing.contract.version import VERSION
 
 NAMES = "sy:processes"
-"""Sorted set: process name → Redis time of its last sign."""
+"""Sorted set: process name → Redis time of its last heartbeat."""
 
 BODIES = "sy:processes:signs"
-"""Hash: process name → JSON of its Sign."""
+"""Hash: process name → JSON of its ProcessHeartbeat."""
 
 EVERY_S = 1.0
 LIVE_S = 5.0
 FORGET_S = 300.0
-"""A process that ended without a word is shown as gone for this long."""
+"""A process that crashed is shown as gone for this long."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class ProcessHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveProcess(msgspec.Struct, frozen=True, kw_only=True):
-    sign: ProcessHeartbeat
+    heartbeat: ProcessHeartbeat
     age_s: float
     """Since it was written, by the clock of Redis."""
 
@@ -63,11 +63,11 @@ def read(client: "redis.Redis") -> list[LiveProcess]:
     for stored in Heartbeats(client, NAMES, BODIES):
         if stored.age_s <= FORGET_S and stored.body:
             try:
-                sign = msgspec.json.decode(stored.body, type=ProcessHeartbeat)
+                heartbeat = msgspec.json.decode(stored.body, type=ProcessHeartbeat)
             except DECODE_ERRORS:
                 continue  # of another version of the software
-            found.append(LiveProcess(sign=sign, age_s=stored.age_s))
-    return sorted(found, key=lambda seen: seen.sign.name)
+            found.append(LiveProcess(heartbeat=heartbeat, age_s=stored.age_s))
+    return sorted(found, key=lambda seen: seen.heartbeat.name)
 
 
 def remove(client: "redis.Redis", name: str) -> None:
@@ -79,12 +79,12 @@ def remove(client: "redis.Redis", name: str) -> None:
 
 
 def start() -> None:
-    """Give signs until this process ends."""
-    threading.Thread(target=_HeartbeatSender().run, name="signs", daemon=True).start()
-    atexit.register(_leave)
+    """Send heartbeats until this process ends."""
+    threading.Thread(target=_HeartbeatSender().run, name="heartbeats", daemon=True).start()
+    atexit.register(_remove_own)
 
 
-def _leave() -> None:
+def _remove_own() -> None:
     try:
         with hasty_client() as client:
             remove(client, this_process.name)
@@ -100,15 +100,15 @@ class _HeartbeatSender:
 
     def run(self) -> None:
         while True:
-            self._give()
+            self._send()
             time.sleep(EVERY_S)
 
-    def _give(self) -> None:
-        sign = self._sign()
+    def _send(self) -> None:
+        heartbeat = self._heartbeat()
         try:
             client = redis_client()
-            client.eval(REPORT, 2, NAMES, BODIES, sign.name, msgspec.json.encode(sign).decode())
-            if int(sign.uptime_s) % 60 == 0:
+            client.eval(REPORT, 2, NAMES, BODIES, heartbeat.name, msgspec.json.encode(heartbeat).decode())
+            if int(heartbeat.uptime_s) % 60 == 0:
                 forget_old(client)
         except redis.RedisError as error:
             if not self._away:
@@ -117,7 +117,7 @@ class _HeartbeatSender:
         else:
             self._away = False
 
-    def _sign(self) -> ProcessHeartbeat:
+    def _heartbeat(self) -> ProcessHeartbeat:
         now, cpu_s = time.monotonic(), time.process_time()
         percent = 100 * (cpu_s - self._cpu_s) / max(now - self._at, 0.05)
         self._cpu_s, self._at = cpu_s, now
@@ -133,7 +133,7 @@ class _HeartbeatSender:
 
 
 def forget_old(client: "redis.Redis") -> None:
-    """Delete what processes that died without a word have left. Raises redis.RedisError."""
+    """Delete what crashed processes have left. Raises redis.RedisError."""
     oldest = client.time()[0] - FORGET_S
     for name in client.zrangebyscore(NAMES, "-inf", oldest):
         remove(client, name.decode() if isinstance(name, bytes) else str(name))

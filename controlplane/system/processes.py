@@ -19,9 +19,11 @@ def rows(
     seen: Sequence[LiveProcess], conductors: Sequence[ConductorLive], software: str
 ) -> list[ProcessStatus]:
     """By role, then by name."""
-    signs = {each.sign.name: each.sign for each in seen if each.sign.role == "conductor"}
-    found = [_row(each, software) for each in seen if each.sign.role != "conductor"]
-    found += [_conductor(each, signs.get(f"conductor/{each.heartbeat.name}")) for each in conductors]
+    of_conductors = {
+        each.heartbeat.name: each.heartbeat for each in seen if each.heartbeat.role == "conductor"
+    }
+    found = [_row(each, software) for each in seen if each.heartbeat.role != "conductor"]
+    found += [_conductor(each, of_conductors.get(f"conductor/{each.heartbeat.name}")) for each in conductors]
     roles = list(TITLES)
     return sorted(found, key=lambda row: (roles.index(row.role) if row.role in roles else 9, row.name))
 
@@ -31,20 +33,20 @@ def is_live(row: ProcessStatus) -> bool:
 
 
 def _row(seen: LiveProcess, software: str) -> ProcessStatus:
-    sign = seen.sign
+    heartbeat = seen.heartbeat
     return ProcessStatus(
-        **asdict(_assess(sign, seen.age_s, software)),
-        name=sign.name.partition("/")[2],
-        role=sign.role,
-        software=sign.software,
+        **asdict(_assess(heartbeat, seen.age_s, software)),
+        name=heartbeat.name.partition("/")[2],
+        role=heartbeat.role,
+        software=heartbeat.software,
         age_s=round(seen.age_s, 2),
-        uptime_s=sign.uptime_s,
-        cpu_percent=sign.cpu_percent,
-        memory_bytes=sign.memory_bytes,
+        uptime_s=heartbeat.uptime_s,
+        cpu_percent=heartbeat.cpu_percent,
+        memory_bytes=heartbeat.memory_bytes,
     )
 
 
-def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentStatus:
+def _assess(heartbeat: ProcessHeartbeat, age_s: float, software: str) -> ComponentStatus:
     if age_s > LIVE_S:
         return ComponentStatus(
             level="warn",
@@ -52,32 +54,32 @@ def _assess(sign: ProcessHeartbeat, age_s: float, software: str) -> ComponentSta
             words=f"No heartbeat for {durations.words(age_s)}: it has stopped, or cannot reach Redis.",
             cure="Check its log. A process that has stopped leaves this list after 5 min.",
         )
-    if sign.loop_age_s > LOOP_LATE_S:
+    if heartbeat.loop_age_s > LOOP_LATE_S:
         return ComponentStatus(
             level="bad",
             state="stuck",
-            words=f"It is running, but its main loop has not run for {durations.words(sign.loop_age_s)}.",
+            words=f"It is running, but its main loop has not run for {durations.words(heartbeat.loop_age_s)}.",
             cure="Check its log; restart it if this lasts.",
         )
-    if sign.software != software:
-        return other_version("well", sign.software, software)
+    if heartbeat.software != software:
+        return other_version("well", heartbeat.software, software)
     return ComponentStatus(
-        level="calm", state="well", words=f"Its main loop last ran {sign.loop_age_s:.1f} s ago."
+        level="calm", state="well", words=f"Its main loop last ran {heartbeat.loop_age_s:.1f} s ago."
     )
 
 
-def _conductor(each: ConductorLive, sign: ProcessHeartbeat | None) -> ProcessStatus:
-    """Judged by its own heartbeat; ``sign`` adds what that does not tell."""
+def _conductor(each: ConductorLive, process: ProcessHeartbeat | None) -> ProcessStatus:
+    """Judged by its own heartbeat; ``process``, that of its process, adds what that does not tell."""
     heartbeat = each.heartbeat
     return ProcessStatus(
         **asdict(_assess_conductor(each)),
         name=heartbeat.name,
         role="conductor",
-        software=sign.software if sign else "",
+        software=process.software if process else "",
         age_s=round(each.age_s, 2),
         uptime_s=heartbeat.uptime_s,
-        cpu_percent=sign.cpu_percent if sign else None,
-        memory_bytes=sign.memory_bytes if sign else None,
+        cpu_percent=process.cpu_percent if process else None,
+        memory_bytes=process.memory_bytes if process else None,
     )
 
 

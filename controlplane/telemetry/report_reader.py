@@ -28,9 +28,9 @@ class ReceivedReports:
 
 def read(client: "redis.Redis") -> ReceivedReports:
     """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line."""
-    signs = Heartbeats(client, WORKERS, REPORTS)
+    stored = Heartbeats(client, WORKERS, REPORTS)
     reports, silent = [], []
-    for heartbeat in signs:
+    for heartbeat in stored:
         if heartbeat.age_s > FORGET_S:
             silent.append(heartbeat.name)
         elif heartbeat.body:
@@ -38,7 +38,7 @@ def read(client: "redis.Redis") -> ReceivedReports:
                 reports.append(ReceivedReport(decode_report(heartbeat.body), heartbeat.age_s))
             except DECODE_ERRORS as error:
                 logger.warning("the report of worker %s cannot be read: %s", heartbeat.name, error)
-    return ReceivedReports(int(signs.now * 1000), reports, silent)
+    return ReceivedReports(int(stored.now * 1000), reports, silent)
 
 
 def forget(pipeline: "redis.client.Pipeline", workers: list[str], fleets: list[str]) -> None:

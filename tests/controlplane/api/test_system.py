@@ -33,9 +33,11 @@ class Around:
         seconds, microseconds = self.redis.time()
         return float(seconds + microseconds / 1e6)
 
-    def sign(self, role: str, age_s: float = 0.1, loop_age_s: float = 0.1, software: str = SOFTWARE) -> None:
+    def heartbeat(
+        self, role: str, age_s: float = 0.1, loop_age_s: float = 0.1, software: str = SOFTWARE
+    ) -> None:
         name = f"{role}/host/{role}"
-        sign = ProcessHeartbeat(
+        heartbeat = ProcessHeartbeat(
             name=name,
             role=role,
             software=software,
@@ -45,13 +47,13 @@ class Around:
             memory_bytes=100 << 20,
         )
         self.redis.zadd(NAMES, {name: self.now() - age_s})
-        self.redis.hset(BODIES, name, msgspec.json.encode(sign))
+        self.redis.hset(BODIES, name, msgspec.json.encode(heartbeat))
 
     def conductor(self, *, leads: bool = True, tick_ms: float = 5.0) -> None:
-        beat = ConductorHeartbeat(
+        heartbeat = ConductorHeartbeat(
             name=f"host/{os.getpid()}", leads=leads, tick_ms=tick_ms, away=[], uptime_s=60.0
         )
-        conductor_heartbeats.send(self.redis, beat)
+        conductor_heartbeats.send(self.redis, heartbeat)
 
     def worker(self, index: int, age_s: float = 0.1, **report: Any) -> None:
         name = f"edge/7/{index}"
@@ -62,7 +64,7 @@ class Around:
 
     def everything(self) -> None:
         for role in ("web", "worker", "beat"):
-            self.sign(role)
+            self.heartbeat(role)
         self.conductor()
 
 
@@ -131,8 +133,8 @@ def test_replicas_that_nobody_schedules(api: Api, around: Around, llm: str) -> N
 
 
 def test_half_is_gone(api: Api, around: Around, llm: str) -> None:
-    around.sign("worker", age_s=30.0)
-    around.sign("beat", loop_age_s=45.0)
+    around.heartbeat("worker", age_s=30.0)
+    around.heartbeat("beat", loop_age_s=45.0)
     around.conductor(leads=False)
     around.worker(0, age_s=20.0)
     around.worker(1, redis_ok=False, table_age_s=70.0)
@@ -184,7 +186,7 @@ def manifest_or_first(around: Around) -> str:
 
 
 def test_another_version_of_the_software(api: Api, around: Around) -> None:
-    around.sign("worker", software="switchyard 0.0.9")
+    around.heartbeat("worker", software="switchyard 0.0.9")
     (row,) = [row for row in api.get("/system").json()["processes"] if row["role"] == "worker"]
     assert row["level"] == "notice"
     assert "It runs switchyard 0.0.9; the web process runs" in row["words"]
@@ -210,11 +212,11 @@ def test_who_may_ask(anonymous: Api, reader: Api) -> None:
 
 
 def test_a_process_that_ends_leaves_the_list(redis_client: Any, around: Around) -> None:
-    around.sign("worker")
-    assert [seen.sign.role for seen in process_heartbeats.read(redis_client)] == ["worker"]
+    around.heartbeat("worker")
+    assert [seen.heartbeat.role for seen in process_heartbeats.read(redis_client)] == ["worker"]
     process_heartbeats.remove(redis_client, "worker/host/worker")
     assert process_heartbeats.read(redis_client) == []
-    around.sign("beat", age_s=process_heartbeats.FORGET_S + 1)
+    around.heartbeat("beat", age_s=process_heartbeats.FORGET_S + 1)
     process_heartbeats.forget_old(redis_client)
     assert redis_client.hlen(BODIES) == 0
 

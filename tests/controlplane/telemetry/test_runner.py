@@ -124,7 +124,7 @@ async def test_election_takeover_repair_and_end(
         assert message["type"] == "live.frame"
         assert msgspec.json.decode(message["data"], type=frames.FleetFrame).summary.name == "digits"
 
-        # The leader dies without a word: the other one has done a leader's tick within 5 s.
+        # The leader crashes: the other one has done a leader's tick within 5 s.
         first, second = (one, two) if leader == one.pid else (two, one)
         killed_at = time_in(redis_client)
         first.kill()
