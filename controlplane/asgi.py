@@ -18,7 +18,7 @@ from controlplane.observability import asgi_lifespan  # noqa: E402
 from controlplane.observability.process import this_process  # noqa: E402
 from controlplane.observability.websocket_metrics import ObservedSockets  # noqa: E402
 
-this_process.become("web")
+this_process.set_role("web")
 sockets = import_string(settings.WEBSOCKET_URLPATTERNS)
 application = ProtocolTypeRouter(
     {

@@ -1,4 +1,4 @@
-"""Celery's scheduler, watched: its loop's turns, and what it handed to the queue."""
+"""Monitoring of Celery's scheduler: its loop's iterations, and what it handed to the queue."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from controlplane.observability.process import this_process
 
 
 class WatchedScheduler(PersistentScheduler):
-    """The persistent scheduler. Each turn of its loop is this process's heartbeat."""
+    """The persistent scheduler. Each iteration of its loop is this process's heartbeat."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         wait_s: float = super().tick(*args, **kwargs)
@@ -31,6 +31,6 @@ class WatchedScheduler(PersistentScheduler):
 
 @signals.beat_init.connect
 def _beat_begins(**_: Any) -> None:
-    this_process.become("beat")
+    this_process.set_role("beat")
     metrics_listener.start()
     process_heartbeats.start()

@@ -1,4 +1,4 @@
-"""The Celery worker, watched: its tasks by name and outcome, and whether its loop turns."""
+"""Monitoring of the Celery worker: its tasks by name and outcome, and whether its main loop is running."""
 
 import logging
 import time
@@ -42,7 +42,7 @@ app.steps["worker"].add(LoopHeartbeatStep)
 
 @signals.celeryd_init.connect
 def _this_is_a_worker(**_: Any) -> None:
-    this_process.become("worker")
+    this_process.set_role("worker")
 
 
 @signals.worker_init.connect

@@ -1,4 +1,4 @@
-"""Which process this is, since when it runs, and whether its loop turns."""
+"""Which process this is, since when it runs, and whether its main loop is running."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ Role = Literal["web", "worker", "beat", "conductor", "manage"]
 
 
 class LoopHeartbeat:
-    """When something that goes round last did. Safe in threads."""
+    """When a loop's last iteration was. Safe in threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class ThisProcess:
     def uptime_s(self) -> float:
         return time.monotonic() - self.started
 
-    def become(self, role: Role) -> None:
+    def set_role(self, role: Role) -> None:
         """Say which process this is: log lines, warnings among them, carry it from now on."""
         self.role = role
         logging.captureWarnings(True)

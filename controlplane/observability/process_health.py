@@ -11,7 +11,7 @@ from controlplane.datastores.task_queue import queue_length
 from controlplane.observability.process import Role, ThisProcess, this_process
 
 LOOP_LIMIT_S = 60.0
-"""A loop that has not turned for so long hangs, unless what it waits for is away."""
+"""A main loop without an iteration for so long hangs, unless what it waits for is away."""
 
 
 class ProcessHealth(NamedTuple):
@@ -21,8 +21,8 @@ class ProcessHealth(NamedTuple):
 
 
 class Liveness:
-    """Whether the loop turns. While the queue or Redis is away a loop waits for it, which restarting the
-    process would not cure: that counts as turning."""
+    """Whether the main loop is running. While the queue or Redis is away a loop waits for it, which
+    restarting the process would not cure: that counts as running."""
 
     def __init__(
         self, process: ThisProcess, waits_for: Callable[[], str], limit_s: float = LOOP_LIMIT_S

@@ -44,7 +44,7 @@ class ProcessHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     software: str
     uptime_s: float
     loop_age_s: float
-    """Since the loop that does its work last turned, when this was written."""
+    """Since the last iteration of its main loop, when this was written."""
     cpu_percent: float
     """Of one CPU, over the last second."""
     memory_bytes: int

@@ -55,10 +55,11 @@ def _assess(heartbeat: ProcessHeartbeat, age_s: float, software: str) -> Compone
             cure="Check its log. A process that has stopped leaves this list after 5 min.",
         )
     if heartbeat.loop_age_s > LOOP_LATE_S:
+        stuck_for = durations.words(heartbeat.loop_age_s)
         return ComponentStatus(
             level="bad",
             state="stuck",
-            words=f"It is running, but its main loop has not run for {durations.words(heartbeat.loop_age_s)}.",
+            words=f"It is running, but its main loop has not run for {stuck_for}.",
             cure="Check its log; restart it if this lasts.",
         )
     if heartbeat.software != software:

@@ -26,7 +26,7 @@ class Command(SwitchyardCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = f"{socket.gethostname()}/{os.getpid()}"
-        this_process.become("conductor")
+        this_process.set_role("conductor")
         metrics_listener.start()
         process_heartbeats.start()
         logger.info("conductor %s started", name)

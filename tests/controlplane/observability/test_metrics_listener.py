@@ -74,7 +74,7 @@ def test_ready_when_what_it_needs_is_there(
     assert json.loads(body)["redis"].startswith("away: ")
 
 
-def test_live_while_the_loop_turns() -> None:
+def test_live_while_the_main_loop_runs() -> None:
     now = [0.0]
     process = ThisProcess()
     process.loop_heartbeat = LoopHeartbeat(lambda: now[0])
