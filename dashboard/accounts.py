@@ -41,6 +41,6 @@ class ChangePassword(PasswordChangeView):
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         response = super().form_valid(form)
-        with request_origin.of(request_origin.SESSION):
+        with request_origin.origin_scope(request_origin.SESSION):
             accounts.own_password_chosen(form.user)
         return response

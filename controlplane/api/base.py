@@ -30,13 +30,13 @@ class ApiView(APIView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Audit entries made meanwhile say where they come from, as soon as :meth:`initial` knows it."""
-        with request_origin.of(request_origin.SESSION):
+        with request_origin.origin_scope(request_origin.SESSION):
             return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if isinstance(request.auth, ApiToken):
-            request_origin.say(request_origin.token(request.auth.prefix))
+            request_origin.set_origin(request_origin.token(request.auth.prefix))
         method = request.method or ""
         known = self.query_parameters if method in SAFE_METHODS else self.write_parameters.get(method, ())
         _refuse_unknown(request.query_params, known)

@@ -22,7 +22,7 @@ from controlplane.backups.backup import AT_ONCE, key_check
 from controlplane.backups.backup_file import BackupError, BackupHeader, BackupRow
 from controlplane.models import Event
 from controlplane.publishing import epochs
-from controlplane.services.unit_of_work import one_at_a_time, record_event
+from controlplane.services.unit_of_work import lock_writes, record_event
 
 
 class Restored(NamedTuple):
@@ -105,7 +105,7 @@ def _load(file: Path, head: BackupHeader, seen: int) -> int:
     found = {tables.label(model): model for model in tables.models_at(head.migrations)}
     state: Any = found["controlplane.tablestate"]
     with transaction.atomic():
-        one_at_a_time()
+        lock_writes()
         before = state.objects.order_by("pk").first()
         _empty(found)
         for table, rows in groupby(backup_file.read_rows(file), key=lambda row: row.table):

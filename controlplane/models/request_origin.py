@@ -25,13 +25,13 @@ def token(prefix: str) -> str:
     return f"token {prefix}"
 
 
-def say(origin: str) -> None:
-    """Within a block of :func:`of`: it turned out to come from there."""
+def set_origin(origin: str) -> None:
+    """Within an :func:`origin_scope`: it turned out to come from there."""
     _current.set(origin)
 
 
 @contextmanager
-def of(origin: str) -> Iterator[None]:
+def origin_scope(origin: str) -> Iterator[None]:
     """What is written within the block comes from there."""
     before = _current.set(origin)
     try:

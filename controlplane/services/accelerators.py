@@ -10,7 +10,13 @@ from controlplane.models import Accelerator, Event
 from controlplane.services import device_memory, effective_settings
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import accelerator_named
-from controlplane.services.unit_of_work import UnitOfWork, beaten, check_version, table_state, unit_of_work
+from controlplane.services.unit_of_work import (
+    UnitOfWork,
+    check_version,
+    edit_conflict,
+    table_state,
+    unit_of_work,
+)
 from controlplane.services.validation import accepted, immutable
 from routing.contract.fleet_file.rules import check_accelerator
 from routing.contract.table import Version
@@ -78,7 +84,7 @@ def put(write: UnitOfWork, accelerator: Accelerator, kept: Mapping[str, Any]) ->
         return []
     same = Accelerator.objects.filter(pk=accelerator.pk, edit_version=accelerator.edit_version)
     if not same.update(**after, edit_version=F("edit_version") + 1):
-        raise beaten(f"accelerator {accelerator.name}")
+        raise edit_conflict(f"accelerator {accelerator.name}")
     accelerator.refresh_from_db()
     field = "memory_bytes" if after["memory_bytes"] != before["memory_bytes"] else "headroom_percent"
     write.check_memory([accelerator.name], f"/{field}")

@@ -10,7 +10,13 @@ from django.utils import timezone
 from controlplane.models import ClientKey, Event, Fleet, TableState
 from controlplane.services import effective_settings
 from controlplane.services.errors import Conflict, FieldError, NotFound
-from controlplane.services.unit_of_work import UnitOfWork, beaten, check_version, table_state, unit_of_work
+from controlplane.services.unit_of_work import (
+    UnitOfWork,
+    check_version,
+    edit_conflict,
+    table_state,
+    unit_of_work,
+)
 from controlplane.services.validation import accepted, refuse, unknown_name
 from routing.contract.client_keys import SHOWN_CHARACTERS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.field_rules import FieldProblem, ListOf, Problems, Section, Text
@@ -209,10 +215,10 @@ def _put(row: ClientKey, kept: Mapping[str, Any], fleets: list[Fleet] | None) ->
 
 
 def _save(row: ClientKey, **fields: Any) -> None:
-    """Compare-and-set. Raises Conflict when beaten."""
+    """Compare-and-set. Raises Conflict on a concurrent change."""
     same = ClientKey.objects.filter(pk=row.pk, edit_version=row.edit_version)
     if not same.update(**fields, edit_version=F("edit_version") + 1):
-        raise beaten(f"client key {row}")
+        raise edit_conflict(f"client key {row}")
     row.refresh_from_db()
 
 

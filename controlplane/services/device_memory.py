@@ -2,7 +2,7 @@
 
 The sum of a device is over rows of many fleets. It is checked at the end of a write, when all of it stands
 as it is to be: two replicas of one fleet file may change places. Writes come one after the other
-(:func:`controlplane.services.unit_of_work.one_at_a_time`), so that two that fit alone
+(:func:`controlplane.services.unit_of_work.lock_writes`), so that two that fit alone
 cannot slip in together.
 """
 

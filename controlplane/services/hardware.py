@@ -10,7 +10,13 @@ from controlplane.models import Event, Fleet, HardwareClass
 from controlplane.services import effective_settings
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import hardware_named
-from controlplane.services.unit_of_work import UnitOfWork, beaten, check_version, table_state, unit_of_work
+from controlplane.services.unit_of_work import (
+    UnitOfWork,
+    check_version,
+    edit_conflict,
+    table_state,
+    unit_of_work,
+)
 from controlplane.services.validation import accepted, immutable
 from routing.contract.fleet_file.rules import check_hardware
 from routing.contract.table import Version
@@ -83,7 +89,7 @@ def put(write: UnitOfWork, hardware: HardwareClass, kept: Mapping[str, Any]) -> 
         **after, edit_version=F("edit_version") + 1
     )
     if not changed:
-        raise beaten(f"hardware class {hardware.name}")
+        raise edit_conflict(f"hardware class {hardware.name}")
     hardware.refresh_from_db()
     write.audit("hardware.update", hardware.name, before, after)
     _write_fleet_events(write, hardware, lines)

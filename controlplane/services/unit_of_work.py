@@ -67,7 +67,7 @@ class UnitOfWork:
         )
 
     def save_fleet(self, fleet: Fleet, **fields: Any) -> None:
-        """Compare-and-set of what an operator edits; both versions grow. Raises Conflict when beaten."""
+        """Compare-and-set of what an operator edits; both versions grow. Raises Conflict on a concurrent change."""
         changed = Fleet.objects.filter(pk=fleet.pk, edit_version=fleet.edit_version).update(
             **fields,
             edit_version=fleet.edit_version + 1,
@@ -75,17 +75,17 @@ class UnitOfWork:
             updated_at=timezone.now(),
         )
         if not changed:
-            raise beaten(f"fleet {fleet.name}")
+            raise edit_conflict(f"fleet {fleet.name}")
         self._fleets.add(fleet.pk)
         fleet.refresh_from_db()
 
     def save_replica(self, replica: Replica, **fields: Any) -> None:
-        """Compare-and-set; the fleet's table version grows. Raises Conflict when beaten."""
+        """Compare-and-set; the fleet's table version grows. Raises Conflict on a concurrent change."""
         changed = Replica.objects.filter(pk=replica.pk, edit_version=replica.edit_version).update(
             **fields, edit_version=replica.edit_version + 1, updated_at=timezone.now()
         )
         if not changed:
-            raise beaten(f"replica {replica}")
+            raise edit_conflict(f"replica {replica}")
         self.bump_tables(replica.fleet_id)
         replica.refresh_from_db()
 
@@ -152,7 +152,7 @@ def unit_of_work(actor: str) -> Iterator[UnitOfWork]:
     token = _current.set(unit_of_work)
     try:
         with transaction.atomic():
-            one_at_a_time()
+            lock_writes()
             yield unit_of_work
             unit_of_work.finish()
             transaction.on_commit(unit_of_work.publish)
@@ -184,7 +184,7 @@ WRITE_LOCK = 0x53_57_59_44
 """Key of PostgreSQL's advisory lock; any number that nothing else in the database uses."""
 
 
-def one_at_a_time() -> None:
+def lock_writes() -> None:
     """Until this transaction ends, every other write waits.
 
     What must be true across rows (a name or an alias is taken once, one default fleet) is checked by reading
@@ -210,5 +210,5 @@ def check_version(what: str, current: int, expected: int | None) -> None:
         )
 
 
-def beaten(what: str) -> Conflict:
+def edit_conflict(what: str) -> Conflict:
     return Conflict(f"{what} was changed by somebody else at the same time: try again.")
