@@ -57,7 +57,7 @@ class RevisionDetail(ApiView):
     @reads(
         "get_revision",
         "One revision, and what restoring it would change",
-        serializers.RevisionSeenSerializer,
+        serializers.RevisionDetailSerializer,
     )
     def get(self, request: Request, fleet: str, number: int) -> Response:
         row = fleet_named(fleet)

@@ -232,7 +232,7 @@ class ReplicaSerializer(ReadOnlySerializer):
     updated_at = serializers.DateTimeField()
 
 
-class FitsSerializer(ReadOnlySerializer):
+class SuggestedProbeSerializer(ReadOnlySerializer):
     probe = serializers.DictField(help_text="In the format of a fleet's `probe`.")
     words = serializers.CharField()
 
@@ -250,7 +250,7 @@ class TrialSerializer(ReadOnlySerializer):
     preset = serializers.CharField()
     status = serializers.IntegerField(allow_null=True, help_text="Null: there was no HTTP response.")
     latency_ms = serializers.FloatField(allow_null=True, help_text="Null: there was no HTTP response.")
-    fits = FitsSerializer(
+    fits = SuggestedProbeSerializer(
         allow_null=True,
         help_text="Another probe that fits this server; null: none is needed, or none was found.",
     )
@@ -281,7 +281,7 @@ class RevisionSerializer(ReadOnlySerializer):
     created_at = serializers.DateTimeField()
 
 
-class RevisionSeenSerializer(RevisionSerializer):
+class RevisionDetailSerializer(RevisionSerializer):
     would_change = serializers.ListField(
         child=serializers.CharField(),
         allow_null=True,
@@ -297,8 +297,8 @@ class HardwareClassSerializer(ReadOnlySerializer):
     created_at = serializers.DateTimeField()
 
 
-class FleetReachedSerializer(ReadOnlySerializer):
-    """A fleet that a change of something else reaches."""
+class AffectedFleetSerializer(ReadOnlySerializer):
+    """A fleet that a change of something else affects."""
 
     name = serializers.CharField()
     table_version = serializers.CharField(
@@ -308,12 +308,12 @@ class FleetReachedSerializer(ReadOnlySerializer):
 
 
 class HardwareClassChangedSerializer(HardwareClassSerializer, WrittenSerializer):
-    fleets = FleetReachedSerializer(
+    fleets = AffectedFleetSerializer(
         many=True, help_text="Fleets with replicas that take their weight from this class."
     )
 
 
-class PlacedSerializer(ReadOnlySerializer):
+class AcceleratorReplicaSerializer(ReadOnlySerializer):
     """A replica on an accelerator, and the memory that it takes there."""
 
     fleet = serializers.CharField()
@@ -334,7 +334,7 @@ class AcceleratorSerializer(ReadOnlySerializer):
     leased_bytes = serializers.IntegerField(
         allow_null=True, help_text="Reserved by requests in flight. Null: no proxy reports."
     )
-    replicas = PlacedSerializer(many=True)
+    replicas = AcceleratorReplicaSerializer(many=True)
     created_at = serializers.DateTimeField()
 
 

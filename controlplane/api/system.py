@@ -14,20 +14,20 @@ from controlplane.system.report import system
 from controlplane.system.status import LEVELS
 
 
-class JudgedSerializer(ReadOnlySerializer):
+class StatusSerializer(ReadOnlySerializer):
     level = serializers.ChoiceField(LEVELS, help_text="`calm`: nothing to do. `bad`: something fails.")
     state = serializers.CharField(help_text="One or two words, as the page shows them.")
     words = serializers.CharField(help_text="One sentence.")
     cure = serializers.CharField(help_text="What to do; empty: nothing to do.")
 
 
-class SystemPartSerializer(JudgedSerializer):
+class SystemPartSerializer(StatusSerializer):
     name = serializers.CharField()
     title = serializers.CharField()
     facts = serializers.DictField(child=serializers.CharField(), help_text="Name → value with its unit.")
 
 
-class ProxyWorkerSerializer(JudgedSerializer):
+class ProxyWorkerSerializer(StatusSerializer):
     name = serializers.CharField()
     proxy = serializers.CharField(help_text="Workers of one proxy share it.")
     site = serializers.CharField(allow_blank=True, help_text="Site of its proxy.")
@@ -45,7 +45,7 @@ class ProxyWorkerSerializer(JudgedSerializer):
     in_flight = serializers.IntegerField(help_text="Requests in flight.")
 
 
-class ProcessSerializer(JudgedSerializer):
+class ProcessSerializer(StatusSerializer):
     name = serializers.CharField(help_text="`host/pid`.")
     role = serializers.CharField(help_text="`web`, `worker`, `beat` or `conductor`.")
     software = serializers.CharField()
@@ -56,7 +56,7 @@ class ProcessSerializer(JudgedSerializer):
 
 
 class SystemSerializer(ReadOnlySerializer):
-    verdict = JudgedSerializer()
+    verdict = StatusSerializer()
     table = serializers.CharField(
         allow_null=True,
         help_text="`epoch:version` of the newest list of fleets; null: the database does not answer.",
