@@ -215,7 +215,7 @@ def _put(row: ClientKey, kept: Mapping[str, Any], fleets: list[Fleet] | None) ->
 
 
 def _save(row: ClientKey, **fields: Any) -> None:
-    """Compare-and-set. Raises Conflict on a concurrent change."""
+    """Compare-and-set. Raises Conflict on a race."""
     same = ClientKey.objects.filter(pk=row.pk, edit_version=row.edit_version)
     if not same.update(**fields, edit_version=F("edit_version") + 1):
         raise edit_conflict(f"client key {row}")

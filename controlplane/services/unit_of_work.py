@@ -67,7 +67,7 @@ class UnitOfWork:
         )
 
     def save_fleet(self, fleet: Fleet, **fields: Any) -> None:
-        """Compare-and-set of what an operator edits; both versions grow. Raises Conflict on a concurrent change."""
+        """Compare-and-set of what an operator edits; both versions grow. Raises Conflict on a race."""
         changed = Fleet.objects.filter(pk=fleet.pk, edit_version=fleet.edit_version).update(
             **fields,
             edit_version=fleet.edit_version + 1,
@@ -80,7 +80,7 @@ class UnitOfWork:
         fleet.refresh_from_db()
 
     def save_replica(self, replica: Replica, **fields: Any) -> None:
-        """Compare-and-set; the fleet's table version grows. Raises Conflict on a concurrent change."""
+        """Compare-and-set; the fleet's table version grows. Raises Conflict on a race."""
         changed = Replica.objects.filter(pk=replica.pk, edit_version=replica.edit_version).update(
             **fields, edit_version=replica.edit_version + 1, updated_at=timezone.now()
         )
