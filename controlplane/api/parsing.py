@@ -26,19 +26,19 @@ class JSONParser(parsers.BaseParser):
             content = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise exceptions.ParseError(f"The body is not JSON: {error}.") from error
-        _refuse_doubles(data)
+        _reject_duplicate_keys(data)
         return content
 
 
-def _refuse_doubles(data: bytes) -> None:
+def _reject_duplicate_keys(data: bytes) -> None:
     """orjson keeps the last of two fields of one name; which of them was meant, nobody can know."""
     try:
-        json.loads(data, object_pairs_hook=_once)
+        json.loads(data, object_pairs_hook=_unique_keys)
     except RecursionError:
         raise exceptions.ParseError("The body is nested too deeply.") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # REST framework imports this module while it imports its vie
     from rest_framework.views import APIView
 
 
-class StaffWritesOthersRead(permissions.BasePermission):
+class IsStaffOrReadOnly(permissions.BasePermission):
     message = "Your account has read-only access. Ask an administrator."
 
     def has_permission(self, request: Request, view: "APIView") -> bool:

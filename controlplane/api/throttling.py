@@ -18,7 +18,7 @@ ANONYMOUS = 100
 KEY = "sy:throttle:{who}:{window}"
 
 
-class SteadyThrottle(BaseThrottle):
+class FixedWindowThrottle(BaseThrottle):
     """A count in a fixed window: one round trip, whatever the limit."""
 
     def allow_request(self, request: Request, view: "APIView") -> bool:

@@ -13,7 +13,7 @@ from controlplane.models import ApiToken
 from controlplane.services import tokens
 
 
-def asking(request: Request) -> User:
+def current_user(request: Request) -> User:
     """Permissions have seen to it that there is one."""
     assert isinstance(request.user, User)
     return request.user
@@ -40,7 +40,7 @@ class TokenList(ApiView):
         SEARCH,
     )
     def get(self, request: Request) -> Response:
-        rows = tokens.seen_by(asking(request)).filter(filters.search(request, "name"))
+        rows = tokens.seen_by(current_user(request)).filter(filters.search(request, "name"))
         return self.paged(request, rows, lambda page: [represented(row) for row in page])
 
     @creates(
@@ -50,7 +50,7 @@ class TokenList(ApiView):
         serializers.TokenMadeSerializer,
     )
     def post(self, request: Request) -> Response:
-        row, token = tokens.create_own(asking(request), body_of(request))
+        row, token = tokens.create_own(current_user(request), body_of(request))
         return Response(
             {**represented(row), "token": token}, status=201, headers={"Cache-Control": "no-store"}
         )
@@ -59,5 +59,5 @@ class TokenList(ApiView):
 class TokenDetail(ApiView):
     @removes("revoke_token", "Revoke an API token: it is deleted")
     def delete(self, request: Request, token: int) -> Response:
-        tokens.revoke(token, asking(request))
+        tokens.revoke(token, current_user(request))
         return Response(status=204)
