@@ -16,14 +16,14 @@ from django.utils.module_loading import import_string  # noqa: E402
 
 from controlplane.observability import asgi_lifespan  # noqa: E402
 from controlplane.observability.process import this_process  # noqa: E402
-from controlplane.observability.websocket_metrics import ObservedSockets  # noqa: E402
+from controlplane.observability.websocket_metrics import WebSocketMetricsMiddleware  # noqa: E402
 
 this_process.set_role("web")
 sockets = import_string(settings.WEBSOCKET_URLPATTERNS)
 application = ProtocolTypeRouter(
     {
         "http": django_application,
-        "websocket": ObservedSockets(
+        "websocket": WebSocketMetricsMiddleware(
             AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets))), sockets
         ),
         "lifespan": asgi_lifespan.lifespan,

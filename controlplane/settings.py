@@ -100,7 +100,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TIMEZONE = "UTC"
 CELERY_IMPORTS = ["controlplane.celery_monitoring.worker", "controlplane.celery_monitoring.beat"]
-CELERY_BEAT_SCHEDULER = "controlplane.celery_monitoring.beat:WatchedScheduler"
+CELERY_BEAT_SCHEDULER = "controlplane.celery_monitoring.beat:InstrumentedScheduler"
 CELERY_BEAT_SCHEDULE = {
     "probe-tick": {
         "task": "controlplane.probes.tasks.tick",

@@ -9,7 +9,7 @@ from controlplane.observability import metrics, metrics_listener, process_heartb
 from controlplane.observability.process import this_process
 
 
-class WatchedScheduler(PersistentScheduler):
+class InstrumentedScheduler(PersistentScheduler):
     """The persistent scheduler. Each iteration of its loop is this process's heartbeat."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:

@@ -15,7 +15,7 @@ with a RuntimeError, which the client passes on as it is."""
 TIMEOUT_S = 1.0
 """An absent Redis must not hold up a page or a write for longer than this."""
 
-HASTE_S = 0.3
+SHORT_TIMEOUT_S = 0.3
 
 
 @lru_cache(maxsize=4)
@@ -34,12 +34,12 @@ def client() -> redis.Redis:
     return _client(settings.REDIS_URL)
 
 
-def hasty_client() -> redis.Redis:
+def short_timeout_client() -> redis.Redis:
     """For a process that is ending: it has no time for a Redis that hangs. Whoever asks for it closes it."""
     return redis.Redis.from_url(
         settings.REDIS_URL,
-        socket_timeout=HASTE_S,
-        socket_connect_timeout=HASTE_S,
+        socket_timeout=SHORT_TIMEOUT_S,
+        socket_connect_timeout=SHORT_TIMEOUT_S,
         retry=Retry(NoBackoff(), 0),
     )
 

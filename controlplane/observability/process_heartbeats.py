@@ -14,7 +14,7 @@ import msgspec
 import redis
 
 from controlplane.datastores.redis import client as redis_client
-from controlplane.datastores.redis import hasty_client
+from controlplane.datastores.redis import short_timeout_client
 from controlplane.observability.heartbeats import Heartbeats
 from controlplane.observability.process import this_process
 from routing.contract.decode_errors import DECODE_ERRORS
@@ -86,7 +86,7 @@ def start() -> None:
 
 def _remove_own() -> None:
     try:
-        with hasty_client() as client:
+        with short_timeout_client() as client:
             remove(client, this_process.name)
     except redis.RedisError:
         logger.debug("last heartbeat not removed: Redis does not answer")

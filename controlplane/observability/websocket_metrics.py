@@ -1,4 +1,4 @@
-"""WebSockets as metrics and access log see them: how many are open, by which route, how they ended."""
+"""WebSocket metrics and access log: how many are open, by which route, how they ended."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 access = logging.getLogger("switchyard.access")
 
 
-class ObservedSockets:
+class WebSocketMetricsMiddleware:
     """Around the application that serves WebSockets. ``routes``: their URL patterns, from the URL table."""
 
     def __init__(self, app: App, routes: list[Any]) -> None:
