@@ -13,7 +13,7 @@ from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet
-from controlplane.probes import trials
+from controlplane.probes import trial_service
 from controlplane.services import fleets
 from controlplane.services.changes import Change
 from controlplane.services.errors import Conflict
@@ -51,7 +51,7 @@ class FleetList(ApiView):
     def post(self, request: Request) -> Response:
         """As registering a replica: a trial that fails refuses nothing, a forbidden address does."""
         body = body_of(request)
-        tried = trials.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
+        tried = trial_service.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
         change = fleets.create(body, request.user.get_username())
         return _answer(change, 201, {"trials": {name: represented(one) for name, one in tried.items()}})
 

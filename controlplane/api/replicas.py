@@ -15,7 +15,7 @@ from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet, Replica
-from controlplane.probes import trials
+from controlplane.probes import trial_service
 from controlplane.services import replicas
 from controlplane.services.errors import NotFound
 from controlplane.services.lookup import fleet_named, replica_named
@@ -76,7 +76,7 @@ class ReplicaList(ApiView):
         found = None
         if trial_wanted(request):
             wanted = replicas.registrable(row, body)
-            found = trials.of_replica(row, wanted["url"], wanted.get("credential") or "")
+            found = trial_service.of_replica(row, wanted["url"], wanted.get("credential") or "")
         result = replicas.register(fleet, body, request.user.get_username())
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
@@ -102,7 +102,7 @@ class ReplicaDetail(ApiView):
         if trial_wanted(request) and body.keys() & {"url", "credential"}:
             row = fleet_named(fleet)
             if moved := replicas.moved_to(row, replica, body, version):
-                found = trials.of_replica(row, *moved)
+                found = trial_service.of_replica(row, *moved)
         actor = request.user.get_username()
         result = replicas.update(fleet, replica, body, actor, if_version=version)
         return _answer(result, more={"trial": represented(found) if found else None})

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.probes.trials import TRIAL
+from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
 from routing.balancing.strategies import registry

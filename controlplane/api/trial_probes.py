@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from controlplane.api import request_schemas, serializers
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.openapi_operations import asks
-from controlplane.probes import trials
+from controlplane.probes import trial_service
 from controlplane.probes.trial_probe import TrialResult
 
 
@@ -47,4 +47,4 @@ class TrialProbes(ApiView):
         serializers.TrialSerializer,
     )
     def post(self, request: Request) -> Response:
-        return Response(represented(trials.attempt(body_of(request))))
+        return Response(represented(trial_service.attempt(body_of(request))))

@@ -27,7 +27,7 @@ def main(arguments: list[str], prog: str = "switchyard import") -> int:
             text = fleet_file_text(draft)
         except NotImportable:
             # What was left behind says why nothing remains.
-            if draft.lost:
+            if draft.dropped:
                 print(report(draft), file=sys.stderr)
             raise
         _give(text, options)

@@ -41,7 +41,7 @@ def read(path: Path) -> Draft:
     settings.aliases(dict(zip(groups, draft.fleets, strict=True)))
     for key in content:
         if key not in _SECTIONS:
-            draft.lose(place(f"/{key}"), key, "Switchyard has no equivalent")
+            draft.note_dropped(place(f"/{key}"), key, "Switchyard has no equivalent")
     return draft
 
 
@@ -72,7 +72,7 @@ def _fleet(name: str, model_name: str, members: list[Deployment], draft: Draft) 
     if first.served_model != name:
         fleet.fields["served_model"] = SourcedValue(first.served_model, f"model, {first.place}")
     if problem := alias_problem(model_name) or alias_problem(first.served_model):
-        draft.lose(first.place, model_name, f"the name {problem}")
+        draft.note_dropped(first.place, model_name, f"the name {problem}")
         return fleet
     replicas = Names()
     for one in members:
@@ -80,7 +80,7 @@ def _fleet(name: str, model_name: str, members: list[Deployment], draft: Draft) 
             why = (
                 f"replicas of a fleet serve one model, here {first.served_model}: give it a fleet of its own"
             )
-            draft.lose(one.place, f"{model_name} on {one.served_model}", why)
+            draft.note_dropped(one.place, f"{model_name} on {one.served_model}", why)
             continue
         one.name = replicas.take(one.wanted_name, f"r{one.place.line}")
         fleet.replicas.append(one.replica())

@@ -81,34 +81,40 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
     """One entry; None after saying why it cannot be a replica."""
     place = at(pointer)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("litellm_params"), Mapping):
-        draft.lose(place, pointer.strip("/"), "it has no litellm_params")
+        draft.note_dropped(place, pointer.strip("/"), "it has no litellm_params")
         return None
     model_name, parameters = entry.get("model_name"), entry["litellm_params"]
     model = parameters.get("model")
     if not isinstance(model_name, str) or not isinstance(model, str):
-        draft.lose(place, pointer.strip("/"), "it needs model_name and litellm_params.model as text")
+        draft.note_dropped(place, pointer.strip("/"), "it needs model_name and litellm_params.model as text")
         return None
     what = f"{model_name} on {model}"
     if "*" in model_name or "*" in model:
-        draft.lose(place, what, "a fleet serves one model: write one fleet for each model")
+        draft.note_dropped(place, what, "a fleet serves one model: write one fleet for each model")
         return None
     provider, served, known = _provider(model, parameters.get("custom_llm_provider"))
     base = parameters.get("api_base", parameters.get("base_url"))
     if not isinstance(base, str):
-        draft.lose(place, what, f"no api_base: {provider or model} is a service, not a replica of yours")
+        draft.note_dropped(
+            place, what, f"no api_base: {provider or model} is a service, not a replica of yours"
+        )
         return None
     if base.startswith("os.environ/"):
-        draft.lose(place, what, f"api_base is in the environment ({base}): write the address in the file")
+        draft.note_dropped(
+            place, what, f"api_base is in the environment ({base}): write the address in the file"
+        )
         return None
     if provider in _OTHER_PROTOCOL:
-        draft.lose(place, what, _TRITON if provider == "triton" else _TRANSLATED)
+        draft.note_dropped(place, what, _TRITON if provider == "triton" else _TRANSLATED)
         return None
     url = draft.url(place, what, base.rstrip("/").removesuffix("/v1"))
     if url is None:
         return None
     _tell_path(base, place, what, provider, draft)
     if not known:
-        draft.change(place, what, f"it gets OpenAI API requests for the model {served}, exactly as written")
+        draft.note_changed(
+            place, what, f"it gets OpenAI API requests for the model {served}, exactly as written"
+        )
     info = entry.get("model_info")
     wanted = info.get("id") if isinstance(info, Mapping) else None
     one = Deployment(
@@ -122,10 +128,12 @@ def read(entry: Any, pointer: str, at: At, draft: Draft) -> Deployment | None:
     _parameters(one, parameters, f"{pointer}/litellm_params", at, draft)
     for key in entry:
         if key not in ("model_name", "litellm_params", "model_info"):
-            draft.lose(at(f"{pointer}/{key}"), f"{model_name}: {key}", "Switchyard has no equivalent")
+            draft.note_dropped(at(f"{pointer}/{key}"), f"{model_name}: {key}", "Switchyard has no equivalent")
     for key in info if isinstance(info, Mapping) else ():
         if key != "id":
-            draft.lose(at(f"{pointer}/model_info/{key}"), f"{model_name}: {key}", "models are not described")
+            draft.note_dropped(
+                at(f"{pointer}/model_info/{key}"), f"{model_name}: {key}", "models are not described"
+            )
     return one
 
 
@@ -150,9 +158,9 @@ def _tell_path(base: str, place: SourceLocation, what: str, provider: str, draft
     if base.rstrip("/").endswith("/v1"):
         return
     if provider in _OWN_PROTOCOL:
-        draft.change(place, what, "it gets OpenAI API requests, under /v1")
+        draft.note_changed(place, what, "it gets OpenAI API requests, under /v1")
     else:
-        draft.change(place, what, "api_base does not end in /v1, but requests now go to /v1")
+        draft.note_changed(place, what, "api_base does not end in /v1, but requests now go to /v1")
 
 
 def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at: At, draft: Draft) -> None:
@@ -163,7 +171,7 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
         elif key == "max_parallel_requests" and _whole(value) and 1 <= value <= 1_000_000:
             one.fields["max_concurrency"] = SourcedValue(value, f"max_parallel_requests, {place}")
             why = "requests above max_concurrency wait in the fleet's queue"
-            draft.change(place, f"{one.model_name}: {key} {value}", why)
+            draft.note_changed(place, f"{one.model_name}: {key} {value}", why)
         elif key == "timeout":
             one.timeout = (place, value)
         elif key == "stream_timeout":
@@ -171,19 +179,21 @@ def _parameters(one: Deployment, parameters: Mapping[str, Any], pointer: str, at
         elif key in ("api_key", "api_token"):
             _credential(one, key, value, place, draft)
         elif key not in ("model", "api_base", "base_url", "custom_llm_provider"):
-            draft.lose(place, f"{one.model_name}: {key}", _REASONS.get(key, "Switchyard has no equivalent"))
+            draft.note_dropped(
+                place, f"{one.model_name}: {key}", _REASONS.get(key, "Switchyard has no equivalent")
+            )
 
 
 def _credential(one: Deployment, key: str, value: Any, place: SourceLocation, draft: Draft) -> None:
     """A secret's source may be shown, its value never."""
     name = value.removeprefix("os.environ/") if isinstance(value, str) else ""
     if not name or name == value:
-        draft.lose(place, f"{one.model_name}: {key}", _KEY)
+        draft.note_dropped(place, f"{one.model_name}: {key}", _KEY)
         return
     try:
         reference = credential_reference(f"env:{name}")
     except ValueError as error:
-        draft.lose(place, f"{one.model_name}: {key} {value}", str(error))
+        draft.note_dropped(place, f"{one.model_name}: {key} {value}", str(error))
         return
     one.fields["credential"] = SourcedValue(reference, f"{key}, {place}")
 
@@ -195,7 +205,9 @@ def _share(one: Deployment, key: str, value: Any, place: SourceLocation, draft: 
     if key == "weight" and number and 0 <= value <= _MOST_WEIGHT:
         one.fields["weight"] = SourcedValue(value, f"weight, {place}")
     else:
-        draft.lose(place, f"{one.model_name}: {key} {value}", _REASONS.get(key, "it must be from 0 to 1000"))
+        draft.note_dropped(
+            place, f"{one.model_name}: {key} {value}", _REASONS.get(key, "it must be from 0 to 1000")
+        )
 
 
 def _whole(value: object) -> bool:

@@ -59,10 +59,14 @@ class Settings:
             for one in _values(content.get(section), section, at):
                 if one.key in _APPLIED and section != "general_settings":
                     if earlier := self._kept.get(one.key):
-                        draft.lose(earlier.place, _shown(earlier), f"router_settings has {one.key} too")
+                        draft.note_dropped(
+                            earlier.place, _shown(earlier), f"router_settings has {one.key} too"
+                        )
                     self._kept[one.key] = one
                 else:
-                    draft.lose(one.place, _shown(one), _REASONS.get(one.key, "Switchyard has no equivalent"))
+                    draft.note_dropped(
+                        one.place, _shown(one), _REASONS.get(one.key, "Switchyard has no equivalent")
+                    )
 
     def apply(self, fleet: FleetDraft, members: list[Deployment]) -> None:
         """Put what holds for every fleet into one."""
@@ -74,7 +78,7 @@ class Settings:
             fleet.policy()["retries"] = {"budget_percent": SourcedValue(0, f"num_retries 0, {retries.place}")}
         elif retries is not None:
             why = "retries are a share of all requests (policy.retries), not so many for each"
-            self._draft.change(retries.place, f"num_retries {retries.value}", why)
+            self._draft.note_changed(retries.place, f"num_retries {retries.value}", why)
 
     def unused(self) -> None:
         """Note the time limits that no fleet got. Once all fleets have been given theirs."""
@@ -83,7 +87,7 @@ class Settings:
             if given is not None and key not in self._limiting:
                 by = "router_settings.timeout" if key == "request_timeout" and "timeout" in self._kept else ""
                 why = f"every fleet gets another value from {by or 'the entries of model_list'}"
-                self._draft.lose(given.place, _shown(given), why)
+                self._draft.note_dropped(given.place, _shown(given), why)
 
     def aliases(self, fleets: Mapping[str, FleetDraft]) -> None:
         """``model_group_alias``: other names of fleets."""
@@ -97,7 +101,7 @@ class Settings:
             problem = alias_problem(alias) or ("is taken" if alias in taken else None)
             if fleet is None or not fleet.replicas or problem:
                 why = f"the name {problem}" if problem else "the model that it stands for is not carried over"
-                self._draft.lose(given.place, f"alias {alias}", why)
+                self._draft.note_dropped(given.place, f"alias {alias}", why)
                 continue
             taken.add(alias)
             fleet.fields.setdefault("aliases", []).append(
@@ -112,7 +116,7 @@ class Settings:
         strategy = _STRATEGIES.get(name) if isinstance(name, str) else None
         if strategy is None:
             why = "Switchyard has no equivalent; fleets get the default, least_expected_work"
-            self._draft.lose(place, f"routing_strategy {name}", why)
+            self._draft.note_dropped(place, f"routing_strategy {name}", why)
             return
         where = (
             f"routing_strategy {name}, {place}" if given is not None else "simple-shuffle, LiteLLM's default"
@@ -155,7 +159,7 @@ class Settings:
         valid = [(place, value) for place, value in given if _in_range(value, rule)]
         for place, value in given:
             if (place, value) not in valid:
-                self._draft.lose(
+                self._draft.note_dropped(
                     place, f"{what} {value}", f"{field} is from {rule.minimum:g} to {rule.maximum:g} s"
                 )
         if not valid:
@@ -164,7 +168,7 @@ class Settings:
         fleet.timeouts()[field] = SourcedValue(value, f"{what}, {place}")
         for other, shorter in valid:
             if shorter != value:
-                self._draft.change(
+                self._draft.note_changed(
                     other, f"{what} {shorter}", f"a fleet has one value: the longest is used, {value} s"
                 )
 
@@ -179,12 +183,12 @@ class Settings:
             rule: Any = EJECTION.fields[field]
             if not _in_range(value, rule):
                 why = f"ejection.{field} is from {rule.minimum:g} to {rule.maximum:g}"
-                self._draft.lose(given.place, f"{key} {given.value}", why)
+                self._draft.note_dropped(given.place, f"{key} {given.value}", why)
                 continue
             ejection = fleet.policy().setdefault("ejection", {})
             ejection[field] = SourcedValue(value, f"{key} {given.value}, {given.place}")
             why = "failures in a row are counted, each ejection doubles, and half the fleet stays in use"
-            self._draft.change(given.place, f"{key} {given.value}", why)
+            self._draft.note_changed(given.place, f"{key} {given.value}", why)
 
 
 _APPLIED = {

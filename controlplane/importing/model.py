@@ -72,15 +72,15 @@ class Draft:
     kind: str
     """``nginx`` or ``litellm``."""
     fleets: list[FleetDraft] = field(default_factory=list)
-    lost: list[ImportNote] = field(default_factory=list)
+    dropped: list[ImportNote] = field(default_factory=list)
     changed: list[ImportNote] = field(default_factory=list)
 
-    def lose(self, place: SourceLocation, what: str, why: str) -> None:
+    def note_dropped(self, place: SourceLocation, what: str, why: str) -> None:
         note = ImportNote(place, what, why)
-        if note not in self.lost:
-            self.lost.append(note)
+        if note not in self.dropped:
+            self.dropped.append(note)
 
-    def change(self, place: SourceLocation, what: str, why: str) -> None:
+    def note_changed(self, place: SourceLocation, what: str, why: str) -> None:
         note = ImportNote(place, what, why)
         if note not in self.changed:
             self.changed.append(note)
@@ -90,7 +90,7 @@ class Draft:
         try:
             return normalise_url(text)
         except ValueError as error:
-            self.lose(place, what, str(error))
+            self.note_dropped(place, what, str(error))
             return None
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from controlplane.importing import nginx_file, nginx_upstream
 from controlplane.importing.model import Draft, FleetDraft, Names, SourceLocation
 from controlplane.importing.nginx_file import Directive
-from controlplane.importing.nginx_routes import Route, settle
+from controlplane.importing.nginx_routes import Route, complete_fleets
 from controlplane.importing.nginx_unsupported import NO_HTTP, is_boilerplate, reason, without_secrets
 from routing.contract.addresses import DEFAULT_PORTS
 
@@ -78,11 +78,11 @@ class _Reading:
                 continue
             if other := self._not_http.get(name):
                 why = f"{other} ({other.place}) says that its servers do not speak HTTP"
-                self._draft.lose(block.place, f"upstream {name}", why)
+                self._draft.note_dropped(block.place, f"upstream {name}", why)
             else:
                 self._route(Route("http", name, "", (), None, {}, block.place))
         self._tell_boilerplate()
-        settle(self._fleets, self._routes, self._protocol, self._draft)
+        complete_fleets(self._fleets, self._routes, self._protocol, self._draft)
         self._draft.fleets = list(self._fleets.values())
         return self._draft
 
@@ -97,7 +97,7 @@ class _Reading:
                 continue
             if name.startswith("~") or "*" in name.removeprefix("*."):
                 why = "of patterns, only *.example.com is supported"
-                self._draft.lose(directive.place, f"server_name {name}", why)
+                self._draft.note_dropped(directive.place, f"server_name {name}", why)
             elif name.startswith("."):
                 yield from (name[1:], f"*{name}")
             else:
@@ -111,7 +111,7 @@ class _Reading:
             elif one.name == "proxy_pass":
                 self._proxy_pass(one, scope)
             elif one.name == "health_check":
-                self._draft.lose(
+                self._draft.note_dropped(
                     one.place,
                     str(one),
                     "replicas are always probed; set the fleet's probe (docs/fleet-file.md)",
@@ -125,7 +125,7 @@ class _Reading:
         modifier, path = ("", location.args[0]) if len(location.args) == 1 else tuple(location.args[:2])
         if modifier in ("", "^~") and path.startswith("/"):
             return path
-        self._draft.lose(location.place, str(location), "requests are matched by path prefix only")
+        self._draft.note_dropped(location.place, str(location), "requests are matched by path prefix only")
         return None
 
     def _proxy_pass(self, one: Directive, scope: _Scope) -> None:
@@ -133,22 +133,22 @@ class _Reading:
         scheme = written.lower()
         target, slash, path = rest.partition("/")
         if "$" in scheme + target or not separator:
-            self._draft.lose(one.place, str(one), "the address depends on the request")
+            self._draft.note_dropped(one.place, str(one), "the address depends on the request")
         elif scheme not in ("http", "https"):
             self._not_http.setdefault(target, one)
-            self._draft.lose(
+            self._draft.note_dropped(
                 one.place, str(one), f"{written} is not supported: replicas are reached over HTTP or HTTPS"
             )
         elif "$" in path:
             why = "the path contains variables; here it is forwarded unchanged"
-            self._draft.lose(one.place, str(one), why)
+            self._draft.note_dropped(one.place, str(one), why)
         else:
             base, prefix = self._paths(slash + path, scope.prefix, one)
             if target not in self._upstreams:
                 self._upstreams[target] = nginx_upstream.direct(target, one.place)
                 if _may_be_upstream(target):
                     why = f"no upstream {target} was found: taken as the host {target}"
-                    self._draft.change(one.place, str(one), f"{why}, port {DEFAULT_PORTS[scheme]}")
+                    self._draft.note_changed(one.place, str(one), f"{why}, port {DEFAULT_PORTS[scheme]}")
             self._route(Route(scheme, target, base, scope.hosts, prefix, scope.settings, one.place))
 
     def _paths(self, path: str, prefix: str | None, one: Directive) -> tuple[str, str | None]:
@@ -160,7 +160,7 @@ class _Reading:
             return "", prefix
         if path.endswith(prefix or "/"):
             return path.removesuffix(prefix or "/"), prefix
-        self._draft.lose(
+        self._draft.note_dropped(
             one.place,
             str(one),
             f"nginx replaces {prefix} by {path}; here a path is forwarded unchanged, without a leading "
@@ -183,7 +183,7 @@ class _Reading:
         if is_boilerplate(one.name) and not one.block:
             self._boilerplate.append(one)
         else:
-            self._draft.lose(one.place, without_secrets(one.name, one.args), reason(one.name))
+            self._draft.note_dropped(one.place, without_secrets(one.name, one.args), reason(one.name))
 
     def _tell_boilerplate(self) -> None:
         """One line a file and reason, with all line numbers, for what says nothing about replicas."""
@@ -194,7 +194,7 @@ class _Reading:
             lines = sorted({one.place.line for one in found})
             names = ", ".join(dict.fromkeys(one.name for one in found))
             also = ", ".join(map(str, lines[1:]))
-            self._draft.lose(
+            self._draft.note_dropped(
                 SourceLocation(file, lines[0]), names, why + (f" (also line {also})" if also else "")
             )
 

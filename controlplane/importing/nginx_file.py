@@ -24,7 +24,7 @@ class Directive(NamedTuple):
 
 
 def read(path: Path, draft: Draft) -> list[Directive]:
-    """The directives of a file and of what it includes; what cannot be read of them is noted as lost.
+    """The directives of a file and of what it includes; what cannot be read of them is noted as dropped.
 
     Raises NotImportable in one sentence when the file cannot be read or is no nginx configuration.
     """
@@ -47,11 +47,13 @@ def _note(found: dict[str, Any], path: Path, draft: Draft) -> None:
     """One error of the parser: a note, or the end."""
     error, place = found["callback"], SourceLocation(found["file"], found["line"] or 0)
     if isinstance(error, OSError):
-        draft.lose(place, f"include {error.filename}", f"the file cannot be read: {error.strerror}")
+        draft.note_dropped(place, f"include {error.filename}", f"the file cannot be read: {error.strerror}")
         return
     words = getattr(error, "strerror", "") or "blocks are nested too deeply"
     if isinstance(error, NgxParserDirectiveArgumentsError):
-        draft.lose(place, words.partition('"')[2].partition('"')[0], f"nginx would refuse it: {words}")
+        draft.note_dropped(
+            place, words.partition('"')[2].partition('"')[0], f"nginx would refuse it: {words}"
+        )
         return
     raise _refused(place, words, path)
 
@@ -104,9 +106,9 @@ def _included(
 ) -> Iterator[Directive]:
     pattern = statement["args"][0]
     if not statement["includes"] and "*" in pattern:
-        draft.lose(place, f"include {pattern}", "no file matches it")
+        draft.note_dropped(place, f"include {pattern}", "no file matches it")
     for index in statement["includes"]:
         if index in within:
-            draft.lose(place, f"include {pattern}", "it includes itself")
+            draft.note_dropped(place, f"include {pattern}", "it includes itself")
         else:
             yield from _directives(files[index]["parsed"], files, (*within, index), draft)

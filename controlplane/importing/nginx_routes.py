@@ -29,7 +29,7 @@ class Route(NamedTuple):
     place: SourceLocation
 
 
-def settle(
+def complete_fleets(
     fleets: Mapping[_Key, FleetDraft], routes: Mapping[_Key, Sequence[Route]], protocol: str, draft: Draft
 ) -> None:
     """Complete each fleet from the routes that lead to it."""
@@ -68,7 +68,7 @@ def _protocol(routes: Sequence[Route], chosen: str, draft: Draft) -> SourcedValu
         for route in routes:
             if route.prefix and (route.prefix + "/").startswith(beginning + "/"):
                 if protocol == "open-inference":
-                    draft.change(route.place, f"location {route.prefix}", _BY_MODEL)
+                    draft.note_changed(route.place, f"location {route.prefix}", _BY_MODEL)
                 return SourcedValue(protocol, f"a guess from location {route.prefix}, {route.place}")
     return SourcedValue(
         "generic", "nginx does not say which API clients use: openai, open-inference or another"
@@ -87,11 +87,11 @@ def _matches(
             try:
                 match = normalised(Match(host=host, path_prefix=route.prefix.rstrip("/")))
             except ValueError as error:
-                draft.lose(route.place, source, str(error))
+                draft.note_dropped(route.place, source, str(error))
                 continue
             if match in taken:
                 if taken[match] is not fleet:
-                    draft.lose(
+                    draft.note_dropped(
                         route.place, source, f"fleet {taken[match].name} already has this host and path"
                     )
             else:
@@ -112,7 +112,9 @@ def _timeouts(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
         if value > Timeouts().total_s:
             # An answer that is not streamed may be silent for as long.
             _limit(fleet, "total_s", read, draft)
-            draft.change(read.place, str(read), "the whole request is limited as well: timeouts.total_s")
+            draft.note_changed(
+                read.place, str(read), "the whole request is limited as well: timeouts.total_s"
+            )
 
 
 def _longest(name: str, routes: Sequence[Route], draft: Draft) -> Directive | None:
@@ -120,13 +122,13 @@ def _longest(name: str, routes: Sequence[Route], draft: Draft) -> Directive | No
     known = [one for one in directives if seconds(one.args[0]) is not None]
     for one in directives:
         if one not in known:
-            draft.lose(one.place, str(one), "it is not a time")
+            draft.note_dropped(one.place, str(one), "it is not a time")
     if not known:
         return None
     longest = max(known, key=lambda one: seconds(one.args[0]) or 0.0)
     for one in known:
         if seconds(one.args[0]) != seconds(longest.args[0]):
-            draft.change(
+            draft.note_changed(
                 one.place, str(one), f"a fleet has one value: the longest is used, of {longest.place}"
             )
     return longest
@@ -138,7 +140,7 @@ def _limit(fleet: FleetDraft, field: str, directive: Directive, draft: Draft) ->
     kept = min(max(value, rule.minimum), rule.maximum)
     fleet.timeouts()[field] = SourcedValue(kept, f"{directive.name} {directive.args[0]}, {directive.place}")
     if kept != value:
-        draft.change(
+        draft.note_changed(
             directive.place, str(directive), f"{field} is from {rule.minimum:g} to {rule.maximum:g} s"
         )
 
@@ -152,4 +154,4 @@ def _retries(fleet: FleetDraft, routes: Sequence[Route], draft: Draft) -> None:
             fleet.policy()["retries"] = {"budget_percent": SourcedValue(0, f"{one}, {one.place}")}
         else:
             why = "a request is retried if its connection failed before the first byte (policy.retries)"
-            draft.change(one.place, str(one), why)
+            draft.note_changed(one.place, str(one), why)

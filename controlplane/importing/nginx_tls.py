@@ -23,9 +23,9 @@ def verification(fleet: FleetDraft, ways: Sequence[Way], draft: Draft) -> None:
     for _, settings, place in ways:
         verify = settings.get("proxy_ssl_verify")
         if verify is None:
-            draft.change(place, "proxy_pass https://", _ALWAYS)
+            draft.note_changed(place, "proxy_pass https://", _ALWAYS)
         elif not _verifies(settings):
-            draft.change(verify.place, str(verify), _ALWAYS)
+            draft.note_changed(verify.place, str(verify), _ALWAYS)
     tls: dict[str, Any] = {}
     ca = _one("proxy_ssl_trusted_certificate", ways, draft)
     if ca is not None:
@@ -51,7 +51,9 @@ def _one(name: str, ways: Sequence[Way], draft: Draft) -> Directive | None:
     found = [settings[name] for _, settings, _ in ways if name in settings]
     for other in found[1:]:
         if other.args != found[0].args:
-            draft.lose(other.place, str(other), f"a fleet has one value: that of {found[0].place} is used")
+            draft.note_dropped(
+                other.place, str(other), f"a fleet has one value: that of {found[0].place} is used"
+            )
     return found[0] if found else None
 
 
@@ -61,7 +63,7 @@ def _take(
     try:
         tls[field] = SourcedValue(check(value), f"{directive.name}, {directive.place}")
     except ValueError as error:
-        draft.lose(directive.place, str(directive), str(error))
+        draft.note_dropped(directive.place, str(directive), str(error))
 
 
 def _upstream_as_name(fleet: FleetDraft, way: Way) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def fill(fleet: FleetDraft, block: Directive, scheme: str, base: str, draft: Dra
         elif one.name in _METHODS:
             methods.append(one)
         else:
-            draft.lose(one.place, str(one), reason(one.name))
+            draft.note_dropped(one.place, str(one), reason(one.name))
     _strategy(fleet, methods, draft)
     for server in servers:
         # In an upstream a server's port is 80 where none is given, whatever is spoken there.
@@ -60,9 +60,9 @@ def _strategy(fleet: FleetDraft, methods: list[Directive], draft: Draft) -> None
         if one in by_load:
             _by_load(fleet, one, draft)
         elif one.name == "sticky" or one in chosen:
-            draft.lose(one.place, str(one), f"{AFFINITY}; {instead}")
+            draft.note_dropped(one.place, str(one), f"{AFFINITY}; {instead}")
         else:
-            draft.lose(one.place, str(one), f"{chosen[0]} follows, and nginx takes the last")
+            draft.note_dropped(one.place, str(one), f"{chosen[0]} follows, and nginx takes the last")
 
 
 _BY_DEFAULT = "replicas are picked by load, with the default strategy"
@@ -75,11 +75,11 @@ def _by_load(fleet: FleetDraft, method: Directive, draft: Draft) -> None:
         fleet.policy()["strategy"] = SourcedValue("least_connections", where)
     elif method.name == "least_time":
         fleet.policy()["strategy"] = SourcedValue("least_response_time", where)
-        draft.change(method.place, said, "response times are those of whole responses")
+        draft.note_changed(method.place, said, "response times are those of whole responses")
     elif method.name == "random" and method.args[:1] == ("two",):
         fleet.policy()["strategy"] = SourcedValue("power_of_two", where)
         if len(method.args) > 1 and method.args[1] != "least_conn":
-            draft.change(method.place, said, "the two are compared by requests in flight")
+            draft.note_changed(method.place, said, "the two are compared by requests in flight")
     else:
         fleet.policy()["strategy"] = SourcedValue("random", where)
 
@@ -91,7 +91,9 @@ def _with_port(address: str) -> str:
 def _replica(server: Directive, url_said: str, names: Names, draft: Draft) -> Fields | None:
     address, parameters = server.args[0], server.args[1:]
     if address.startswith("unix:"):
-        draft.lose(server.place, str(server), "replicas are reached by host and port, not by Unix sockets")
+        draft.note_dropped(
+            server.place, str(server), "replicas are reached by host and port, not by Unix sockets"
+        )
         return None
     said = str(server) if "@" not in address else f"server …@{address.rpartition('@')[2]}"
     url = draft.url(server.place, said, url_said)
@@ -103,7 +105,7 @@ def _replica(server: Directive, url_said: str, names: Names, draft: Draft) -> Fi
     }
     if url.startswith("http://") and url.partition("://")[2].partition("/")[0].endswith(":443"):
         why = "port 443 gets plain HTTP requests: write https:// if it uses TLS"
-        draft.change(server.place, str(server), why)
+        draft.note_changed(server.place, str(server), why)
     for parameter in parameters:
         key, _, value = parameter.partition("=")
         _parameter(replica, key, value, server, draft)
@@ -120,13 +122,13 @@ def _parameter(replica: Fields, key: str, value: str, server: Directive, draft: 
         replica["admin_state"] = SourcedValue("draining", "drain")
     elif key == "backup":
         replica["admin_state"] = SourcedValue("maintenance", "backup in nginx: activate it when it is needed")
-        draft.lose(
+        draft.note_dropped(
             server.place,
             f"{server.args[0]} backup",
             "there are no standby replicas: it is in the file in maintenance; activate it when needed",
         )
     elif key not in ("max_fails", "fail_timeout", "slow_start"):
-        draft.lose(server.place, f"{server.args[0]} {said}", reason(key))
+        draft.note_dropped(server.place, f"{server.args[0]} {said}", reason(key))
 
 
 def _number(replica: Fields, key: str, value: str, server: Directive, draft: Draft) -> None:
@@ -135,13 +137,13 @@ def _number(replica: Fields, key: str, value: str, server: Directive, draft: Dra
         replica["weight"] = SourcedValue(number, f"weight={value}")
     elif key == "max_conns" and 1 <= number <= 1_000_000:
         replica["max_concurrency"] = SourcedValue(number, f"max_conns={value}")
-        draft.change(
+        draft.note_changed(
             server.place,
             f"{server.args[0]} max_conns={value}",
             "requests above max_concurrency wait in the fleet's queue",
         )
     elif key != "max_conns" or value != "0":  # 0 is nginx's own default: no limit
-        draft.lose(server.place, f"{server.args[0]} {key}={value}", "the number is out of range")
+        draft.note_dropped(server.place, f"{server.args[0]} {key}={value}", "the number is out of range")
 
 
 def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None:
@@ -151,13 +153,17 @@ def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None
     for server in servers:
         if _fails(server) and _rule(server) not in rules:
             what = f"{server.args[0]} {_fails(server)}"
-            draft.lose(server.place, what, "a fleet has one ejection rule, here that of the servers in use")
+            draft.note_dropped(
+                server.place, what, "a fleet has one ejection rule, here that of the servers in use"
+            )
     telling = [server for server in counted if _fails(server)]
     if not telling:
         return
     place, what = telling[0].place, _fails(telling[0])
     if len(rules) > 1:
-        draft.lose(place, "max_fails, fail_timeout", "the servers differ; a fleet has one ejection rule")
+        draft.note_dropped(
+            place, "max_fails, fail_timeout", "the servers differ; a fleet has one ejection rule"
+        )
         return
     count, base_s = _rule(telling[0])
     timeout = _of(telling[0], "fail_timeout")
@@ -167,10 +173,10 @@ def _ejection(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> None
         return
     ejection["consecutive_failures"] = SourcedValue(min(count, 1000), f"{what}, {place}")
     if base_s is None or not 0.1 <= base_s <= 300:
-        draft.lose(place, f"fail_timeout={timeout}", "an ejection lasts 0.1 to 300 s at first")
+        draft.note_dropped(place, f"fail_timeout={timeout}", "an ejection lasts 0.1 to 300 s at first")
     else:
         ejection["base_s"] = SourcedValue(base_s, "fail_timeout" if timeout else "nginx's own fail_timeout")
-    draft.change(
+    draft.note_changed(
         place, what, "failures in a row are counted, each ejection doubles, and half the fleet stays in use"
     )
 
@@ -201,7 +207,7 @@ def _slow_start(fleet: FleetDraft, servers: list[Directive], draft: Draft) -> No
     value = seconds(text)
     said = {_of(one, "slow_start") for one in {*_in_use(servers), *telling}}
     if len(said) > 1 or value is None or value > 3600:
-        draft.lose(server.place, f"slow_start={text}", "one time for a whole fleet, at most 3600 s")
+        draft.note_dropped(server.place, f"slow_start={text}", "one time for a whole fleet, at most 3600 s")
     else:
         fleet.policy()["slow_start_s"] = SourcedValue(value, f"slow_start={text}, {server.place}")
 

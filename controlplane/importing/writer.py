@@ -45,7 +45,7 @@ def report(draft: Draft) -> str:
     fleets = [fleet for fleet in draft.fleets if fleet.replicas]
     replicas = sum(len(fleet.replicas) for fleet in fleets)
     lines = [f"Carried over: {_count(len(fleets), 'fleet')}, {_count(replicas, 'replica')}."]
-    for title, notes in (("With a difference", draft.changed), ("Not carried over", draft.lost)):
+    for title, notes in (("With a difference", draft.changed), ("Not carried over", draft.dropped)):
         if notes:
             ordered = sorted(notes, key=lambda note: note.place)
             lines += [f"{title}:", *(f"  {note}" for note in ordered)]

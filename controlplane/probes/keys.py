@@ -83,7 +83,7 @@ return begun
 """A batch begins: leases still held are made as long as the probes may take. KEYS: DUE. ARGV: uid, lease,
 ms from now, of each. Returns now in ms, then uid and new lease of each replica that is still ours."""
 
-SETTLE = (
+RECORD_RESULT = (
     _NOW
     + """
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])

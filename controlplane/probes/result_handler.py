@@ -50,7 +50,7 @@ def handle(
     if decision.changed and not _record(client, target, finding, decision):
         # It was changed by somebody else meanwhile: look again, from what is true now.
         counted, due_in_s = Counters(), schedule.FASTEST_S
-    schedule.settle(
+    schedule.record_result(
         client,
         target.uid,
         lease,

@@ -79,18 +79,20 @@ def claim(client: "redis.Redis") -> list[Claim]:
     return [Claim(uid.decode(), int(lease), int(wait_ms)) for uid, wait_ms in claimed]
 
 
-class Hold(NamedTuple):
+class ActiveClaim(NamedTuple):
     """A claim whose probes may begin."""
 
     lease: int
-    """To settle it under."""
+    """To record its result under."""
     wait_s: float
     """Until it is due."""
     late_s: float
     """Since it was due; 0: it is not yet."""
 
 
-def begin(client: "redis.Redis", claims: Sequence[Claim], longest_s: Mapping[str, float]) -> dict[str, Hold]:
+def begin(
+    client: "redis.Redis", claims: Sequence[Claim], longest_s: Mapping[str, float]
+) -> dict[str, ActiveClaim]:
     """Which of a batch's replicas are still its own, by uid; their leases now last for their probes."""
     arguments: list[str | int] = []
     due_ms = {}
@@ -102,14 +104,16 @@ def begin(client: "redis.Redis", claims: Sequence[Claim], longest_s: Mapping[str
     if not arguments:
         return {}
     now, *begun = _eval(client, keys.BEGIN, (keys.DUE,), arguments)
-    return {uid.decode(): _hold(int(lease), (due_ms[uid.decode()] - int(now)) / 1000) for uid, lease in begun}
+    return {
+        uid.decode(): _active(int(lease), (due_ms[uid.decode()] - int(now)) / 1000) for uid, lease in begun
+    }
 
 
-def _hold(lease: int, due_in_s: float) -> Hold:
-    return Hold(lease, max(due_in_s, 0.0), max(-due_in_s, 0.0))
+def _active(lease: int, due_in_s: float) -> ActiveClaim:
+    return ActiveClaim(lease, max(due_in_s, 0.0), max(-due_in_s, 0.0))
 
 
-def settle(
+def record_result(
     client: "redis.Redis",
     uid: str,
     lease: int,
@@ -123,7 +127,7 @@ def settle(
     report = "" if load is None else encode_report(replace(load, age_s=0.0)).decode()
     age_ms = 0 if load is None else int(load.age_s * 1000)
     arguments = (uid, lease, int(due_in_s * 1000), counters, result, report, age_ms)
-    return bool(_eval(client, keys.SETTLE, _OF_A_REPLICA, arguments))
+    return bool(_eval(client, keys.RECORD_RESULT, _OF_A_REPLICA, arguments))
 
 
 def make_due(client: "redis.Redis", uids: Sequence[str]) -> None:

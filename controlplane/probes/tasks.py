@@ -58,7 +58,7 @@ def tick() -> None:
     time_limit=100,
 )
 def probe_batch(claims: list[tuple[str, int, int]]) -> None:
-    """Probe the replicas of these claims (uid, lease, ms until due) and settle each as it answers."""
+    """Probe the replicas of these claims (uid, lease, ms until due) and record each result as it comes."""
     with log_outages():
         _probe([schedule.Claim(*claim) for claim in claims])
 
@@ -67,21 +67,21 @@ def _probe(claims: list[schedule.Claim]) -> None:
     client = redis_client()
     found = targets.load([claim.uid for claim in claims])
     longest_s = {uid: target.timing.longest_s for uid, target in found.items()}
-    holds = schedule.begin(client, claims, longest_s)
-    for hold in holds.values():
-        PROBE_LATENESS.observe(hold.late_s)
-    counters = result_handler.read_counters(client, list(holds))
+    active = schedule.begin(client, claims, longest_s)
+    for claim in active.values():
+        PROBE_LATENESS.observe(claim.late_s)
+    counters = result_handler.read_counters(client, list(active))
     questions = [
         prober.ReplicaProbe(
             uid,
             found[uid].url,
             found[uid].checks,
             found[uid].has_passed,
-            hold.wait_s,
+            claim.wait_s,
             found[uid].tls,
             found[uid].credential,
         )
-        for uid, hold in holds.items()
+        for uid, claim in active.items()
     ]
     for finding in prober.probe(questions):
         uid = finding.uid
@@ -89,10 +89,10 @@ def _probe(claims: list[schedule.Claim]) -> None:
             LOAD_PAGES.labels("nothing" if finding.load.problem else "figures").inc()
         try:
             with log_outages():
-                result_handler.handle(client, found[uid], holds[uid].lease, counters[uid], finding, rng)
+                result_handler.handle(client, found[uid], active[uid].lease, counters[uid], finding, rng)
         except Exception:
             # One replica's trouble must not cost the others of its batch their results.
-            logger.exception("the probe of %s could not be settled", found[uid].name)
+            logger.exception("the probe of %s could not be recorded", found[uid].name)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 
-from controlplane.probes.trials import TRIAL
+from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.tokens import TOKEN
 from routing.contract.field_rules import Section

@@ -16,6 +16,13 @@ def test_the_list_is_the_registrys_default_first(api: Api) -> None:
     assert choices == {"name": "choices", "type": "integer", "default": 2, "minimum": 2, "maximum": 16}
 
 
+def test_strategies_describe_themselves(api: Api) -> None:
+    body = api.get("/strategies").json()
+    assert [strategy["name"] for strategy in body] == strategies.names()
+    kappa = body[0]["parameters"][0]
+    assert kappa | {"name": "kappa", "type": "number", "default": 3.0, "minimum": 0.0} == kappa
+
+
 CHOSEN = {"string": "x-other", "boolean": False}
 """Of parameters without a maximum."""
 WORDS = {"string": "must be text", "boolean": "must be true or false"}

@@ -135,15 +135,15 @@ def test_a_replica_deleted_meanwhile_is_left_out_of_the_batch(redis_client: "red
     assert schedule.begin(redis_client, claims, {"b": 1.0}).keys() == {"b"}
 
 
-def settle(client: "redis.Redis", lease: int) -> bool:
+def record_result(client: "redis.Redis", lease: int) -> bool:
     result = last_results.encode(latency_s=0.0312, passed=True, answer="200 OK")
-    return schedule.settle(client, "a", lease, due_in_s=2.0, counters="[0,1]", result=result)
+    return schedule.record_result(client, "a", lease, due_in_s=2.0, counters="[0,1]", result=result)
 
 
-def test_settling_records_the_result_and_the_next_due_time(redis_client: "redis.Redis") -> None:
+def test_a_result_is_recorded_with_the_next_due_time(redis_client: "redis.Redis") -> None:
     schedule.reconcile(redis_client, {"a": NEW}, RNG)
-    hold = schedule.begin(redis_client, schedule.claim(redis_client), {"a": 1.0})["a"]
-    assert settle(redis_client, hold.lease)
+    active = schedule.begin(redis_client, schedule.claim(redis_client), {"a": 1.0})["a"]
+    assert record_result(redis_client, active.lease)
     assert 1_000 < due_in_ms(redis_client)["a"] <= 2_000
     assert redis_client.hget(keys.COUNTERS, "a") == b"[0,1]"
     probe = last_results.read(redis_client)["a"]
@@ -153,9 +153,9 @@ def test_settling_records_the_result_and_the_next_due_time(redis_client: "redis.
 
 def test_whoever_lost_the_claim_changes_nothing(redis_client: "redis.Redis") -> None:
     schedule.reconcile(redis_client, {"a": NEW}, RNG)
-    hold = schedule.begin(redis_client, schedule.claim(redis_client), {"a": 1.0})["a"]
+    active = schedule.begin(redis_client, schedule.claim(redis_client), {"a": 1.0})["a"]
     redis_client.flushall()
-    assert not settle(redis_client, hold.lease)
+    assert not record_result(redis_client, active.lease)
     assert redis_client.keys("*") == []
 
 

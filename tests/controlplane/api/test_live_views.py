@@ -1,18 +1,10 @@
-"""``/strategies`` and the live frames."""
+"""The live frames."""
 
 from typing import Any
 
 from controlplane.telemetry.frames import OVERVIEW_KEY
-from routing.balancing.strategies import registry
 from tests.controlplane.api.test_replicas import store_frame
 from tests.controlplane.conftest import Api
-
-
-def test_strategies_describe_themselves(api: Api) -> None:
-    body = api.get("/strategies").json()
-    assert [strategy["name"] for strategy in body] == registry.names()
-    kappa = body[0]["parameters"][0]
-    assert kappa | {"name": "kappa", "type": "number", "default": 3.0, "minimum": 0.0} == kappa
 
 
 def test_live_frames_with_their_age(api: Api, llm: str, redis_client: Any) -> None:

@@ -1,4 +1,4 @@
-"""Trials: probes of an address, alone or as a replica of a fleet. Nothing is written."""
+"""Trial service: probes of an address, alone or as a replica of a fleet. Nothing is written."""
 
 from collections.abc import Mapping
 from dataclasses import replace
