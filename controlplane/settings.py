@@ -176,7 +176,7 @@ MIDDLEWARE = [
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"
 # Named here and imported by name, because the control plane never imports the dashboard.
-WEBSOCKET_URLPATTERNS = "dashboard.sockets.websocket_urlpatterns"
+WEBSOCKET_URLPATTERNS = "dashboard.websocket_urls.websocket_urlpatterns"
 APPEND_SLASH = False
 TEMPLATES = [
     {

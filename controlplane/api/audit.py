@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.base import ApiView
 from controlplane.api.cursor_pagination import newest_first
+from controlplane.api.filtered_lists import Filter, FilteredList
 from controlplane.api.openapi_operations import lists_newest
-from controlplane.api.timelines import Filter, Timeline
 from controlplane.models import AuditEntry
 
 
@@ -19,7 +19,7 @@ def _within(target: str) -> Q:
     return Q(target=target) | Q(target__startswith=f"{target}/") | Q(target__startswith=f"{target}@")
 
 
-AUDIT = Timeline(
+AUDIT = FilteredList(
     Filter("actor", "Only changes made by this user."),
     Filter("verb", "Only changes with this verb, for example `replicas.update`."),
     Filter(

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from controlplane.api import serializers
 from controlplane.api.base import ApiView
 from controlplane.api.cursor_pagination import newest_first
+from controlplane.api.filtered_lists import Filter, FilteredList
 from controlplane.api.openapi_operations import lists_newest
-from controlplane.api.timelines import Filter, Timeline
 from controlplane.models import AuditEntry, Event
 from controlplane.services.lookup import fleet_named
 
@@ -32,7 +32,7 @@ def _of_kinds(written: str) -> Q:
     return Q(kind__in=kinds)
 
 
-EVENTS = Timeline(
+EVENTS = FilteredList(
     Filter("fleet", "Only events of this fleet, even if it has been deleted.", _of_known_fleet),
     Filter("replica", "Only events of replicas with this name.", lambda name: Q(replica_name=name)),
     Filter("kind", f"Only events of these kinds, separated by commas: {', '.join(Event.Kind)}.", _of_kinds),

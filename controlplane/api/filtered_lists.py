@@ -1,4 +1,4 @@
-"""What both timelines share, ``/events`` and ``/audit``: the filters, each said once.
+"""Filtered lists, newest first: what ``/events`` and ``/audit`` share, their filters, each said once.
 
 A :class:`Filter` is the query parameter, its words in the API's documents and the rows that it leaves.
 """
@@ -26,7 +26,7 @@ class Filter:
         return Q(**{self.name: value}) if self.rows is None else self.rows(value)
 
 
-class Timeline:
+class FilteredList:
     """Rows that have ``at``, given out newest first."""
 
     def __init__(self, *own: Filter, searched: tuple[str, ...]) -> None:
