@@ -1,1 +1,1 @@
-"""The control plane: what should be true. Rows, services, publisher, probes, telemetry, REST API."""
+"""The control plane: the desired state. Rows, services, publisher, probes, telemetry, REST API."""

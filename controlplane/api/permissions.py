@@ -1,4 +1,4 @@
-"""Who may do what: everybody who is signed in may look, staff may change."""
+"""Permissions: everybody who is signed in has read-only access, staff have write access."""
 
 from typing import TYPE_CHECKING
 

@@ -32,7 +32,7 @@ def ensure_administrator(name: str, actor: str) -> str | None:
 
 
 def create(name: str, actor: str, *, may_change: bool = False) -> str:
-    """An account that may look, or also change things; answers the one-time password, as above.
+    """An account with read-only access, or with write access; answers the one-time password, as above.
 
     Raises Invalid, Conflict.
     """

@@ -1,4 +1,4 @@
-"""Database snapshot: what should be true, read once a second for the frames."""
+"""Database snapshot: the desired state, read once a second for the frames."""
 
 import time
 from collections.abc import Iterable

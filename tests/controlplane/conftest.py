@@ -60,7 +60,7 @@ def api(operator: User) -> Api:
 
 @pytest.fixture
 def reader() -> Api:
-    """The token of somebody who may look only."""
+    """The token of somebody with read-only access."""
     user = User.objects.create_user("rolf")
     return Api(tokens.create(user, "tests", "tests")[1])
 

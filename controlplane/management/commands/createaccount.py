@@ -1,4 +1,4 @@
-"""``manage.py createaccount NAME``: an account that may look, or change things too."""
+"""``manage.py createaccount NAME``: an account with read-only access, or with write access."""
 
 from argparse import ArgumentParser
 from typing import Any
