@@ -153,7 +153,7 @@ def probes(facts: InRedis, replicas: int) -> SystemComponent:
         part.words = f"{queue} tasks are queued for a worker."
         part.cure = "Start another Celery worker."
     elif replicas and not lag.scheduled:
-        part.level, part.state = "warn", "standing still"
+        part.level, part.state = "warn", "not scheduled"
         registered = "1 replica" if replicas == 1 else f"{replicas} replicas"
         part.words = f"No probe is scheduled, though {registered} should be probed."
         part.cure = "The next tick schedules them: check that beat and a Celery worker are running."

@@ -79,7 +79,7 @@ def assess(
     if not report.redis_ok:
         return ComponentStatus(
             level="warn",
-            state="cut off",
+            state="no updates",
             words=f"It gets no new tables; its own is {durations.words(report.table_age_s)} old.",
             cure="It reconnects automatically; if it does not, check the network between it and Redis.",
         )

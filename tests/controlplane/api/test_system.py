@@ -128,7 +128,7 @@ def test_replicas_that_nobody_schedules(api: Api, around: Around, llm: str) -> N
     around.everything()
     around.redis.delete(keys.DUE)
     probes = parts(api.get("/system"))["probes"]
-    assert (probes["level"], probes["state"]) == ("warn", "standing still")
+    assert (probes["level"], probes["state"]) == ("warn", "not scheduled")
     assert "though 2 replicas should be probed" in probes["words"]
 
 
@@ -143,7 +143,7 @@ def test_half_is_gone(api: Api, around: Around, llm: str) -> None:
     around.worker(3, fleets=[refusing])
     answer = api.get("/system")
     found, rows = parts(answer), answer.json()["proxies"]
-    assert [row["state"] for row in rows] == ["silent", "cut off", "behind", "refused"]
+    assert [row["state"] for row in rows] == ["silent", "no updates", "behind", "refused"]
     assert rows[2]["behind"] == [llm]
     assert "weight -1 is below 0" in rows[3]["words"]
     assert found["proxies"]["level"] == "bad"
