@@ -284,8 +284,8 @@ class Publisher:
     def fleet(self, table: FleetSnapshot) -> None:
         self._store(redis_keys.fleet_key(table.name), table, table.name)
 
-    def _store(self, key: str, table: Manifest | FleetSnapshot, bell: str) -> None:
-        arguments = (table.epoch, table.version, encode(table), redis_keys.BELL, bell)
+    def _store(self, key: str, table: Manifest | FleetSnapshot, announcement: str) -> None:
+        arguments = (table.epoch, table.version, encode(table), redis_keys.CHANGES_CHANNEL, announcement)
         self.client.eval(redis_keys.STORE_IF_NEWER, 1, key, *arguments)
 
     def acks(self, fleet: str = "echo") -> dict[str, Acknowledgement]:

@@ -35,7 +35,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-MANIFEST_BELL = "*"
+MANIFEST_CHANGED = "*"
 manifest = snapshots.manifest
 
 
@@ -75,7 +75,7 @@ def publish(fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collectio
 def _store(messages: Sequence[Manifest | FleetSnapshot], removed: Collection[str] = ()) -> None:
     pipeline = redis.client().pipeline(transaction=False)
     for message in messages:
-        key, bell = _place(message)
+        key, announcement = _key_and_announcement(message)
         pipeline.eval(
             redis_keys.STORE_IF_NEWER,
             1,
@@ -83,17 +83,17 @@ def _store(messages: Sequence[Manifest | FleetSnapshot], removed: Collection[str
             message.epoch,
             message.version,
             encode(message),
-            redis_keys.BELL,
-            bell,
+            redis_keys.CHANGES_CHANNEL,
+            announcement,
         )
     for name in removed:
         pipeline.delete(redis_keys.fleet_key(name), redis_keys.fleet_acks_key(name))
     pipeline.execute()
 
 
-def _place(message: Manifest | FleetSnapshot) -> tuple[str, str]:
+def _key_and_announcement(message: Manifest | FleetSnapshot) -> tuple[str, str]:
     if isinstance(message, Manifest):
-        return redis_keys.MANIFEST, MANIFEST_BELL
+        return redis_keys.MANIFEST, MANIFEST_CHANGED
     return redis_keys.fleet_key(message.name), message.name
 
 
@@ -186,7 +186,7 @@ def _foreign(wanted: TableVersions) -> Version | None:
     ours = _all_messages()
     pipeline = redis.client().pipeline(transaction=False)
     for message in ours:
-        pipeline.hmget(_place(message)[0], "epoch", "version", "body")
+        pipeline.hmget(_key_and_announcement(message)[0], "epoch", "version", "body")
     for message, (epoch, version, body) in zip(ours, pipeline.execute(), strict=True):
         same_version = (epoch, version) == (str(message.epoch).encode(), str(message.version).encode())
         if same_version and not _same_content(message, body):

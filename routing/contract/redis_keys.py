@@ -7,7 +7,7 @@ Redis can be flushed at any moment: nothing in it is the only copy. Times are Re
 MANIFEST = "sy:manifest"
 """Hash with fields ``epoch``, ``version``, ``body`` (JSON of a Manifest)."""
 
-BELL = "sy:bell"
+CHANGES_CHANNEL = "sy:bell"
 """Pub/sub channel. Message: ``*`` for the manifest, else a fleet's name: something newer is stored."""
 
 WORKERS = "sy:workers"
@@ -57,8 +57,8 @@ if new_epoch > epoch or (new_epoch == epoch and new_version > version) then
 end
 return 0
 """
-"""Compare-and-set of a manifest or snapshot, and its bell. KEYS: the hash. ARGV: epoch, version,
-body, bell channel, bell message. Returns 1 when stored, 0 when something as new was there."""
+"""Compare-and-set of a manifest or snapshot, and its announcement. KEYS: the hash. ARGV: epoch, version,
+body, channel, message. Returns 1 when stored, 0 when something as new was there."""
 
 REPORT = """
 local time = redis.call('TIME')

@@ -1,6 +1,6 @@
 """A write is in use at every proxy worker within a second. Needs no browser.
 
-Timed by Redis, which sees the bell rung and each worker's answer to it: when this process is late to
+Timed by Redis, which sees the change announced and each worker's answer to it: when this process is late to
 look, on a busy machine, that costs nothing and hides nothing.
 """
 
@@ -37,12 +37,12 @@ def test_a_write_is_at_every_worker_within_a_second(
 
 
 def seconds_to_every_worker(seen: "redis.client.Monitor", fleet: str, version: str) -> list[float]:
-    """From the bell of this fleet to each worker's word that it routes from ``version``."""
-    bell = f"PUBLISH {redis_keys.BELL} {fleet}"
+    """From the announcement of this fleet to each worker's word that it routes from ``version``."""
+    announced = f"PUBLISH {redis_keys.CHANGES_CHANNEL} {fleet}"
     rung, took = None, {}
     while len(took) < WORKERS:
         one = seen.next_command()
-        if one["command"] == bell:
+        if one["command"] == announced:
             rung = one["time"]
         words = one["command"].split(" ", 3)
         if words[:2] == ["HSET", redis_keys.fleet_acks_key(fleet)] and f'"{version}"' in words[3]:

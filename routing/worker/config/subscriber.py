@@ -89,36 +89,36 @@ class Subscriber:
             delay = min(2 * delay, LAST_RETRY_S)
 
     async def _session(self) -> None:
-        async with self._client.pubsub() as bell:
-            await bell.subscribe(redis_keys.BELL)
-            await _confirmed(bell)
+        async with self._client.pubsub() as changes:
+            await changes.subscribe(redis_keys.CHANGES_CHANNEL)
+            await _confirmed(changes)
             await self._read_all()
             self.connected = True
             log.info("connected to Redis, manifest %s", self._applier.manifest_version)
             await self._on_connected()
-            await self._listen(bell)
+            await self._listen(changes)
 
-    async def _listen(self, bell: PubSub) -> None:
+    async def _listen(self, changes: PubSub) -> None:
         heard = time.monotonic()
         read_at = heard + self._next_read()
         while True:
-            message = await bell.get_message(timeout=max(0.0, read_at - time.monotonic()))
+            message = await changes.get_message(timeout=max(0.0, read_at - time.monotonic()))
             now = time.monotonic()
             if message is not None:
                 heard = now
                 if message["type"] == "message":
-                    await self._on_bell(message["data"].decode("utf-8", "replace"))
+                    await self._on_change(message["data"].decode("utf-8", "replace"))
             if now >= read_at:
                 if now - heard > 2 * READ_ALL_EVERY_S:
                     raise ConnectionError("nothing heard on the subscribed connection, not even a pong")
-                await bell.ping()
+                await changes.ping()
                 await self._read_all()
                 read_at = time.monotonic() + self._next_read()
 
     def _next_read(self) -> float:
         return READ_ALL_EVERY_S * self._rng.uniform(0.8, 1.2)
 
-    async def _on_bell(self, fleet: str) -> None:
+    async def _on_change(self, fleet: str) -> None:
         if fleet in self._applier.table.manifest.fleets:
             await self._read_fleet(fleet)
         else:
@@ -216,8 +216,8 @@ class Subscriber:
         await pipe.execute()
 
 
-async def _confirmed(bell: PubSub) -> None:
+async def _confirmed(changes: PubSub) -> None:
     """Wait until Redis confirms the subscription, so that no notification is lost before the first read."""
-    message = await bell.get_message(timeout=COMMAND_TIMEOUT_S)
+    message = await changes.get_message(timeout=COMMAND_TIMEOUT_S)
     if message is None or message["type"] != "subscribe":
         raise ConnectionError("Redis did not confirm the subscription")

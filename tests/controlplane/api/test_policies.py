@@ -76,24 +76,24 @@ def test_change_is_saved_revised_audited_told_and_published(api: Api, llm: str, 
     )
 
 
-def test_the_bell_rings_with_the_fleets_name(api: Api, llm: str, redis_client: Any) -> None:
-    with redis_client.pubsub() as bell:
-        bell.subscribe(redis_keys.BELL)
-        assert bell.get_message(timeout=5)["type"] == "subscribe"
+def test_the_announcement_has_the_fleets_name(api: Api, llm: str, redis_client: Any) -> None:
+    with redis_client.pubsub() as changes:
+        changes.subscribe(redis_keys.CHANGES_CHANNEL)
+        assert changes.get_message(timeout=5)["type"] == "subscribe"
         api.patch("/fleets/llm/policy", {"strategy": "round_robin"})
-        assert bell.get_message(timeout=5)["data"] == b"llm"
-        assert bell.get_message(timeout=0.05) is None
+        assert changes.get_message(timeout=5)["data"] == b"llm"
+        assert changes.get_message(timeout=0.05) is None
 
 
 def test_waits_until_every_live_worker_has_it(api: Api, llm: str, redis_client: Any) -> None:
     workers.alive(redis_client, "host/1/0", "host/1/1")
     workers.silent_for(redis_client, "gone/1/0", 60)
-    bell = redis_client.pubsub()
-    bell.subscribe(redis_keys.BELL)
-    bell.get_message(timeout=5)
+    changes = redis_client.pubsub()
+    changes.subscribe(redis_keys.CHANGES_CHANNEL)
+    changes.get_message(timeout=5)
 
     def acknowledge() -> None:
-        assert bell.get_message(timeout=10)["data"] == b"llm"
+        assert changes.get_message(timeout=10)["data"] == b"llm"
         workers.acknowledge(redis_client, "llm", "host/1/0", "1:2")
         workers.acknowledge(redis_client, "llm", "host/1/1", "1:2")
 
@@ -101,7 +101,7 @@ def test_waits_until_every_live_worker_has_it(api: Api, llm: str, redis_client: 
     thread.start()
     body = api.patch("/fleets/llm/policy", {"strategy": "round_robin"}).json()
     thread.join()
-    bell.close()
+    changes.close()
     assert body["workers"]["live"] == 2
     assert body["workers"]["applied"] == 2
     assert body["workers"]["waited_ms"] < 250

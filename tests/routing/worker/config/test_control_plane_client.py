@@ -31,7 +31,7 @@ def publish(publisher: Publisher, version: int, replicas: list[Replica], **field
     publisher.manifest(version, epoch=fields.get("epoch", 1))
 
 
-def test_a_change_is_applied_and_acknowledged_by_the_bell(
+def test_a_change_is_applied_and_acknowledged_by_its_announcement(
     start: Callable[..., Proxy], publisher: Publisher, replicas: list[Replica]
 ) -> None:
     a, b = replicas
@@ -41,7 +41,7 @@ def test_a_change_is_applied_and_acknowledged_by_the_bell(
     assert set(publisher.acks()) == {f"edge/{running.process.pid}/{index}" for index in (0, 1)}
     assert running.get() == (200, "a")
 
-    # Far quicker than the slow timer, ten times in a row: so it was the bell.
+    # Far quicker than the slow timer, ten times in a row: so it was the announcement.
     began = time.monotonic()
     for version in range(2, 12):
         publisher.fleet(snapshot(version, [b]))
@@ -85,7 +85,7 @@ def test_a_bad_table_is_refused_with_words_and_the_last_good_one_stays(
 
     key = redis_keys.fleet_key("echo")
     publisher.client.hset(key, mapping={"epoch": 1, "version": 2, "body": '{"epoch": 1, "version": "two"}'})
-    publisher.client.publish(redis_keys.BELL, "echo")
+    publisher.client.publish(redis_keys.CHANGES_CHANNEL, "echo")
     [ack] = until(lambda: [ack for ack in publisher.acks().values() if ack.refused], "a refusal")
     assert ack.applied == "1:1"
     assert "version" in ack.refused
