@@ -229,10 +229,10 @@ class KeyQuota:
                 view = concurrency_cells.view
                 for sibling in concurrency_cells.siblings:
                     taken += view[sibling + _SHOWN]
-                fits = taken <= (most if is_whole else share.of(most))
+                fits = taken <= (most if is_whole else share.share_of(most))
             if most_requests is not None and fits:
                 fits = self._requests.used_by(second) <= (
-                    most_requests if is_whole else share.of(most_requests)
+                    most_requests if is_whole else share.share_of(most_requests)
                 )
         if token_cells is not None and fits:
             most = limits.tokens_per_minute
@@ -241,7 +241,7 @@ class KeyQuota:
             view = token_cells.view
             for sibling in token_cells.siblings:
                 taken += view[sibling + _SHOWN]
-            fits = taken < (most if is_whole else share.of(most))
+            fits = taken < (most if is_whole else share.share_of(most))
         if fits and not (siblings and most_requests is not None and int(self._clock()) > second):
             return True
         if most_requests is not None:
@@ -257,13 +257,13 @@ class KeyQuota:
         if (
             most is not None
             and concurrency_cells is not None
-            and not take(concurrency_cells, _SHOWN, 1, share.of(most))
+            and not take(concurrency_cells, _SHOWN, 1, share.share_of(most))
         ):
             return False
         most = limits.tokens_per_minute
-        fits = most is None or self._reserve(reserved, share.of(most))
+        fits = most is None or self._reserve(reserved, share.share_of(most))
         most = limits.requests_per_minute
-        if fits and (most is None or self._requests.take(1, share.of(most))):
+        if fits and (most is None or self._requests.take(1, share.share_of(most))):
             if concurrency_cells is not None:
                 concurrency_cells.write(_SHOWN, self._in_flight + 1)
             return True
@@ -307,12 +307,12 @@ class KeyQuota:
         limits, share = self._limits, self._share
         found = []
         if limits.requests_per_minute is not None:
-            allowed, window = share.of(limits.requests_per_minute), self._requests
+            allowed, window = share.share_of(limits.requests_per_minute), self._requests
             used = window.used()
             wait_s, resets_s = window.seconds_until(used + 1 - allowed)
             found.append(LimitStatus(REQUESTS, allowed, used, wait_s, resets_s))
         if limits.tokens_per_minute is not None and self.token_cells is not None:
-            allowed, window = share.of(limits.tokens_per_minute), self._tokens
+            allowed, window = share.share_of(limits.tokens_per_minute), self._tokens
             used = window.used()
             taken = self._tokens_taken(self.token_cells)
             wait_s, resets_s = window.seconds_until(used + 1 - allowed)
@@ -320,7 +320,7 @@ class KeyQuota:
                 wait_s = _TRY_AGAIN_S
             found.append(LimitStatus(TOKENS, allowed, taken, wait_s, resets_s))
         if limits.max_concurrency is not None and self.concurrency_cells is not None:
-            allowed = share.of(limits.max_concurrency)
+            allowed = share.share_of(limits.max_concurrency)
             used = self._in_flight + int(self.concurrency_cells.siblings_sum(_SHOWN))
             wait_s = _TRY_AGAIN_S if used >= allowed else 0.0
             found.append(LimitStatus(CONCURRENCY, allowed, used, wait_s, wait_s))

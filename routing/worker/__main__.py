@@ -227,7 +227,7 @@ class Worker:
             case Overrides():
                 self._applier.apply_emergency_drains(message.drained)
             case LimitsShared():
-                self._applier.table.quota_share.change(message.position, message.count)
+                self._applier.table.quota_share.set(message.position, message.count)
             case Siblings():
                 self._counts.set_siblings(message.numbers)
             case Drain():

@@ -121,7 +121,7 @@ class MemoryLeases:
     def _device(self, name: str) -> Device:
         device = self.devices.get(name)
         if device is None:
-            self.devices[name] = device = Device(name, self._host_share.of)
+            self.devices[name] = device = Device(name, self._host_share.share_of)
             self._claim(device)
         return device
 

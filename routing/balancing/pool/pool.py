@@ -366,7 +366,7 @@ class Pool:
             sibling_load.read_counts(replicas)
             if self._learning is not None:
                 self.speed.exchange(replicas, self._learning, now)
-        self.admission.size = self._host_share.of(self.policy.queue.size)
+        self.admission.size = self._host_share.share_of(self.policy.queue.size)
         if self._limited:
             self.admission.refresh(now)
         else:

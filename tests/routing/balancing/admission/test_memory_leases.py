@@ -180,10 +180,10 @@ def test_a_request_that_fits_at_a_replica_that_is_out_may_come_back():
 
 def test_several_proxies_share_a_device_out():
     whole = table(fleet())
-    whole.quota_share.change(0, 2)
+    whole.quota_share.set(0, 2)
     begun, _ = begin_all(whole.fleets["llm"])
     assert len(begun) == 2  # half of 8 GiB
-    whole.quota_share.change(0, 5)
+    whole.quota_share.set(0, 5)
     refusal = whole.fleets["llm"].begin(1.0, 1.0)
     assert refusal.code == "memory_never"
     assert "can lend 1.6 GiB at most as this proxy's part, the request needs 2 GiB" in refusal.message
