@@ -179,8 +179,8 @@ class KeyQuota:
             self._reserved += reserved
         return None
 
-    def end(self, reserved: int, tokens: int, prompt_unsaid: bool = False) -> None:
-        """An admitted request has ended, in whatever way. ``tokens``: what it has used. ``prompt_unsaid``:
+    def end(self, reserved: int, tokens: int, prompt_tokens_unknown: bool = False) -> None:
+        """An admitted request has ended, in whatever way. ``tokens``: what it has used. ``prompt_tokens_unknown``:
         without its prompt, which the response did not report; the estimate is added for that."""
         counts = self.counts
         counts.in_flight -= 1
@@ -194,7 +194,7 @@ class KeyQuota:
             if concurrency_cells is not None:
                 concurrency_cells.view[concurrency_cells.own + _SHOWN] = self._in_flight
             if token_cells is not None:
-                used = tokens + reserved if prompt_unsaid else tokens
+                used = tokens + reserved if prompt_tokens_unknown else tokens
                 if used:
                     self._tokens.add(used)
                 token_cells.view[token_cells.own + _SHOWN] = self._reserved

@@ -71,20 +71,20 @@ class AuthenticatedExchange(Exchange):
         self._reserved = reserved
         return True
 
-    def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
+    def settle_quota(self, tokens: int, prompt_tokens_unknown: bool = False) -> None:
         quota = self.quota
         assert quota is not None
         self.quota = None
-        quota.end(self._reserved, tokens, prompt_unsaid)
+        quota.end(self._reserved, tokens, prompt_tokens_unknown)
 
     def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+        self, head: ResponseHead, body: bytes, output_tokens: int, has_usage: bool
     ) -> None:
         quota, pool = self.quota, self.pool
         assert quota is not None
         assert pool is not None
         self.quota = None
-        if says_tokens:
+        if has_usage:
             quota.end(self._reserved, openai.tokens_used(body, output_tokens))
             return
         output = 0

@@ -55,7 +55,7 @@ def _settle_quota(exchange: ExchangeState) -> None:
         return
     output, prompt = answer.tokens(), answer.prompt_tokens()
     exchange.settle_quota(
-        output + prompt, prompt_unsaid=not prompt and output > 0 and pool.protocol == "openai"
+        output + prompt, prompt_tokens_unknown=not prompt and output > 0 and pool.protocol == "openai"
     )
 
 

@@ -185,15 +185,15 @@ class ExchangeState:
         """The fleet of the caller's key, if the key may use exactly one."""
         return None
 
-    def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
+    def settle_quota(self, tokens: int, prompt_tokens_unknown: bool = False) -> None:
         """The request has ended and has used ``tokens``. Called on every way out, if ``quota`` is set.
-        ``prompt_unsaid``: without the prompt's tokens, which the response did not report."""
+        ``prompt_tokens_unknown``: without the prompt's tokens, which the response did not report."""
 
     def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+        self, head: ResponseHead, body: bytes, output_tokens: int, has_usage: bool
     ) -> None:
         """The same for a complete response. ``output_tokens``: from its ``usage``; 0: unknown.
-        ``says_tokens``: whether it has any token count."""
+        ``has_usage``: whether it has any token count."""
 
     def priority(self) -> int:
         """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: 0 is

@@ -225,11 +225,11 @@ class UpstreamExchange(ExchangeState):
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
         # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
-        says_tokens = body.find(b"_tokens") >= 0
-        tokens = openai.completion_tokens(body) if says_tokens else 0
+        has_usage = body.find(b"_tokens") >= 0
+        tokens = openai.completion_tokens(body) if has_usage else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.quota is not None:
-            self.settle_quota_from_body(head, body, tokens, says_tokens)
+            self.settle_quota_from_body(head, body, tokens, has_usage)
         # As local_reply.record_completion and Pool.observe, without the calls. With only one attempt its
         # duration is that of the request.
         if attempt.started != self.started:
