@@ -58,10 +58,10 @@ class AuthenticatedExchange(Exchange):
         if quota.token_cells is not None:
             # The size of a chunked body is not known in advance.
             reserved = quota.estimate(MOST_ESTIMATED_BYTES if head.chunked else head.content_length)
-        excess = quota.begin(reserved)
-        if excess is not None:
+        exceeded = quota.begin(reserved)
+        if exceeded is not None:
             proxy.rejected += 1
-            local_reply.send_local_reply(self, over_limit_reply(excess, local_reply.client_protocol(self)))
+            local_reply.send_local_reply(self, over_limit_reply(exceeded, local_reply.client_protocol(self)))
             return False
         if quota.token_cells is not None:
             # The tokens of a compressed response could not be counted. The head is cached for equal heads of
