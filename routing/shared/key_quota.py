@@ -179,8 +179,9 @@ class KeyQuota:
         return None
 
     def end(self, reserved: int, tokens: int, prompt_tokens_unknown: bool = False) -> None:
-        """An admitted request has ended, in whatever way. ``tokens``: what it has used. ``prompt_tokens_unknown``:
-        without its prompt, which the response did not report; the estimate is added for that."""
+        """An admitted request has ended, in whatever way. ``tokens``: what it has used.
+        ``prompt_tokens_unknown``: without its prompt, which the response did not report; the estimate is
+        added for that."""
         counts = self.counts
         counts.in_flight -= 1
         self._in_flight -= 1

@@ -136,7 +136,7 @@ def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: Local
     before, which says more."""
     assert exchange.pool is not None
     if exchange.pinned is not None:
-        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.finishes))
+        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.only_finishes))
     elif failure is None:
         _count(exchange.pool.counters, refusal.code)
         failure = LocalReply(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)

@@ -60,7 +60,9 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
 
     def go_on(place: ReplicaRef | None) -> None:
         if place is not None and place.fleet == pool.name:
-            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(asked.name), finishes=False)
+            exchange.pinned = PinnedReplica(
+                place.uid, place.replica, _called(asked.name), only_finishes=False
+            )
         dispatch(pool, monotonic())
 
     if asked.name and pool.protocol == "openai":
@@ -84,11 +86,13 @@ def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute,
         if pool is None:
             assert place is not None
             keeper = f"replica {place.replica} of fleet {place.fleet}, which has been removed"
-            raise RoutingError(*sticky_errors.gone(f"{_called(name)} was stored by {keeper}", finishes=True))
+            raise RoutingError(
+                *sticky_errors.gone(f"{_called(name)} was stored by {keeper}", only_finishes=True)
+            )
         if len(exchange.body_bytes) > pool.max_body_bytes:
             raise too_large(pool)
         if place is not None:
-            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(name), finishes=True)
+            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(name), only_finishes=True)
         dispatch(pool, monotonic())
 
     _look_up(exchange, name, go_on, ask=True)

@@ -234,7 +234,7 @@ def test_the_one_request_that_probes_an_ejected_replica_needs_a_lease_too(fail):
 def test_a_request_that_only_one_replica_can_serve_leases_there():
     whole = table(fleet(replicas=[ON_GPU0, {}]))
     pool = whole.fleets["llm"]
-    only = PinnedReplica("llm/0", "r0", "response x", finishes=False)
+    only = PinnedReplica("llm/0", "r0", "response x", only_finishes=False)
     begun = [pool.begin_pinned(only, 1.0, 1.0) for _ in range(4)]
     assert leased(whole)["n1/gpu0"] == 8 * GIB
     assert pool.begin_pinned(only, 1.0, 1.0).code == "memory_short"
@@ -417,7 +417,7 @@ def test_why_a_replica_is_not_asked_names_the_device_and_the_sum():
     said = {one.name: one for one in pool.explain(1.0)}
     assert (said["r0"].asked, said["r0"].reasons) == (True, [])
     filler = [
-        pool.begin_pinned(PinnedReplica("llm/0", "r0", "x", finishes=False), 1.0, 1.0) for _ in range(4)
+        pool.begin_pinned(PinnedReplica("llm/0", "r0", "x", only_finishes=False), 1.0, 1.0) for _ in range(4)
     ]
     said = {one.name: one for one in pool.explain(1.0)}
     assert (said["r0"].eligible, said["r0"].asked) == (True, False)
