@@ -49,11 +49,11 @@ def record_completion(
 
 
 def _settle_quota(exchange: ExchangeState) -> None:
-    answer, pool = exchange.answer, exchange.pool
-    if answer is None or pool is None:
+    response, pool = exchange.streaming_response, exchange.pool
+    if response is None or pool is None:
         exchange.settle_quota(0)
         return
-    output, prompt = answer.tokens(), answer.prompt_tokens()
+    output, prompt = response.tokens(), response.prompt_tokens()
     exchange.settle_quota(
         output + prompt, prompt_tokens_unknown=not prompt and output > 0 and pool.protocol == "openai"
     )
