@@ -198,8 +198,6 @@ class Master:
 
     def restart(self) -> str | None:
         """Begin a rolling restart. Returns why not, in words; ``None``: it has begun."""
-        if self.draining:
-            return "the proxy drains and is about to exit"
         refusal = self._busy()
         if refusal is None:
             self.rolling.begin()

@@ -14,12 +14,12 @@ from routing.proxy.auth.client_keys import Grant
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.exchange import Exchange
+from routing.proxy.exchange.model_list import shortened
 from routing.proxy.exchange.route import LOCAL
 from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
 from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
 
-_MOST_NAMES = 20
 _NOBODY = Grant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
@@ -129,7 +129,6 @@ class AuthenticatedExchange(Exchange):
 
 def _not_for(fleet: str, grant: Grant) -> RoutingError:
     names = sorted(grant.fleets)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    listed = f"it may use {', '.join(names[:_MOST_NAMES])}{more}" if names else "its fleets were deleted"
+    listed = f"it may use {shortened(names)}" if names else "its fleets were deleted"
     words = f"this client key may not use fleet {fleet!r}: {listed}"
     return RoutingError(403, "client_key_not_for_fleet", words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
@@ -152,12 +153,8 @@ def _count(counters: FleetCounters, code: str) -> None:
 
 
 def reply_model_list(exchange: ExchangeState) -> None:
-    client, head = exchange.client, exchange.head
-    keep = head.keep_alive and client.may_keep_alive(True)
-    fields = b"\r\nX-Request-Id: " + exchange.request_id
-    client.write(model_list_reply(exchange.proxy.table, head, fields, not keep, exchange.may_use))
-    record_completion(exchange, "local")
-    client.finish(monotonic(), keep)
+    table, head, may_use = exchange.proxy.table, exchange.head, exchange.may_use
+    _reply(exchange, lambda fields, close: model_list_reply(table, head, fields, close, may_use))
 
 
 def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
@@ -165,14 +162,23 @@ def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
     said = health_reply(exchange, route)
     if said is None:
         return False
-    client, head = exchange.client, exchange.head
     status, body = said
-    keep = head.keep_alive and client.may_keep_alive(True)
-    fields = b"\r\nX-Request-Id: " + exchange.request_id
-    head_only = head.method == b"HEAD"
-    client.write(
-        response_bytes(status, "application/json", body, fields=fields, close=not keep, head_only=head_only)
-    )
+    head_only = exchange.head.method == b"HEAD"
+
+    def response(fields: bytes, close: bool) -> bytes:
+        return response_bytes(
+            status, "application/json", body, fields=fields, close=close, head_only=head_only
+        )
+
+    _reply(exchange, response)
+    return True
+
+
+def _reply(exchange: ExchangeState, response: Callable[[bytes, bool], bytes]) -> None:
+    """Send a reply that is no error. ``response``: makes the whole response from these header fields, each
+    preceded by CRLF, and from whether the connection is closed after it."""
+    client = exchange.client
+    keep = exchange.head.keep_alive and client.may_keep_alive(True)
+    client.write(response(b"\r\nX-Request-Id: " + exchange.request_id, not keep))
     record_completion(exchange, "local")
     client.finish(monotonic(), keep)
-    return True
