@@ -29,7 +29,7 @@ def main() -> int:
     except (BadOptions, CertificateError, FleetFileError) as problem:
         print(problem, file=sys.stderr)
         return WRONG_INPUT
-    logs.configure(options.log_level, "parent", options.log_format)
+    logs.configure(options.log_level, "master", options.log_format)
     try:
         found = inherited_sockets.from_environment(os.environ)
         options = inherited_sockets.options_with(options, found)

@@ -79,7 +79,7 @@ class Pick:
     def _wait(self) -> None:
         call = self._call
         if _in_event_loop():
-            call.give_up()
+            call.cancel()
             raise RuntimeError("to wait here would block the event loop: use `async with`, or timeout_s=0")
         decided = threading.Event()
         call.on_decided = decided.set
@@ -88,7 +88,7 @@ class Pick:
                 decided.wait(LOOK_EVERY_S)
                 call.look()
         except BaseException:
-            call.give_up()
+            call.cancel()
             raise
 
     async def _wait_async(self) -> None:
@@ -103,7 +103,7 @@ class Pick:
                 except TimeoutError:
                     call.look()
         except BaseException:
-            call.give_up()
+            call.cancel()
             raise
 
 

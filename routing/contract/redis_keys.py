@@ -19,7 +19,7 @@ REPORTS = "sy:reports"
 WORKER_TTL_S = 5.0
 
 PROXIES = "sy:proxies"
-"""Sorted set: name ``host/parent pid`` of each proxy that is not draining → Redis time of its last report.
+"""Sorted set: name ``host/master pid`` of each proxy that is not draining → Redis time of its last report.
 Limits are shared out among those heard within WORKER_TTL_S; the others are removed."""
 
 LOADS = "sy:loads"

@@ -149,7 +149,7 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     """One worker's report of one second."""
 
     worker: str
-    """Stable name ``host/parent pid/index``."""
+    """Stable name ``host/master pid/index``."""
     incarnation: int
     """Changes when the worker restarts and its counters begin again at 0."""
     sequence: int

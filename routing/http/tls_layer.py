@@ -62,14 +62,14 @@ class TlsHost(Protocol):
         """How long a handshake may take."""
         ...
 
-    def arrived(self, connection: Connection) -> None:
+    def on_tls_accept(self, connection: Connection) -> None:
         """A handshake is to come."""
 
-    def passed(self, connection: Connection) -> None:
+    def on_tls_handshake_done(self, connection: Connection) -> None:
         """It is done; what follows on it comes next."""
 
-    def lost(self, connection: Connection) -> None:
-        """It is closed. Also after :meth:`passed`."""
+    def on_tls_close(self, connection: Connection) -> None:
+        """It is closed. Also after :meth:`on_tls_handshake_done`."""
 
     def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         """The whole answer to what is no request."""
@@ -115,7 +115,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._socket = transport  # type: ignore[assignment]
         self._since = monotonic()
         self._host.sweeper.add(self)
-        self._host.arrived(self)
+        self._host.on_tls_accept(self)
 
     def data_received(self, data: bytes) -> None:
         if self._decrypt is not None:
@@ -145,7 +145,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave_handshake()
-        self._host.lost(self)
+        self._host.on_tls_close(self)
         self._decrypt = self._encrypt = None
         connected, self._connected = self._connected, False
         if connected:
@@ -244,7 +244,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._refuse(error, data)
             return
         self._leave_handshake()
-        self._host.passed(self)
+        self._host.on_tls_handshake_done(self)
         self._flush()
         self._decrypt, self._encrypt = self._object.read, self._object.write
         self._connected = True

@@ -157,10 +157,10 @@ class Master:
     def on_limits_shared(self, share: LimitsShared) -> None:
         self._limits_shared = share
 
-    def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
-        self.sticky_ids.learn(name, place, time.monotonic())
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
+        self.sticky_ids.learn(name, replica_ref, time.monotonic())
         if self.upgrade.successor is not None:
-            self.upgrade.successor.on_sticky_learned(name, place)
+            self.upgrade.successor.on_sticky_learned(name, replica_ref)
 
     def find_sticky(self, name: str) -> ReplicaRef | None:
         return self.sticky_ids.find(name, time.monotonic())
@@ -198,8 +198,6 @@ class Master:
 
     def restart(self) -> str | None:
         """Begin a rolling restart. Returns why not, in words; ``None``: it has begun."""
-        if self.draining:
-            return "the proxy drains and is about to exit"
         refusal = self._busy()
         if refusal is None:
             self.rolling.begin()
@@ -242,11 +240,11 @@ class Master:
         self._begin_drain()
 
     def inherit(self, handover_state: HandoverState) -> None:
-        self.drains.inherit(handover_state.drained, time.monotonic())
+        self.drains.restore(handover_state.drained, time.monotonic())
         if self._standalone is None:
             self.table.keep(handover_state.manifest, handover_state.snapshots)
         else:
-            self._standalone.inherit(handover_state.snapshots)
+            self._standalone.restore_health(handover_state.snapshots)
         self.send_overrides()
 
     # --- lifecycle ---------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class WorkerOwner(Protocol):
     def on_limits_shared(self, share: LimitsShared) -> None:
         """A worker has learned this proxy's share of the limits."""
 
-    def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
         """A worker has learned which replica stores the response with this id."""
 
     def find_sticky(self, name: str) -> ReplicaRef | None:
@@ -206,8 +206,8 @@ class WorkerProcess:
             case StickyLearned():
                 self._owner.on_sticky_learned(message.name, message.place)
             case QuerySticky():
-                place = self._owner.find_sticky(message.name)
-                self.send(StickyReply(question=message.question, place=place))
+                replica_ref = self._owner.find_sticky(message.name)
+                self.send(StickyReply(question=message.question, place=replica_ref))
             case _:
                 raise ValueError(f"worker {self.index} sent a {type(message).__name__}")
 

@@ -11,12 +11,12 @@ from routing.contract import orca_header
 
 def load_listener(replica: Replica) -> Callable[[bytes], None]:
     """The listener of the connections to this replica: called with the header field of each report."""
-    return partial(_told, replica)
+    return partial(_on_report, replica)
 
 
-def _told(replica: Replica, field: bytes) -> None:
+def _on_report(replica: Replica, field: bytes) -> None:
     report = orca_header.parse(field)
     if report is None:
         replica.load_reports.refused += 1
     else:
-        reported_load.heard(replica, report, monotonic())
+        reported_load.record(replica, report, monotonic())

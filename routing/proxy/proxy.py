@@ -185,20 +185,20 @@ class Proxy:
     def opened(self, client: Client) -> None:
         self._clients.add(client)
         client.forwarding_fields = forwarding_fields(client.peer, self.scheme, self.via_name)
-        self.connection_limit.came(client)
+        self.connection_limit.on_accept(client)
 
     def closed(self, client: Client) -> None:
         self._clients.discard(client)
-        self.connection_limit.gone(client)
+        self.connection_limit.on_close(client)
 
-    def arrived(self, connection: Connection) -> None:
-        self.connection_limit.came(connection)
+    def on_tls_accept(self, connection: Connection) -> None:
+        self.connection_limit.on_accept(connection)
 
-    def passed(self, connection: Connection) -> None:
-        self.connection_limit.passed(connection)
+    def on_tls_handshake_done(self, connection: Connection) -> None:
+        self.connection_limit.on_handshake_done(connection)
 
-    def lost(self, connection: Connection) -> None:
-        self.connection_limit.gone(connection)
+    def on_tls_close(self, connection: Connection) -> None:
+        self.connection_limit.on_close(connection)
 
     def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         self.rejected += 1

@@ -20,11 +20,11 @@ class QueueScheduler:
         self._wakeups = WorkerWakeups(())
         self._soon: dict[AdmissionQueue, None] = {}
         """Queues to serve in the event loop's next iteration."""
-        self._lines: set[AdmissionQueue] = set()
+        self._waiting_queues: set[AdmissionQueue] = set()
         """Queues in which requests wait."""
         self._ticking = False
 
-    def hear(self, wakeups: WorkerWakeups, worker: int) -> None:
+    def attach(self, wakeups: WorkerWakeups, worker: int) -> None:
         """From now on this worker can wake the other workers of its host, and be woken by them."""
         self._wakeups = wakeups
         if wakeups.fds:
@@ -41,8 +41,8 @@ class QueueScheduler:
     def _look(self) -> None:
         soon, self._soon = self._soon, {}
         # First, so that waiting requests are checked again whatever happens here.
-        self._lines.update(admission for admission in soon if len(admission.queue))
-        if self._lines and not self._ticking:
+        self._waiting_queues.update(admission for admission in soon if len(admission.queue))
+        if self._waiting_queues and not self._ticking:
             self._ticking = True
             self._loop.call_later(LOOK_EVERY_S, self._tick)
         now = monotonic()
@@ -50,18 +50,18 @@ class QueueScheduler:
             admission.serve(now)
 
     def _woken(self, worker: int) -> None:
-        self._wakeups.hear(worker)
+        self._wakeups.consume(worker)
         now = monotonic()
-        for admission in list(self._lines):
+        for admission in list(self._waiting_queues):
             admission.serve(now, woken=True)
 
     def _tick(self) -> None:
         now = monotonic()
         try:
-            for admission in list(self._lines):
+            for admission in list(self._waiting_queues):
                 admission.serve(now, yields=False)
         finally:
-            self._lines = {admission for admission in self._lines if len(admission.queue)}
-            self._ticking = bool(self._lines)
+            self._waiting_queues = {admission for admission in self._waiting_queues if len(admission.queue)}
+            self._ticking = bool(self._waiting_queues)
             if self._ticking:
                 self._loop.call_later(LOOK_EVERY_S, self._tick)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from routing.contract.table import KeyLimits
 from routing.contract.telemetry import KeyCounters
-from routing.shared.limits import fence, take
+from routing.shared.limits import MAX_CLAIM_ATTEMPTS, fence, take
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import CELL_FIELDS, CounterCells
 from routing.shared.sliding_window import SharedSlidingWindow
@@ -27,14 +27,13 @@ REQUESTS = "requests_per_minute"
 TOKENS = "tokens_per_minute"
 """As in :class:`routing.contract.table.KeyLimits`."""
 
-_SHOWN = CELL_FIELDS - 1
+_COUNT_FIELD = CELL_FIELDS - 1
 """Field of a cell, after those of the window: requests in flight, or tokens reserved."""
 MOST_ESTIMATED_BYTES = 65_536
 """The estimate of a prompt takes no body for larger than this, whatever its Content-Length."""
 _BYTES_PER_TOKEN = 4
 _TRY_AGAIN_S = 1.0
 """``Retry-After`` where the wait depends on when requests in flight end, which is not known."""
-_LOOKS_AGAIN = 4
 
 Claim = Callable[[str], CounterCells]
 """Claims cells for this client key in the shared counters. The argument tells its cells apart."""
@@ -58,7 +57,7 @@ class QuotaExceeded(NamedTuple):
 
     by: LimitStatus
     """The limit with the longest wait."""
-    standings: list[LimitStatus]
+    statuses: list[LimitStatus]
     """The status of every limit of the key."""
 
 
@@ -129,21 +128,21 @@ class KeyQuota:
         """Apply these limits from now on. Earlier use counts. Returns the cells that are no longer needed."""
         self._limits = limits
         left = []
-        needs_places = limits.max_concurrency is not None or limits.requests_per_minute is not None
-        if not needs_places and self.concurrency_cells is not None:
+        needs_concurrency_cells = limits.max_concurrency is not None or limits.requests_per_minute is not None
+        if not needs_concurrency_cells and self.concurrency_cells is not None:
             left.append(self.concurrency_cells)
             self.concurrency_cells = None
         if limits.tokens_per_minute is None and self.token_cells is not None:
             left.append(self.token_cells)
             self.token_cells = None
-        if needs_places and self.concurrency_cells is None:
+        if needs_concurrency_cells and self.concurrency_cells is None:
             self.concurrency_cells = cells = self._claim("")
             self._requests = SharedSlidingWindow(cells, self._clock)
-            cells.write(_SHOWN, self._in_flight)
+            cells.write(_COUNT_FIELD, self._in_flight)
         if limits.tokens_per_minute is not None and self.token_cells is None:
             self.token_cells = cells = self._claim(" tokens")
             self._tokens = SharedSlidingWindow(cells, self._clock)
-            cells.write(_SHOWN, self._reserved)
+            cells.write(_COUNT_FIELD, self._reserved)
         self.is_limited = self.concurrency_cells is not None or self.token_cells is not None
         return left
 
@@ -171,17 +170,18 @@ class KeyQuota:
         """Admit a request, or say which limit it exceeds. ``None``: it is admitted."""
         counts = self.counts
         counts.requests += 1
-        if self.is_limited and not self._take(reserved):
-            return self._excess()
+        if self.is_limited and not self._claim_all(reserved):
+            return self._quota_exceeded()
         counts.in_flight += 1
         self._in_flight += 1
         if reserved:
             self._reserved += reserved
         return None
 
-    def end(self, reserved: int, tokens: int, prompt_unsaid: bool = False) -> None:
-        """An admitted request has ended, in whatever way. ``tokens``: what it has used. ``prompt_unsaid``:
-        without its prompt, which the response did not report; the estimate is added for that."""
+    def end(self, reserved: int, tokens: int, prompt_tokens_unknown: bool = False) -> None:
+        """An admitted request has ended, in whatever way. ``tokens``: what it has used.
+        ``prompt_tokens_unknown``: without its prompt, which the response did not report; the estimate is
+        added for that."""
         counts = self.counts
         counts.in_flight -= 1
         self._in_flight -= 1
@@ -192,14 +192,14 @@ class KeyQuota:
         if self.is_limited:
             concurrency_cells, token_cells = self.concurrency_cells, self.token_cells
             if concurrency_cells is not None:
-                concurrency_cells.view[concurrency_cells.own + _SHOWN] = self._in_flight
+                concurrency_cells.view[concurrency_cells.own + _COUNT_FIELD] = self._in_flight
             if token_cells is not None:
-                used = tokens + reserved if prompt_unsaid else tokens
+                used = tokens + reserved if prompt_tokens_unknown else tokens
                 if used:
                     self._tokens.add(used)
-                token_cells.view[token_cells.own + _SHOWN] = self._reserved
+                token_cells.view[token_cells.own + _COUNT_FIELD] = self._reserved
 
-    def _take(self, reserved: int) -> bool:
+    def _claim_all(self, reserved: int) -> bool:
         """Claim what every limit requires, or nothing.
 
         Usually all claims fit: all are written, then one fence, then all sums are read. If a sum is too much,
@@ -213,12 +213,12 @@ class KeyQuota:
         siblings: tuple[int, ...] = ()
         if concurrency_cells is not None:
             siblings = concurrency_cells.siblings
-            concurrency_cells.view[concurrency_cells.own + _SHOWN] = self._in_flight + 1
+            concurrency_cells.view[concurrency_cells.own + _COUNT_FIELD] = self._in_flight + 1
             if most_requests is not None:
                 second = self._requests.claim(1, now)
         if token_cells is not None:
             siblings = siblings or token_cells.siblings
-            token_cells.view[token_cells.own + _SHOWN] = self._reserved + reserved
+            token_cells.view[token_cells.own + _COUNT_FIELD] = self._reserved + reserved
         if siblings:
             fence()
         fits = True
@@ -228,11 +228,11 @@ class KeyQuota:
                 taken: float = self._in_flight + 1
                 view = concurrency_cells.view
                 for sibling in concurrency_cells.siblings:
-                    taken += view[sibling + _SHOWN]
-                fits = taken <= (most if is_whole else share.of(most))
+                    taken += view[sibling + _COUNT_FIELD]
+                fits = taken <= (most if is_whole else share.share_of(most))
             if most_requests is not None and fits:
                 fits = self._requests.used_by(second) <= (
-                    most_requests if is_whole else share.of(most_requests)
+                    most_requests if is_whole else share.share_of(most_requests)
                 )
         if token_cells is not None and fits:
             most = limits.tokens_per_minute
@@ -240,79 +240,79 @@ class KeyQuota:
             taken = self._tokens.used_by(self._tokens.claim(0, now)) + self._reserved
             view = token_cells.view
             for sibling in token_cells.siblings:
-                taken += view[sibling + _SHOWN]
-            fits = taken < (most if is_whole else share.of(most))
+                taken += view[sibling + _COUNT_FIELD]
+            fits = taken < (most if is_whole else share.share_of(most))
         if fits and not (siblings and most_requests is not None and int(self._clock()) > second):
             return True
         if most_requests is not None:
             self._requests.unclaim(1, second)
-        self._show()
+        self._publish()
         # Without siblings there was no claim that may have been withdrawn since: a second look is useless.
-        return bool(siblings) and self._take_one_by_one(reserved)
+        return bool(siblings) and self._claim_one_by_one(reserved)
 
-    def _take_one_by_one(self, reserved: int) -> bool:
+    def _claim_one_by_one(self, reserved: int) -> bool:
         """Claim limit by limit. A sum may have contained a sibling's claim that has been withdrawn since."""
         limits, share, concurrency_cells = self._limits, self._share, self.concurrency_cells
         most = limits.max_concurrency
         if (
             most is not None
             and concurrency_cells is not None
-            and not take(concurrency_cells, _SHOWN, 1, share.of(most))
+            and not take(concurrency_cells, _COUNT_FIELD, 1, share.share_of(most))
         ):
             return False
         most = limits.tokens_per_minute
-        fits = most is None or self._reserve(reserved, share.of(most))
+        fits = most is None or self._reserve(reserved, share.share_of(most))
         most = limits.requests_per_minute
-        if fits and (most is None or self._requests.take(1, share.of(most))):
+        if fits and (most is None or self._requests.take(1, share.share_of(most))):
             if concurrency_cells is not None:
-                concurrency_cells.write(_SHOWN, self._in_flight + 1)
+                concurrency_cells.write(_COUNT_FIELD, self._in_flight + 1)
             return True
-        self._show()
+        self._publish()
         return False
 
-    def _show(self) -> None:
+    def _publish(self) -> None:
         """Write requests in flight and reserved tokens, without claims: this withdraws any claim."""
         if self.concurrency_cells is not None:
-            self.concurrency_cells.write(_SHOWN, self._in_flight)
+            self.concurrency_cells.write(_COUNT_FIELD, self._in_flight)
         if self.token_cells is not None:
-            self.token_cells.write(_SHOWN, self._reserved)
+            self.token_cells.write(_COUNT_FIELD, self._reserved)
 
     def _reserve(self, tokens: int, limit: int) -> bool:
         cells = self.token_cells
         assert cells is not None
-        for _ in range(max(1, _LOOKS_AGAIN - cells.worker)):
-            cells.write(_SHOWN, self._reserved + tokens)
+        for _ in range(max(1, MAX_CLAIM_ATTEMPTS - cells.worker)):
+            cells.write(_COUNT_FIELD, self._reserved + tokens)
             fence()
             if self._tokens_taken(cells) < limit:
                 return True
-            cells.write(_SHOWN, self._reserved)
+            cells.write(_COUNT_FIELD, self._reserved)
             if self._tokens_taken(cells) >= limit:
                 return False
         return False
 
     def _tokens_taken(self, cells: CounterCells) -> int:
         """Tokens that all workers have used within the minute or reserved, without the present claim."""
-        return self._tokens.used() + self._reserved + int(cells.siblings_sum(_SHOWN))
+        return self._tokens.used() + self._reserved + int(cells.siblings_sum(_COUNT_FIELD))
 
-    def _excess(self) -> QuotaExceeded:
-        standings = self.standings()
-        by = max(standings, key=lambda standing: standing.wait_s)
+    def _quota_exceeded(self) -> QuotaExceeded:
+        statuses = self.statuses()
+        by = max(statuses, key=lambda status: status.wait_s)
         counts = self.counts
         counts.limited += 1
         counts.limited_by[by.limit] = counts.limited_by.get(by.limit, 0) + 1
-        return QuotaExceeded(by, standings)
+        return QuotaExceeded(by, statuses)
 
-    def standings(self) -> list[LimitStatus]:
+    def statuses(self) -> list[LimitStatus]:
         """The status of each limit of the key."""
         limits, share = self._limits, self._share
         found = []
         if limits.requests_per_minute is not None:
-            allowed, window = share.of(limits.requests_per_minute), self._requests
+            allowed, window = share.share_of(limits.requests_per_minute), self._requests
             used = window.used()
             wait_s, resets_s = window.seconds_until(used + 1 - allowed)
             found.append(LimitStatus(REQUESTS, allowed, used, wait_s, resets_s))
         if limits.tokens_per_minute is not None and self.token_cells is not None:
-            allowed, window = share.of(limits.tokens_per_minute), self._tokens
+            allowed, window = share.share_of(limits.tokens_per_minute), self._tokens
             used = window.used()
             taken = self._tokens_taken(self.token_cells)
             wait_s, resets_s = window.seconds_until(used + 1 - allowed)
@@ -320,8 +320,8 @@ class KeyQuota:
                 wait_s = _TRY_AGAIN_S
             found.append(LimitStatus(TOKENS, allowed, taken, wait_s, resets_s))
         if limits.max_concurrency is not None and self.concurrency_cells is not None:
-            allowed = share.of(limits.max_concurrency)
-            used = self._in_flight + int(self.concurrency_cells.siblings_sum(_SHOWN))
+            allowed = share.share_of(limits.max_concurrency)
+            used = self._in_flight + int(self.concurrency_cells.siblings_sum(_COUNT_FIELD))
             wait_s = _TRY_AGAIN_S if used >= allowed else 0.0
             found.append(LimitStatus(CONCURRENCY, allowed, used, wait_s, wait_s))
         return found

@@ -14,7 +14,8 @@ from threading import Lock
 
 from routing.shared.shm_counters import CounterCells
 
-_LOOKS_AGAIN = 4
+MAX_CLAIM_ATTEMPTS = 4
+"""Attempts of worker 0 where claims collide. Each further worker makes one less, but at least one."""
 _lock = Lock()
 _acquire, _release = _lock.acquire, _lock.release
 
@@ -46,7 +47,7 @@ def take(cells: CounterCells, field: int, amount: float, limit: float) -> bool:
     if before + amount + cells.siblings_sum(field) > limit:
         return False
     # If two workers collide, the one with the higher number gives up after fewer attempts: no livelock.
-    for _ in range(max(0, _LOOKS_AGAIN - cells.worker - 1)):
+    for _ in range(max(0, MAX_CLAIM_ATTEMPTS - cells.worker - 1)):
         view[at] = before + amount
         fence()
         others = cells.siblings_sum(field)

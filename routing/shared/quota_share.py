@@ -37,7 +37,7 @@ class QuotaShare:
         """Live proxies that are not draining, this one among them; 1 until others are known."""
         self._fewer_since: float | None = None
 
-    def heard(self, position: int, count: int, now: float) -> bool:
+    def update(self, position: int, count: int, now: float) -> bool:
         """Take over what Redis says at ``now`` (monotonic seconds). Fewer proxies count only after
         ``SHRINK_AFTER_S``. Returns whether the share has changed."""
         if count < self.count:
@@ -46,16 +46,16 @@ class QuotaShare:
             if now - self._fewer_since < SHRINK_AFTER_S:
                 return False
         self._fewer_since = None
-        return self.change(position, count)
+        return self.set(position, count)
 
-    def change(self, position: int, count: int) -> bool:
+    def set(self, position: int, count: int) -> bool:
         """Take this over at once. Returns whether the share has changed."""
         if (position, count) == (self.position, self.count):
             return False
         self.position, self.count = position, count
         return True
 
-    def of(self, limit: int) -> int:
+    def share_of(self, limit: int) -> int:
         """This proxy's share of a limit: at least 1, unless the limit is 0."""
         count = self.count
         if count == 1 or limit <= 0:

@@ -148,7 +148,7 @@ class SharedCounters:
         Raises CapacityExhausted when no slot is free, AlreadyHeld when this worker has the key.
         """
         if self.worker is None:
-            raise RuntimeError("the parent has no cells")
+            raise RuntimeError("the master has no cells")
         digest = blake2b(key.encode(), digest_size=KEY_BYTES).digest()
         first, second = int.from_bytes(digest[:8], sys.byteorder), int.from_bytes(digest[8:], sys.byteorder)
         mine = 1 << self.worker

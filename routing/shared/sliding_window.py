@@ -23,7 +23,7 @@ more.
 from collections.abc import Callable
 from time import monotonic
 
-from routing.shared.limits import fence
+from routing.shared.limits import MAX_CLAIM_ATTEMPTS, fence
 from routing.shared.shm_counters import CounterCells
 
 SECONDS = 60
@@ -31,13 +31,12 @@ STAMP = 60
 """Index of the stamp in a cell's words, after the seconds. Words 62 and 63, a field, are the caller's."""
 
 _MOST = 0xFFFF_FFFF
-_LOOKS_AGAIN = 4
 
 
 class SharedSlidingWindow:
     """A worker's ring and those of its siblings. Amounts are whole numbers; times seconds of ``clock``."""
 
-    __slots__ = ("_cells", "_clock", "_over", "_own", "_siblings", "_siblings_had", "_total", "_words")
+    __slots__ = ("_cached_second", "_cached_sum", "_cells", "_clock", "_own", "_siblings", "_total", "_words")
 
     def __init__(self, cells: CounterCells, clock: Callable[[], float] = monotonic) -> None:
         """``cells``: newly claimed, all 0."""
@@ -47,7 +46,7 @@ class SharedSlidingWindow:
         self._own = 2 * cells.own
         self._total = 0
         """Sum of this worker's ring, as of its stamp."""
-        self._over, self._siblings_had = -1, 0
+        self._cached_second, self._cached_sum = -1, 0
         """Cache: a second, and what the siblings used in the minute before it."""
         self._siblings = cells.siblings
         """The siblings whose sum is cached; workers come and go."""
@@ -55,22 +54,22 @@ class SharedSlidingWindow:
     def take(self, amount: int, limit: int) -> bool:
         """Count ``amount`` if all workers together then have used at most ``limit`` within the minute."""
         # If two workers collide, the one with the higher number gives up after fewer attempts: no livelock.
-        looks = max(1, _LOOKS_AGAIN - self._cells.worker)
-        while looks:
+        attempts = max(1, MAX_CLAIM_ATTEMPTS - self._cells.worker)
+        while attempts:
             second = self.claim(amount, int(self._clock()))
             fence()
             fits = self._sum(second) <= limit
             if not fits:
-                self._over = -1
+                self._cached_second = -1
                 fits = self._sum(second) <= limit
             if fits and int(self._clock()) <= second:
                 return True
             self.unclaim(amount, second)
             if not fits:
-                self._over = -1
+                self._cached_second = -1
                 if self._sum(second) + amount > limit:
                     return False
-                looks -= 1
+                attempts -= 1
         return False
 
     def claim(self, amount: int, second: int) -> int:
@@ -80,7 +79,7 @@ class SharedSlidingWindow:
         :meth:`take`."""
         words, own = self._words, self._own
         if words[own + STAMP] != second:
-            second = self._turn_to(second)
+            second = self._advance(second)
         if amount:
             words[own + second % SECONDS] += amount
             self._total += amount
@@ -96,11 +95,11 @@ class SharedSlidingWindow:
         siblings = self._cells.siblings
         if not siblings:
             return self._total
-        if second != self._over or siblings is not self._siblings:
+        if second != self._cached_second or siblings is not self._siblings:
             return self._sum(second)
         # As _sum, without the call.
         words = self._words
-        total = self._total + self._siblings_had
+        total = self._total + self._cached_sum
         for sibling in siblings:
             ring = 2 * sibling
             if words[ring + STAMP] >= second:
@@ -110,7 +109,7 @@ class SharedSlidingWindow:
     def add(self, amount: int) -> None:
         """Count ``amount``, whatever the limit."""
         if amount > 0:
-            at = self._own + self._turn_to(int(self._clock())) % SECONDS
+            at = self._own + self._advance(int(self._clock())) % SECONDS
             more = min(amount, _MOST - self._words[at])
             self._words[at] += more
             self._total += more
@@ -118,13 +117,13 @@ class SharedSlidingWindow:
     def used(self) -> int:
         """Used by all workers within the last minute. What a sibling adds without a claim, just as a second
         ends, may be missing here for one second."""
-        return self._sum(self._turn_to(int(self._clock())))
+        return self._sum(self._advance(int(self._clock())))
 
     def seconds_until(self, amount: int) -> tuple[float, float]:
         """Seconds until ``amount`` of what was used no longer counts (or all of it, where it is less), and
         seconds until none of it does."""
         now = self._clock()
-        last = self._turn_to(int(now))
+        last = self._advance(int(now))
         rings = [self._by_second(2 * cell, last) for cell in (self._cells.own, *self._cells.siblings)]
         gone = 0
         wait_s = resets_s = 0.0
@@ -136,7 +135,7 @@ class SharedSlidingWindow:
                     gone += had
         return wait_s, resets_s
 
-    def _turn_to(self, second: int) -> int:
+    def _advance(self, second: int) -> int:
         """Advance this worker's ring to this second, if it is not there yet. Returns the second it is at."""
         words, own = self._words, self._own
         stamp = words[own + STAMP]
@@ -153,10 +152,10 @@ class SharedSlidingWindow:
         """Used by all workers in the minute up to this second. Fills the cache."""
         words = self._words
         siblings = self._cells.siblings
-        if second != self._over or siblings is not self._siblings:
-            self._siblings_had = sum(self._had_before(2 * sibling, second) for sibling in siblings)
-            self._over, self._siblings = second, siblings
-        total = self._total + self._siblings_had
+        if second != self._cached_second or siblings is not self._siblings:
+            self._cached_sum = sum(self._used_before(2 * sibling, second) for sibling in siblings)
+            self._cached_second, self._siblings = second, siblings
+        total = self._total + self._cached_sum
         at = second % SECONDS
         for sibling in siblings:
             ring = 2 * sibling
@@ -164,7 +163,7 @@ class SharedSlidingWindow:
                 total += words[ring + at]
         return total
 
-    def _had_before(self, ring: int, second: int) -> int:
+    def _used_before(self, ring: int, second: int) -> int:
         """Used by one worker in the minute up to this second, without this second itself."""
         stamp = self._words[ring + STAMP]
         if stamp <= second - SECONDS:

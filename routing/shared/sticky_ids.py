@@ -25,44 +25,44 @@ class ReplicaRef(NamedTuple):
 class StickyIds:
     """A bounded LRU map with expiry. Times are monotonic seconds."""
 
-    __slots__ = ("_by_id", "_most", "_places")
+    __slots__ = ("_by_id", "_most", "_refs")
 
     def __init__(self, most: int = MAX_IDS) -> None:
         self._most = most
         self._by_id: OrderedDict[str, tuple[ReplicaRef, float]] = OrderedDict()
         """In the order of last use, with the time of last use."""
-        self._places: dict[ReplicaRef, ReplicaRef] = {}
+        self._refs: dict[ReplicaRef, ReplicaRef] = {}
         """Each replica is one object in memory, however many ids it stores."""
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def learn(self, name: str, place: ReplicaRef, now: float) -> bool:
+    def learn(self, name: str, replica_ref: ReplicaRef, now: float) -> bool:
         """Remember which replica stores an id. Returns False for an id that is empty or too long."""
         if not 0 < len(name) <= MAX_ID_CHARS:
             return False
         by_id = self._by_id
-        by_id[name] = (self._places.setdefault(place, place), now)
+        by_id[name] = (self._refs.setdefault(replica_ref, replica_ref), now)
         by_id.move_to_end(name)
         while len(by_id) > self._most or now - next(iter(by_id.values()))[1] > STICKY_TTL_S:
             by_id.popitem(last=False)
-        if len(self._places) > self._most:
-            self._places.clear()
+        if len(self._refs) > self._most:
+            self._refs.clear()
         return True
 
     def all(self) -> list[tuple[str, ReplicaRef]]:
         """All ids with their replicas, in the order of last use."""
-        return [(name, place) for name, (place, _) in self._by_id.items()]
+        return [(name, replica_ref) for name, (replica_ref, _) in self._by_id.items()]
 
     def find(self, name: str, now: float) -> ReplicaRef | None:
         """The replica that stores this id; ``None``: unknown."""
         found = self._by_id.get(name)
         if found is None:
             return None
-        place, used = found
+        replica_ref, used = found
         if now - used > STICKY_TTL_S:
             del self._by_id[name]
             return None
-        self._by_id[name] = (place, now)
+        self._by_id[name] = (replica_ref, now)
         self._by_id.move_to_end(name)
-        return place
+        return replica_ref

@@ -29,7 +29,7 @@ class WorkerWakeups:
             with contextlib.suppress(OSError):
                 os.eventfd_write(self.fds[worker], 1)
 
-    def hear(self, worker: int) -> None:
+    def consume(self, worker: int) -> None:
         """Consume all wake-ups of this worker."""
         with contextlib.suppress(OSError):
             os.eventfd_read(self.fds[worker])

@@ -42,7 +42,7 @@ class Reports:
             report = replace(said, age_s=engine.now - asked_at)
             for replica in proxy.pool.replicas:
                 if replica.uid == uid:
-                    reported_load.heard(replica, report, engine.now)
+                    reported_load.record(replica, report, engine.now)
 
         for uid in world.nodes:
             engine.at(rng.random() * PERIOD_S, partial(ask, uid))

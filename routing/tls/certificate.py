@@ -1,6 +1,6 @@
 """Server certificate with its private key: read from files, checked, and made into a TLS server context.
 
-The parent reads and checks; what it found travels to the workers as bytes. So a worker has the pair that was
+The master reads and checks; what it found travels to the workers as bytes. So a worker has the pair that was
 checked, also when it starts while the files are broken, and needs no right to read them.
 """
 

@@ -89,7 +89,7 @@ class Worker:
         self._channel = ControlChannel(self._on_message, self._orphaned.set)
         self._counts = counts
         assert counts.worker is not None
-        self._proxy.queue_scheduler.hear(wakeups, counts.worker)
+        self._proxy.queue_scheduler.attach(wakeups, counts.worker)
         self._sticky_lookup = StickyLookup(self._channel.send)
         self._proxy.sticky_registry.join(self._sticky_lookup.share, self._sticky_lookup.find)
         self._from_parent = False
@@ -227,7 +227,7 @@ class Worker:
             case Overrides():
                 self._applier.apply_emergency_drains(message.drained)
             case LimitsShared():
-                self._applier.table.quota_share.change(message.position, message.count)
+                self._applier.table.quota_share.set(message.position, message.count)
             case Siblings():
                 self._counts.set_siblings(message.numbers)
             case Drain():
@@ -245,7 +245,7 @@ class Worker:
             case StickyReply():
                 self._sticky_lookup.resolve(message)
             case _:
-                raise ValueError(f"the parent sent a {type(message).__name__}")
+                raise ValueError(f"the master sent a {type(message).__name__}")
 
     def _use_certificate(self, certificate: Certificate) -> None:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))

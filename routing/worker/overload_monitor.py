@@ -35,14 +35,14 @@ class OverloadMonitor:
     """The monitor of one worker. ``most``: client connections as configured; ``None``: what the descriptors
     allow."""
 
-    def __init__(self, places: ConnectionLimit, most: int | None) -> None:
+    def __init__(self, connection_limit: ConnectionLimit, most: int | None) -> None:
         self.short_of: Short = ""
         """What the worker is short of."""
         self.in_use = 0
         """Descriptors in use, as counted at most ``COUNT_EVERY_S`` ago; 0: not known."""
         self.limit = 0
         """Descriptors that the process may have."""
-        self._places = places
+        self._connection_limit = connection_limit
         self._most = most
         self._exhausted = False
         self._scarce = False
@@ -61,7 +61,7 @@ class OverloadMonitor:
 
     def _sample(self, now: float) -> None:
         self.limit = limit = descriptors.limit()
-        self._places.set(self._most or descriptors.default_max_connections(limit), limit)
+        self._connection_limit.set(self._most or descriptors.default_max_connections(limit), limit)
         self._exhausted = descriptors.exhausted(ENOUGH if self._exhausted else 1)
         if now - self._counted_at >= COUNT_EVERY_S:
             self._counted_at = now
@@ -69,15 +69,15 @@ class OverloadMonitor:
             self._scarce = self.in_use > limit * (SCARCE - 0.05 if self._scarce else SCARCE)
 
     def _log_changes(self, now: float) -> None:
-        places = self._places
+        limit = self._connection_limit
         short: Short = ""
         if self._exhausted or self._scarce:
             short = "descriptors"
-        elif places.refusing(now):
+        elif limit.refusing(now):
             short = "connections"
         if short == self.short_of:
             if not short:
-                self._refused_before = places.refused
+                self._refused_before = limit.refused
             return
         self.short_of = short
         if short == "descriptors":
@@ -85,7 +85,7 @@ class OverloadMonitor:
             log.warning(words + "--max-connections a lower number", self.in_use or self.limit, self.limit)
         elif short:
             words = "new connections are refused: all %d places for clients are in use; raise "
-            log.warning(words + "--max-connections or ulimit -n, or add workers", places.most)
+            log.warning(words + "--max-connections or ulimit -n, or add workers", limit.most)
         else:
             words = "there are descriptors and places for connections again; %d connections were refused"
-            log.warning(words, places.refused - self._refused_before)
+            log.warning(words, limit.refused - self._refused_before)

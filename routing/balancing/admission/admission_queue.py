@@ -95,7 +95,7 @@ class AdmissionQueue:
     # --- cells -------------------------------------------------------------------------------------
 
     def share(self) -> None:
-        """Have cells in the shared counts, and have them again where the parent has cleared them. Without
+        """Have cells in the shared counts, and have them again where the master has cleared them. Without
         any each worker has a line of its own, of the whole size."""
         shared, before = self._shared, self._cells
         if shared is None or shared.workers < 2:

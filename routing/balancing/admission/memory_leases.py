@@ -112,7 +112,7 @@ class MemoryLeases:
         self._forget_unused(before)
 
     def counters(self) -> list[AcceleratorCounters]:
-        """For a worker's report. Also claims again what the parent has cleared although this worker lives."""
+        """For a worker's report. Also claims again what the master has cleared although this worker lives."""
         for device in self.devices.values():
             self._repair(device)
         self._forget_unused(list(self.devices.values()))
@@ -121,7 +121,7 @@ class MemoryLeases:
     def _device(self, name: str) -> Device:
         device = self.devices.get(name)
         if device is None:
-            self.devices[name] = device = Device(name, self._host_share.of)
+            self.devices[name] = device = Device(name, self._host_share.share_of)
             self._claim(device)
         return device
 

@@ -42,7 +42,7 @@ class OutcomeListener(Protocol):
     def not_answered(self, attempt: "Attempt", outcome: Outcome, now: float) -> None:
         """The attempt ended with any outcome but success."""
 
-    def emptied(self, replica: Replica) -> None:
+    def on_drained(self, replica: Replica) -> None:
         """The last request of a replica that is no longer in the table has ended."""
 
     def succeeded(self, source: ClientSource, replica: Replica, now: float) -> None:
@@ -207,7 +207,7 @@ class Attempt:
             _count(replica, outcome)
             self._listener.not_answered(self, outcome, now)
         if replica.leaving and not replica.in_flight:
-            self._listener.emptied(replica)
+            self._listener.on_drained(replica)
         if mode > OPEN:
             self._leave_mode(mode, outcome, now)
         return bucket

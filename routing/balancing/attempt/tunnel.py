@@ -34,5 +34,5 @@ class TunnelAttempt(Attempt):
         replica.stall_exempt -= 1
         self._uncount(replica)
         if replica.leaving and not replica.in_flight:
-            self._listener.emptied(replica)
+            self._listener.on_drained(replica)
         return 0

@@ -82,7 +82,7 @@ class ReportContext(NamedTuple):
     """Proxies known to serve the same replicas, this one included."""
 
 
-def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
+def record(replica: Replica, report: ReportedLoad, now: float) -> None:
     """Take in a new report, ``report.age_s`` old. One older than the last is ignored."""
     if report.problem:
         return
@@ -99,7 +99,7 @@ def heard(replica: Replica, report: ReportedLoad, now: float) -> None:
 
 def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> None:
     """On the slow timer: update the load of other clients at each replica of a pool."""
-    told, most_own = [], LEAST_USUAL
+    loads, most_own = [], LEAST_USUAL
     for replica in replicas:
         own = replica.in_flight + replica.peer_in_flight - replica.external_load
         most_own = max(most_own, own)
@@ -109,15 +109,15 @@ def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> N
         if state.unread:
             state.unread = False
             _read(state, around.proxies)
-        told.append((replica, _others(state, now, around.period_s)))
-    if told:
-        usual = max(most_own, median_low([others for _, others in told]))
-        for replica, others in told:
+        loads.append((replica, _others(state, now, around.period_s)))
+    if loads:
+        usual = max(most_own, median_low([others for _, others in loads]))
+        for replica, others in loads:
             counted = min(others, SEVERAL * (replica.concurrency or usual))
             sibling_load.count_external(replica, counted, counted * around.mean_work)
 
 
-def told(replica: Replica, now: float) -> ReportedLoad | None:
+def latest(replica: Replica, now: float) -> ReportedLoad | None:
     """The replica's last report, with its age now; ``None``: there was none."""
     state = replica.load_reports.history
     if state is None or state.load is None:

@@ -53,7 +53,7 @@ class EffectiveWeights:
         spec = replica.spec
         share = slow_start.advance(replica, now, over_s)
         limit = spec.max_concurrency if spec.max_concurrency is not None else self.policy.max_concurrency
-        own = None if limit is None else self._host_share.of(limit)
+        own = None if limit is None else self._host_share.share_of(limit)
         slots = own if self.policy.queue.at == "proxy" else None
         paced = share < 1.0 and self._pacer.is_due(replica, share, has_slots=slots is not None)
         replica.concurrency = slow_start.slots(own, share)

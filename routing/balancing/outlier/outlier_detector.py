@@ -45,21 +45,21 @@ _WORDS = {
 
 
 class OutlierDetector:
-    """Outlier detection of one pool. ``replicas()``: those in the table. ``emptied`` is called when the last
-    request of a replica that is no longer in the table has ended; ``changed(now)`` when a replica was ejected
-    or let back."""
+    """Outlier detection of one pool. ``replicas()``: those in the table. ``on_drained`` is called when the
+    last request of a replica that is no longer in the table has ended; ``changed(now)`` when a replica was
+    ejected or let back."""
 
     def __init__(
         self,
         replicas: Callable[[], Sequence[Replica]],
-        emptied: Callable[[Replica], None],
+        on_drained: Callable[[Replica], None],
         speed: FleetSpeed,
         rng: Random,
         changed: Callable[[float], None],
         shared: SharedCounters | None = None,
     ) -> None:
         self._replicas = replicas
-        self.emptied = emptied
+        self.on_drained = on_drained
         """Called when the last request of a replica that is no longer in the table has ended."""
         self._speed = speed
         self._rng = rng

@@ -42,7 +42,7 @@ class SharedPoisonClients:
         """Of each peer, how many entries it had written when its ring was read last."""
 
     def _share(self, fleet: str) -> None:
-        """Have cells in the shared counts, and have them again where the parent has cleared them. Only once
+        """Have cells in the shared counts, and have them again where the master has cleared them. Only once
         there is something to tell: most fleets never need any."""
         shared, before = self._shared, self._cells
         if shared is None or shared.workers < 2:

@@ -45,7 +45,7 @@ class CandidateSearch:
         """Whether there are sibling workers, whose load counts too."""
         return self._shared is not None and bool(self._shared.siblings)
 
-    def another_than_wait(
+    def alternative_to_waiting(
         self, preferred: Replica, candidates: Sequence[Replica], demand: Demand, now: float, new: bool
     ) -> tuple[Replica | None, bool]:
         """For a large pool, of which the strategy has compared only a sample. Returns another replica that
@@ -59,7 +59,7 @@ class CandidateSearch:
         picked = self.pick_again([preferred, *found], False, demand.work, now)
         return (None if picked is preferred else picked), True
 
-    def another(
+    def alternative(
         self,
         near: KeyedStrategy | None,
         candidates: Sequence[Replica],

@@ -42,14 +42,14 @@ class EndpointSet:
         self.leaving = [replica for replica in self.leaving if replica.leaving]
         self.listed = [replica for replica, _ in pairs]
         self._settled = True
-        self._part(before.difference(self.listed))
+        self._retire(before.difference(self.listed))
 
-    def dissolve(self) -> None:
+    def retire_all(self) -> None:
         """The fleet was removed: every replica leaves."""
-        parting, self.listed = self.listed, []
-        self._part(parting)
+        retired, self.listed = self.listed, []
+        self._retire(retired)
 
-    def emptied(self, replica: Replica) -> None:
+    def on_drained(self, replica: Replica) -> None:
         """The last request of a leaving replica has ended: forget it."""
         if replica in self.leaving:
             self.leaving.remove(replica)
@@ -69,12 +69,12 @@ class EndpointSet:
                 replica.cells = replica.cell_view = None
                 self._claim_cells(replica)
 
-    def _part(self, parting: Iterable[Replica]) -> None:
-        for replica in parting:
+    def _retire(self, retired: Iterable[Replica]) -> None:
+        for replica in retired:
             replica.leaving = True
             self.leaving.append(replica)
             if not replica.in_flight:
-                self.emptied(replica)
+                self.on_drained(replica)
 
     def _claim_cells(self, replica: Replica) -> None:
         if self._shared is None or replica.cells is not None:

@@ -39,13 +39,13 @@ class ThreadSafePool:
         self.numbers = count(1)
         """Request numbers for calls that name their client: each call counts as a different request."""
         self._lock = threading.RLock()
-        self._at_work = False
-        self._soon = False
+        self._busy = False
+        self._serve_pending = False
         self._ended: list[tuple[Attempt, Outcome]] = []
         pool.admission.waker = self
 
     def serve_soon(self, admission: AdmissionQueue) -> None:
-        self._soon = True
+        self._serve_pending = True
 
     def wake(self, worker: int) -> None:
         """There is no other worker."""
@@ -53,33 +53,33 @@ class ThreadSafePool:
     def do(self, work: Callable[[float], T]) -> T:
         """Run ``work(now)`` under the lock, then settle ended calls and serve the queue."""
         with self._lock:
-            if self._at_work:
+            if self._busy:
                 return work(self.clock())
-            self._at_work = True
+            self._busy = True
             try:
                 return work(self.clock())
             finally:
-                self._catch_up()
-                self._at_work = False
+                self._run_deferred()
+                self._busy = False
 
     def settle(self, attempt: Attempt, outcome: Outcome) -> None:
         """Settle a call that has ended."""
         with self._lock:
             self._ended.append((attempt, outcome))
-            if not self._at_work:
-                self._at_work = True
+            if not self._busy:
+                self._busy = True
                 try:
-                    self._catch_up()
+                    self._run_deferred()
                 finally:
-                    self._at_work = False
+                    self._busy = False
 
-    def _catch_up(self) -> None:
-        while self._ended or self._soon:
+    def _run_deferred(self) -> None:
+        while self._ended or self._serve_pending:
             while self._ended:
                 attempt, outcome = self._ended.pop()
                 attempt.settle(outcome, self.clock())
-            if self._soon:
-                self._soon = False
+            if self._serve_pending:
+                self._serve_pending = False
                 self.pool.admission.serve(self.clock())
 
 
@@ -104,7 +104,7 @@ class LibraryCall:
         self._ticket: Ticket | None = None
         self.attempt: Attempt | None = None
         self.rejection: Rejection | None = None
-        self.on_decided: Callable[[], None] = _nobody
+        self.on_decided: Callable[[], None] = _do_nothing
         """Called under the lock, in any thread, when a waiting call gets its slot or is rejected."""
 
     @property
@@ -139,13 +139,13 @@ class LibraryCall:
 
         self._calls.do(first_looks)
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """The caller does not wait any longer: leave the queue, or give the slot back."""
-        self._calls.do(lambda now: self._give_up())
+        self._calls.do(lambda now: self._leave_queue())
         if self.attempt is not None:
             self._calls.settle(self.attempt, Outcome.CANCELLED)
 
-    def _give_up(self) -> None:
+    def _leave_queue(self) -> None:
         if self._ticket is not None:
             self._calls.pool.admission.leave(self._ticket)
 
@@ -194,5 +194,5 @@ class LibraryCall:
         self.on_decided()
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """The default callback: does nothing."""

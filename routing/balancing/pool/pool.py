@@ -77,7 +77,12 @@ class Pool:
         """Whether requests may have to wait: for a slot, or for the first replica."""
         self._endpoints = EndpointSet(shared)
         self._outlier_detector = OutlierDetector(
-            lambda: self._endpoints.listed, self._endpoints.emptied, self.speed, self._rng, self._sort, shared
+            lambda: self._endpoints.listed,
+            self._endpoints.on_drained,
+            self.speed,
+            self._rng,
+            self._sort,
+            shared,
         )
         self._search = CandidateSearch(self.admission.free_slots, shared, terms.passing_strategy, self._rng)
         self._slow_path = SlowPath(
@@ -135,7 +140,7 @@ class Pool:
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self._outlier_detector.site = "" if self._all_sites is None else self._site
         self.admission.policy = snapshot.policy.queue
-        self._nobody()
+        self._clear_eligibility()
         self.admission.wake_next()
 
     def _follow(self, terms: Terms) -> None:
@@ -146,24 +151,24 @@ class Pool:
         self.affinity = strategy.affinity
         """Which part of a request is its key for :meth:`begin`; ``None``: the strategy uses no key."""
         self._pick = strategy.pick
-        self._weighs = strategy.weighs_waiting
+        self._weighs_waiting = strategy.weighs_waiting
         self.speed.track_latency(strategy.memory)
         self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
 
     def close(self) -> None:
         """The fleet was removed: begin() rejects, and shared cells are given back as requests end."""
         self._slow_path.closed = True
-        self._endpoints.dissolve()
-        self._nobody()
+        self._endpoints.retire_all()
+        self._clear_eligibility()
         self.admission.wake_next()
         self.admission.unshare()
         if self._learning is not None:
             self._learning.close()
         self._outlier_detector.close()
 
-    def _nobody(self) -> None:
+    def _clear_eligibility(self) -> None:
         """Forget which replicas are eligible; the next begin() computes it."""
-        self._take(eligibility.Eligibility())
+        self._set_eligibility(eligibility.Eligibility())
         self._due = self._refresh_due = 0.0
 
     # --- the request path ------------------------------------------------------------------------
@@ -230,8 +235,8 @@ class Pool:
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
         if self._detour or excluded:
-            return self._begin_slowly(work, now, excluded, turn, since, key, until)
-        if self.admission.has_waiters and turn == NEW and not self._weighs:
+            return self._begin_detour(work, now, excluded, turn, since, key, until)
+        if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
             return self._slow_path.busy()
         candidates = self._eligible
         size = len(candidates)
@@ -247,7 +252,9 @@ class Pool:
             return self._slow_path.reject(False, now)
         if replica.limited:
             if replica.memory is None and (
-                turn != NEW or not self._weighs or replica.load <= replica.in_flight + replica.peer_in_flight
+                turn != NEW
+                or not self._weighs_waiting
+                or replica.load <= replica.in_flight + replica.peer_in_flight
             ):
                 # The usual case of SlowPath.begin_at, without the call: a slot that nobody waits for.
                 cells = replica.cells
@@ -270,11 +277,11 @@ class Pool:
         if now >= self._due:
             self._look_up(now)
         work = self.speed.estimated(work)
-        return self._begin_slowly(work, now, (), turn, since, (), inf, pinned)
+        return self._begin_detour(work, now, (), turn, since, (), inf, pinned)
 
-    def _begin_slowly(
+    def _begin_detour(
         self,
-        told: float,
+        uncalibrated_work: float,
         now: float,
         excluded: tuple[Replica, ...],
         turn: int,
@@ -283,20 +290,22 @@ class Pool:
         until: float,
         pinned: PinnedReplica | None = None,
     ) -> Attempt | Rejection:
-        """Begin with a calibrated estimate of the work. ``told``: the estimate before calibration."""
+        """Begin where a request may need more than the usual path, with a calibrated estimate of the work."""
         factors = self._factors
-        work = told if factors is None else told * factors.get(frexp(told)[1], 1.0)
-        if self.admission.has_waiters and turn == NEW and not self._weighs:
+        work = uncalibrated_work
+        if factors is not None:
+            work *= factors.get(frexp(work)[1], 1.0)
+        if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
             return self._slow_path.busy()
         if pinned is not None:
             found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
         else:
-            found = self._place(work, now, excluded, turn, since, key, until)
+            found = self._begin_calibrated(work, now, excluded, turn, since, key, until)
         if factors is not None and isinstance(found, Attempt):
-            found.uncalibrated_work = told
+            found.uncalibrated_work = uncalibrated_work
         return found
 
-    def _place(
+    def _begin_calibrated(
         self,
         work: float,
         now: float,
@@ -366,7 +375,7 @@ class Pool:
             sibling_load.read_counts(replicas)
             if self._learning is not None:
                 self.speed.exchange(replicas, self._learning, now)
-        self.admission.size = self._host_share.of(self.policy.queue.size)
+        self.admission.size = self._host_share.share_of(self.policy.queue.size)
         if self._limited:
             self.admission.refresh(now)
         else:
@@ -381,12 +390,12 @@ class Pool:
     def _sort(self, now: float) -> None:
         self.admission.free_slots.forget()
         found = eligibility.partition(self.replicas, now, self._outlier_detector.site)
-        self._take(found)
+        self._set_eligibility(found)
         if found.next_end:
             self._refresh_due = min(self._refresh_due, found.next_end)
             self._due = min(self._due, self._refresh_due)
 
-    def _take(self, found: eligibility.Eligibility) -> None:
+    def _set_eligibility(self, found: eligibility.Eligibility) -> None:
         """Pick among these replicas from now on."""
         slow, sites = self._slow_path, self._all_sites
         slow.eligibility = found

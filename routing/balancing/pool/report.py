@@ -62,7 +62,7 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         ejection_reason=state.reason,
         ejections=state.count,
         no_credential=replica.security.no_credential,
-        reported=reported_load.told(replica, now),
+        reported=reported_load.latest(replica, now),
         reports_refused=replica.load_reports.refused,
         elsewhere=replica.external_load,
         latency=replica.latency,

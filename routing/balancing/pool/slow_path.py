@@ -82,53 +82,54 @@ class SlowPath:
     ) -> Attempt | Rejection:
         """Begin at one site's replicas among the candidates; if it would have to wait there, at the other
         sites' replicas. There is at least one candidate."""
-        side = sites.side(candidates, demand.work, now, self._rng, key, until)
-        strategy = self.terms.strategy if sites.is_here(side) else self.terms.remote_strategy
-        found = self._begin_among(strategy, side, demand, now, turn, key, again)
-        if isinstance(found, Attempt) or len(side) == len(candidates):
+        site_candidates = sites.side(candidates, demand.work, now, self._rng, key, until)
+        strategy = self.terms.strategy if sites.is_here(site_candidates) else self.terms.remote_strategy
+        found = self._begin_among(strategy, site_candidates, demand, now, turn, key, again)
+        if isinstance(found, Attempt) or len(site_candidates) == len(candidates):
             return found
-        gone = self._begin_across(sites, candidates, side, demand, now, key, until, found)
-        return gone if isinstance(gone, Attempt) else found
+        spilled = self._begin_across(sites, candidates, site_candidates, demand, now, key, until, found)
+        return spilled if isinstance(spilled, Attempt) else found
 
     def _begin_across(
         self,
         sites: SiteSplit,
         candidates: Sequence[Replica],
-        side: Sequence[Replica],
+        site_candidates: Sequence[Replica],
         demand: Demand,
         now: float,
         key: tuple[int, ...],
         until: float,
-        waits: Rejection,
+        queued_rejection: Rejection,
     ) -> Attempt | Rejection | None:
         """Begin at the other side (own site, or the other sites) for a request that would have to wait at its
-        own: ``waits`` is that rejection. It needs a slot there that no queued request waits for and, if its
+        own: ``queued_rejection`` says so. It needs a slot there that no queued request waits for and, if its
         own side meets the deadline, one that does too. ``None``: there is none, or waiting is better."""
-        here = sites.is_here(side)
-        beyond = sites.beyond(candidates, here)
+        here = sites.is_here(site_candidates)
+        other_candidates = sites.beyond(candidates, here)
         strategy = self.terms.remote_strategy if here else self.terms.strategy
         if key and strategy.affinity is not None and until == inf and not strategy.weighs_waiting:
             return self.begin_by_key(
-                cast("KeyedStrategy", strategy), beyond, demand, now, ANY_SLOT, key, True
+                cast("KeyedStrategy", strategy), other_candidates, demand, now, ANY_SLOT, key, True
             )
-        preferred = waits.preferred
-        found, all_found = self._search.with_slot(beyond, demand)
+        preferred = queued_rejection.preferred
+        found, all_found = self._search.with_slot(other_candidates, demand)
         found = [one for one in found if not sibling_load.is_waited_for(one)]
-        if until < inf and not misses_deadline(side, demand.work, until - now):
+        if until < inf and not misses_deadline(site_candidates, demand.work, until - now):
             found = [one for one in found if not misses_deadline((one,), demand.work, until - now)]
         if not found:
             return None
         if preferred is not None and (
-            waits.declined_slot or (len(side) <= LARGE_POOL and sibling_load.with_slot(side, demand))
+            queued_rejection.declined_slot
+            or (len(site_candidates) <= LARGE_POOL and sibling_load.with_slot(site_candidates, demand))
         ):
             found.append(preferred)
         replica = self._search.pick_again(found, all_found, demand.work, now)
         if replica is preferred:
             return None
-        gone = self.begin_at(replica, found, demand, now, ANY_SLOT)
-        if key and strategy.affinity is not None and isinstance(gone, Attempt):
-            cast("KeyedStrategy", strategy).remember(gone.replica, key)
-        return gone
+        spilled = self.begin_at(replica, found, demand, now, ANY_SLOT)
+        if key and strategy.affinity is not None and isinstance(spilled, Attempt):
+            cast("KeyedStrategy", strategy).remember(spilled.replica, key)
+        return spilled
 
     def _begin_among(
         self,
@@ -191,34 +192,36 @@ class SlowPath:
         is taken at once. ``near``: the strategy that picked the replica by the request's key."""
         if not replica.limited:
             return Attempt(self._outlier_detector, self._speed, replica, demand.work, now)
-        search, weighs = self._search, self.terms.strategy.weighs_waiting
-        short: list[Replica] = []
+        search, weighs_waiting = self._search, self.terms.strategy.weighs_waiting
+        memory_short: list[Replica] = []
         refused: list[Replica] = []
-        declined = False
+        declined_slot = False
         while True:
-            awaited = weighs and turn == NEW and sibling_load.is_waited_for(replica)
+            awaited = weighs_waiting and turn == NEW and sibling_load.is_waited_for(replica)
             if not awaited and sibling_load.claim_slot_and_memory(replica, demand):
                 break
-            if weighs and turn != ANY_SLOT and (awaited or not memory_leases.is_short(replica)):
+            if weighs_waiting and turn != ANY_SLOT and (awaited or not memory_leases.is_short(replica)):
                 other = None
                 # In a small pool the strategy has compared all replicas already.
                 if len(candidates) > LARGE_POOL and not (search.reserves_memory or near or refused):
                     is_new = turn == NEW
-                    other, declined = search.another_than_wait(replica, candidates, demand, now, is_new)
+                    other, declined_slot = search.alternative_to_waiting(
+                        replica, candidates, demand, now, is_new
+                    )
                 if other is None:
-                    return self.busy(replica, declined)
+                    return self.busy(replica, declined_slot)
             else:
                 if search.reserves_memory:
-                    short += self._short_ones(replica, candidates, demand, not refused)
-                other = search.another(near, candidates, [*refused, replica], demand, now, key)
+                    memory_short += self._short_ones(replica, candidates, demand, not refused)
+                other = search.alternative(near, candidates, [*refused, replica], demand, now, key)
                 if other is None:
-                    if short:
-                        return self._short_of_memory(short, demand, turn, declined=declined)
-                    return self.busy(replica if weighs else None, declined)
+                    if memory_short:
+                        return self._short_of_memory(memory_short, demand, turn, declined_slot=declined_slot)
+                    return self.busy(replica if weighs_waiting else None, declined_slot)
             refused.append(replica)
             replica = other
-        if short and turn == NEW:
-            memory_leases.count_short(short, demand)
+        if memory_short and turn == NEW:
+            memory_leases.count_short(memory_short, demand)
         return self._begin_in_slot(replica, demand.work, now)
 
     @staticmethod
@@ -246,7 +249,7 @@ class SlowPath:
         demand: Demand,
         turn: int,
         only: bool = False,
-        declined: bool = False,
+        declined_slot: bool = False,
     ) -> Rejection:
         """Reject: no device has the memory for the request. ``only``: no other replica can serve it."""
         if turn == NEW:
@@ -256,21 +259,21 @@ class SlowPath:
             return Rejection("memory_never", message, None)
         # With a preferred replica the queued request lets smaller ones overtake it.
         preferred, timeout_s = short[0], self.terms.policy.queue.timeout_s
-        return Rejection("memory_short", message, RETRY_AFTER_S, timeout_s, preferred, declined)
+        return Rejection("memory_short", message, RETRY_AFTER_S, timeout_s, preferred, declined_slot)
 
-    def busy(self, preferred: Replica | None = None, declined: bool = False) -> Rejection:
+    def busy(self, preferred: Replica | None = None, declined_slot: bool = False) -> Rejection:
         """Reject: the request has to wait for a slot. In an overload most picks end here, so the usual
         rejection is made once for each table and replica."""
-        if declined:
-            return self._new_busy(preferred, declined)
+        if declined_slot:
+            return self._new_busy(preferred, declined_slot)
         found = self._busy.get(preferred)
         if found is None:
-            found = self._busy[preferred] = self._new_busy(preferred, declined)
+            found = self._busy[preferred] = self._new_busy(preferred, declined_slot)
         return found
 
-    def _new_busy(self, preferred: Replica | None, declined: bool) -> Rejection:
+    def _new_busy(self, preferred: Replica | None, declined_slot: bool) -> Rejection:
         timeout_s = self.terms.policy.queue.timeout_s
-        return Rejection("busy", "no replica has a free slot", None, timeout_s, preferred, declined)
+        return Rejection("busy", "no replica has a free slot", None, timeout_s, preferred, declined_slot)
 
     def probe(self, work: float, now: float) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it."""
@@ -297,23 +300,21 @@ class SlowPath:
         fleet = self.terms.name
         replica = next((one for one in self._endpoints.listed if one.uid == only.uid), None)
         if replica is None:
-            message = (
-                f"{only.what} was stored by replica {only.name} of fleet {fleet}, which has been removed"
-            )
+            words = f"was stored by replica {only.name} of fleet {fleet}, which has been removed"
+            message = f"{only.stored_item} {words}"
             return Rejection("replica_gone", message, None)
         found = self.eligibility
         if replica in found.probation and (attempt := self._probe_at(replica, demand.work, now)) is not None:
             return attempt
-        if replica in found.eligible or (only.finishes and eligibility.may_finish(replica, found.panic)):
+        if replica in found.eligible or (only.only_finishes and eligibility.may_finish(replica, found.panic)):
             if replica.limited and not sibling_load.claim_slot_and_memory(replica, demand):
                 if memory_leases.is_short(replica):
                     return self._short_of_memory([replica], demand, turn, only=True)
                 return self.busy(replica)
             return self._begin_in_slot(replica, demand.work, now)
         why = ", and ".join(eligibility.ineligible_because(replica, now))
-        message = (
-            f"{only.what} is stored by replica {replica.name} of fleet {fleet}, which gets no requests: {why}"
-        )
+        words = f"is stored by replica {replica.name} of fleet {fleet}, which gets no requests: {why}"
+        message = f"{only.stored_item} {words}"
         if eligibility.is_closed(replica):
             return Rejection("replica_closed", message, None)
         return Rejection("replica_unavailable", message, RETRY_AFTER_S)

@@ -49,9 +49,9 @@ class Table:
         self.matches: MatchIndex | None = None
         """The manifest's matches of host and path; ``None``: none. Replaced only if they change."""
         self.memory = MemoryLeases(shared, self.quota_share)
-        self.on_manifest: Callable[[], None] = _nobody
+        self.on_manifest: Callable[[], None] = _do_nothing
         """Called after each manifest that was applied."""
-        self.on_snapshot: Callable[[Pool], None] = _nobody_of
+        self.on_snapshot: Callable[[Pool], None] = _ignore_pool
         """Called with its pool after each snapshot that was applied."""
         self._waker: QueueWaker = NullWaker()
         self._bounds: Bounds | None = None
@@ -168,9 +168,9 @@ def check_manifest(manifest: Manifest) -> None:
             raise TableRefused(f"{words}: {why}") from None
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """The default callback: does nothing."""
 
 
-def _nobody_of(pool: Pool) -> None:
+def _ignore_pool(pool: Pool) -> None:
     """The default callback: does nothing."""

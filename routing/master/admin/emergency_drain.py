@@ -33,7 +33,7 @@ class EmergencyDrains:
         self._expiry[fleet, replica] = now + duration_s
         return EmergencyDrain(fleet, replica, now + duration_s)
 
-    def inherit(self, drained: Iterable[tuple[str, str, float]], now: float) -> None:
+    def restore(self, drained: Iterable[tuple[str, str, float]], now: float) -> None:
         """Replace all drains: fleet, replica, and the seconds that are left."""
         self._expiry = {(fleet, replica): now + left_s for fleet, replica, left_s in drained}
 
@@ -43,10 +43,10 @@ class EmergencyDrains:
 
     def expire(self, now: float) -> list[EmergencyDrain]:
         """Remove those that have expired, and return them."""
-        over = [drained for drained in self.all() if drained.expires_at <= now]
-        for fleet, replica, _ in over:
+        expired = [drained for drained in self.all() if drained.expires_at <= now]
+        for fleet, replica, _ in expired:
             del self._expiry[fleet, replica]
-        return over
+        return expired
 
     def all(self) -> list[EmergencyDrain]:
         return [

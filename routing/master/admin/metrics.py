@@ -107,13 +107,13 @@ def render(
 
 def _process_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
     """The master's under Prometheus' standard names (``process_…``), the workers' under names of our own."""
-    if parent := process_stats.read(os.getpid()):
+    if master := process_stats.read(os.getpid()):
         for name, kind, help_text, value in (
-            ("cpu_seconds_total", "counter", "CPU used by the master.", parent.cpu_s),
-            ("resident_memory_bytes", "gauge", "Resident memory of the master.", parent.resident_bytes),
+            ("cpu_seconds_total", "counter", "CPU used by the master.", master.cpu_s),
+            ("resident_memory_bytes", "gauge", "Resident memory of the master.", master.resident_bytes),
             ("max_fds", "gauge", "Open files that the master may have.", descriptors.limit()),
-            ("open_fds", "gauge", "Open files of the master.", parent.open_files),
-            ("start_time_seconds", "gauge", "Start of the master, Unix time.", parent.started_s),
+            ("open_fds", "gauge", "Open files of the master.", master.open_files),
+            ("start_time_seconds", "gauge", "Start of the master, Unix time.", master.started_s),
         ):
             out.family(f"process_{name}", kind, help_text, [((), value)])
     seen = [(w, process_stats.read(w.pid)) for w in workers if w.pid is not None]

@@ -85,7 +85,7 @@ class FleetFileWatcher:
         self._publish()
         self._follow()
 
-    def inherit(self, snapshots: Iterable[FleetSnapshot]) -> None:
+    def restore_health(self, snapshots: Iterable[FleetSnapshot]) -> None:
         """Start the prober, if there is one, with the probe results of the master before this one."""
         specs = (spec for snapshot in snapshots for spec in snapshot.replicas)
         self._inherited_statuses = {

@@ -22,7 +22,7 @@ _READ_BYTES = 16 * 1024
 class ProbeTarget(NamedTuple):
     """What is probed, and how its certificate is verified."""
 
-    target: BaseUrl
+    url: BaseUrl
     tls: Tls
     contexts: TlsContextCache
     credential: str = ""
@@ -32,7 +32,7 @@ class ProbeTarget(NamedTuple):
     @property
     def name(self) -> str:
         """The name that its certificate must have."""
-        return self.tls.server_name or self.target.host.removesuffix(".")
+        return self.tls.server_name or self.url.host.removesuffix(".")
 
     def bearer(self) -> bytes:
         """The value of Authorization; empty if it requires none. Raises CredentialError."""
@@ -45,19 +45,19 @@ class _TlsVerificationFailed(Exception):
     """Certificate verification failed; the text says why."""
 
 
-async def probe(checks: Checks, place: ProbeTarget, has_passed: bool) -> ProbeResult:
+async def probe(checks: Checks, target: ProbeTarget, has_passed: bool) -> ProbeResult:
     """One round of probes of a replica. Never raises because of what the replica does."""
     kind = checks.first(has_passed)
-    result = await _ask(checks, kind, place)
+    result = await _ask(checks, kind, target)
     if checks.needs_liveness(kind, result):
-        result = conclude(result, await _ask(checks, "liveness", place))
+        result = conclude(result, await _ask(checks, "liveness", target))
     return result
 
 
-async def _ask(checks: Checks, kind: ProbeKind, place: ProbeTarget) -> ProbeResult:
+async def _ask(checks: Checks, kind: ProbeKind, target: ProbeTarget) -> ProbeResult:
     try:
         async with asyncio.timeout(checks.timeout_s):
-            status, body = await _exchange(place, checks.requests[kind])
+            status, body = await _exchange(target, checks.requests[kind])
     except (_TlsVerificationFailed, CaBundleError, CredentialError) as error:
         return down(str(error))
     except (OSError, EOFError, httptools.HttpParserError) as error:
@@ -65,15 +65,15 @@ async def _ask(checks: Checks, kind: ProbeKind, place: ProbeTarget) -> ProbeResu
     return checks.judge(kind, status, body)
 
 
-async def _exchange(place: ProbeTarget, request: ProbeRequest) -> tuple[int, bytes]:
+async def _exchange(target: ProbeTarget, request: ProbeRequest) -> tuple[int, bytes]:
     """Status, and as much of the body as a result needs. The token is redacted from the body of an error.
 
     Raises _TlsVerificationFailed, CaBundleError, CredentialError, OSError, EOFError, HttpParserError.
     """
-    bearer = place.bearer()
-    reader, writer = await _connect(place)
+    bearer = target.bearer()
+    reader, writer = await _connect(target)
     try:
-        writer.write(_encode(place.target, request, bearer))
+        writer.write(_encode(target.url, request, bearer))
         answer = _ProbeResponse(is_head=request.method == "HEAD")
         while not answer.complete:
             data = await reader.read(_READ_BYTES)
@@ -88,25 +88,25 @@ async def _exchange(place: ProbeTarget, request: ProbeRequest) -> tuple[int, byt
         writer.close()
 
 
-async def _connect(place: ProbeTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    target = place.target
-    address = await _address(target)
-    if target.scheme == "http":
-        return await asyncio.open_connection(address, target.port)
-    context = place.contexts.get(place.tls.ca)
+async def _connect(target: ProbeTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    url = target.url
+    address = await _address(url)
+    if url.scheme == "http":
+        return await asyncio.open_connection(address, url.port)
+    context = target.contexts.get(target.tls.ca)
     try:
-        return await asyncio.open_connection(address, target.port, ssl=context, server_hostname=place.name)
+        return await asyncio.open_connection(address, url.port, ssl=context, server_hostname=target.name)
     except (ssl.SSLError, ConnectionResetError) as error:
         names = []
         if is_name_mismatch(error):
-            names = await fetch_certificate_names(address, target.port, place.tls.ca, place.name)
-        raise _TlsVerificationFailed(describe_tls_error(error, place.name, names)) from None
+            names = await fetch_certificate_names(address, url.port, target.tls.ca, target.name)
+        raise _TlsVerificationFailed(describe_tls_error(error, target.name, names)) from None
 
 
-async def _address(target: BaseUrl) -> str:
+async def _address(url: BaseUrl) -> str:
     """An address of the host, checked after the name was resolved."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     address = str(found[0][4][0])
     words = forbidden_address(address)
     if words is not None:
@@ -114,8 +114,8 @@ async def _address(target: BaseUrl) -> str:
     return address
 
 
-def _encode(target: BaseUrl, request: ProbeRequest, bearer: bytes) -> bytes:
-    lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {target.host_field}", "Connection: close"]
+def _encode(url: BaseUrl, request: ProbeRequest, bearer: bytes) -> bytes:
+    lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {url.host_field}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in request.headers]
     if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}")

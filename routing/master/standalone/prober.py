@@ -137,8 +137,8 @@ class Prober:
         said = ""
         while True:
             started = time.monotonic()
-            place = self._probe_target(target)
-            result = await probe(checks, place, has_passed)
+            probe_target = self._probe_target(target)
+            result = await probe(checks, probe_target, has_passed)
             now = time.monotonic()
             step = health.next_health(
                 state,

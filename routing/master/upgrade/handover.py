@@ -30,9 +30,9 @@ class Handover:
         """The master that has taken over."""
         self.handed_over = asyncio.Event()
         self._predecessor = None if channel is None else Predecessor(channel, new_master)
-        self._stays = False
+        self._remains_main_process = False
         """Whether this process stays as the main process, on behalf of its successor."""
-        self._predecessor_stays = True
+        self._predecessor_is_main_process = True
         """Whether the predecessor stays as the main process; until it has handed over it is that."""
 
     @property
@@ -50,38 +50,38 @@ class Handover:
         """Take over from the predecessor as soon as this master is ready. Raises HandoverFailed."""
         assert self._predecessor is not None
         await first_of(until(is_ready), self._predecessor.gone.wait())
-        self._predecessor_stays = (await self._predecessor.take_over()).stays
-        log.info("this parent has taken over")
+        self._predecessor_is_main_process = (await self._predecessor.take_over()).stays
+        log.info("this master has taken over")
         sd_notify.notify("READY=1")
 
     async def orphaned(self) -> None:
         """Return when this master must exit because its predecessor, the main process, has ended."""
         assert self._predecessor is not None
         await self._predecessor.gone.wait()
-        if not self._predecessor_stays:
+        if not self._predecessor_is_main_process:
             await asyncio.Event().wait()
 
     async def predecessor_finished(self) -> None:
         """If this master is the main process, wait until the predecessor has ended: when the main process of
         a service ends, the service manager kills its other processes."""
-        if self._predecessor is not None and not self._predecessor_stays:
+        if self._predecessor is not None and not self._predecessor_is_main_process:
             await self._predecessor.gone.wait()
 
     # --- after --------------------------------------------------------------------------------------
 
     def hand_over(self, successor: Successor, handover_state: HandoverState) -> None:
-        self.successor, self._stays = successor, not sd_notify.is_present()
+        self.successor, self._remains_main_process = successor, not sd_notify.is_present()
         log.info("process %d takes over; this one finishes what it has", successor.pid)
         self.handed_over.set()
-        if not self._stays:
+        if not self._remains_main_process:
             # Sent first: the service manager accepts READY=1 from the main process only.
             sd_notify.notify(f"MAINPID={successor.pid}")
-        successor.hand_over(handover_state, self._stays)
+        successor.hand_over(handover_state, self._remains_main_process)
 
     def forward_signal(self, number: int) -> bool:
         """Forward a signal to the successor, if this process stays on its behalf. Returns whether it was
         forwarded."""
-        if self.successor is None or not self._stays:
+        if self.successor is None or not self._remains_main_process:
             return False
         log.info("%s: passed on to process %d", signal.Signals(number).name, self.successor.pid)
         self.successor.signal(number)
@@ -91,9 +91,9 @@ class Handover:
         """If this process stays on behalf of a successor, wait until that has ended, and return its exit
         status. Else return ``status``."""
         successor = self.successor
-        if successor is None or not self._stays:
+        if successor is None or not self._remains_main_process:
             return status
-        if self._predecessor is not None and self._predecessor_stays:
+        if self._predecessor is not None and self._predecessor_is_main_process:
             await first_of(successor.gone(), self._predecessor.gone.wait())
             successor.disconnect()
         return await successor.gone()

@@ -22,7 +22,7 @@ class NewMaster(Protocol):
     """The receiving side of a handover. The master, which lies above this package, implements it."""
 
     def inherit(self, handover_state: HandoverState) -> None: ...
-    def on_sticky_learned(self, name: str, place: ReplicaRef) -> None: ...
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None: ...
 
 
 class HandoverFailed(Exception):
@@ -50,7 +50,7 @@ class Predecessor:
             async with asyncio.timeout(STATE_TIMEOUT_S):
                 await self._complete
         except TimeoutError:
-            raise HandoverFailed("the parent whose place is to be taken does not say what it knows") from None
+            raise HandoverFailed("the master whose place is to be taken does not say what it knows") from None
 
     async def take_over(self) -> TakeOver:
         """Send that this master is ready, and wait for ``TakeOver``. Raises :class:`HandoverFailed`."""
@@ -62,19 +62,19 @@ class Predecessor:
             case HandoverState():
                 self._new_master.inherit(message)
             case StickyIdBatch():
-                for name, place in message.places:
-                    self._new_master.on_sticky_learned(name, place)
+                for name, replica_ref in message.places:
+                    self._new_master.on_sticky_learned(name, replica_ref)
             case StateComplete():
                 self._complete.set_result(None)
             case TakeOver():
                 self._taken_over.set_result(message)
             case _:
-                raise ValueError(f"the old parent sent a {type(message).__name__}")
+                raise ValueError(f"the old master sent a {type(message).__name__}")
 
     def _closed(self) -> None:
         self.gone.set()
         for waiting in (self._complete, self._taken_over):
             if not waiting.done():
-                waiting.set_exception(HandoverFailed("the parent whose place is to be taken is gone"))
+                waiting.set_exception(HandoverFailed("the master whose place is to be taken is gone"))
                 # Marks it as retrieved: perhaps nothing waits for it any more.
                 waiting.exception()

@@ -47,7 +47,7 @@ class Successor:
         listeners: list[socket.socket],
         admin: socket.socket | None,
         handover_state: HandoverState,
-        places: list[tuple[str, ReplicaRef]],
+        sticky_ids: list[tuple[str, ReplicaRef]],
     ) -> None:
         """Start it with these sockets, and wait until it is ready. Raises :class:`NotReady`."""
         ours, theirs = socket.socketpair()
@@ -67,7 +67,7 @@ class Successor:
         ours.setblocking(False)
         await asyncio.get_running_loop().create_unix_connection(lambda: self._channel, sock=ours)
         self._channel.send(handover_state)
-        for piece in _batches(places):
+        for piece in _batches(sticky_ids):
             self._channel.send(StickyIdBatch(places=piece))
             await asyncio.sleep(0)
         self._channel.send(StateComplete())
@@ -90,14 +90,14 @@ class Successor:
         """Its exit status, negative for a signal; ``None`` while it runs."""
         return None if self._process is None else self._process.poll()
 
-    def hand_over(self, handover_state: HandoverState, stays: bool) -> None:
+    def hand_over(self, handover_state: HandoverState, remains_main_process: bool) -> None:
         """Make the successor responsible for the proxy."""
         self._channel.send(handover_state)
-        self._channel.send(TakeOver(stays=stays))
+        self._channel.send(TakeOver(stays=remains_main_process))
 
-    def on_sticky_learned(self, name: str, place: ReplicaRef) -> None:
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
         """Forward a sticky id that a worker of the old master has learned."""
-        self._channel.send(StickyIdBatch(places=[(name, place)]))
+        self._channel.send(StickyIdBatch(places=[(name, replica_ref)]))
 
     def disconnect(self) -> None:
         """Close the channel. A successor on whose behalf this process stays then exits at once."""
@@ -135,6 +135,6 @@ def _spawn(command: list[str], environment: dict[str, str], fds: list[int]) -> "
     return subprocess.Popen(command, env=environment, pass_fds=fds, process_group=0)
 
 
-def _batches(places: list[tuple[str, ReplicaRef]]) -> Iterator[list[tuple[str, ReplicaRef]]]:
-    for at in range(0, len(places), IDS_PER_MESSAGE):
-        yield places[at : at + IDS_PER_MESSAGE]
+def _batches(sticky_ids: list[tuple[str, ReplicaRef]]) -> Iterator[list[tuple[str, ReplicaRef]]]:
+    for at in range(0, len(sticky_ids), IDS_PER_MESSAGE):
+        yield sticky_ids[at : at + IDS_PER_MESSAGE]

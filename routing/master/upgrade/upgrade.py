@@ -79,7 +79,7 @@ class Upgrade:
         return {"under_way": True, "successor": pid, "for_s": round(time.monotonic() - self._began_at, 3)}
 
     async def _run(self) -> None:
-        log.info("upgrade: a new parent is started to take the place of this one")
+        log.info("upgrade: a new master is started to take the place of this one")
         self._successor = successor = Successor()
         listeners, admin = self._old_master.sockets()
         try:
@@ -90,7 +90,7 @@ class Upgrade:
             self.failed += 1
             took_s = round(time.monotonic() - self._began_at, 3)
             self._last = {"last": "failed", "why": f"the successor {problem}", "took_s": took_s}
-            log.error("the upgrade has failed, and this parent goes on: the successor %s", problem)
+            log.error("the upgrade has failed, and this master goes on: the successor %s", problem)
             successor.signal(signal.SIGTERM)
             await successor.end(self._drain_s + EXIT_TIMEOUT_S)
             self._successor = None

@@ -17,7 +17,7 @@ from routing.http.request_head import RequestHead
 from routing.protocols import session
 from routing.proxy.exchange.state import ExchangeState
 
-_SAYING = ("openai", "open-inference")
+_PROTOCOLS_WITH_KEY = ("openai", "open-inference")
 """Protocols whose bodies can hold a key."""
 
 
@@ -39,7 +39,7 @@ def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int,
     if affinity.cookie and not text:
         text = session.cookie(fields, affinity.cookie)
     body = exchange.body_bytes
-    if not text and body and _may_say_it(pool):
+    if not text and body and _body_may_have_key(pool):
         text = session.prompt(body) if affinity.block_bytes else session.user(body)
     return affinity.hashes(text)
 
@@ -56,7 +56,7 @@ def begin(
 def is_in_body(pool: Pool, head: RequestHead) -> bool:
     """Whether to wait for this request's body, because the key can only be there."""
     affinity = pool.affinity
-    if affinity is None or not _may_say_it(pool) or head.method != b"POST":
+    if affinity is None or not _body_may_have_key(pool) or head.method != b"POST":
         return False
     if affinity.header and session.field(head.fields, affinity.header):
         return False
@@ -65,7 +65,7 @@ def is_in_body(pool: Pool, head: RequestHead) -> bool:
     return head.chunked or head.content_length > 0
 
 
-def _may_say_it(pool: Pool) -> bool:
+def _body_may_have_key(pool: Pool) -> bool:
     affinity = pool.affinity
     assert affinity is not None
-    return pool.protocol in _SAYING and (affinity.user or affinity.block_bytes > 0)
+    return pool.protocol in _PROTOCOLS_WITH_KEY and (affinity.user or affinity.block_bytes > 0)

@@ -14,12 +14,12 @@ from routing.proxy.auth.client_keys import Grant
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.exchange import Exchange
+from routing.proxy.exchange.model_list import shortened
 from routing.proxy.exchange.route import LOCAL
 from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
 from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
 
-_MOST_NAMES = 20
 _NOBODY = Grant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
@@ -58,10 +58,10 @@ class AuthenticatedExchange(Exchange):
         if quota.token_cells is not None:
             # The size of a chunked body is not known in advance.
             reserved = quota.estimate(MOST_ESTIMATED_BYTES if head.chunked else head.content_length)
-        excess = quota.begin(reserved)
-        if excess is not None:
+        exceeded = quota.begin(reserved)
+        if exceeded is not None:
             proxy.rejected += 1
-            local_reply.send_local_reply(self, over_limit_reply(excess, local_reply.client_protocol(self)))
+            local_reply.send_local_reply(self, over_limit_reply(exceeded, local_reply.client_protocol(self)))
             return False
         if quota.token_cells is not None:
             # The tokens of a compressed response could not be counted. The head is cached for equal heads of
@@ -71,20 +71,20 @@ class AuthenticatedExchange(Exchange):
         self._reserved = reserved
         return True
 
-    def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
+    def settle_quota(self, tokens: int, prompt_tokens_unknown: bool = False) -> None:
         quota = self.quota
         assert quota is not None
         self.quota = None
-        quota.end(self._reserved, tokens, prompt_unsaid)
+        quota.end(self._reserved, tokens, prompt_tokens_unknown)
 
     def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+        self, head: ResponseHead, body: bytes, output_tokens: int, has_usage: bool
     ) -> None:
         quota, pool = self.quota, self.pool
         assert quota is not None
         assert pool is not None
         self.quota = None
-        if says_tokens:
+        if has_usage:
             quota.end(self._reserved, openai.tokens_used(body, output_tokens))
             return
         output = 0
@@ -129,7 +129,6 @@ class AuthenticatedExchange(Exchange):
 
 def _not_for(fleet: str, grant: Grant) -> RoutingError:
     names = sorted(grant.fleets)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    listed = f"it may use {', '.join(names[:_MOST_NAMES])}{more}" if names else "its fleets were deleted"
+    listed = f"it may use {shortened(names)}" if names else "its fleets were deleted"
     words = f"this client key may not use fleet {fleet!r}: {listed}"
     return RoutingError(403, "client_key_not_for_fleet", words)

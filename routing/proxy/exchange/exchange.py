@@ -53,7 +53,7 @@ class Exchange(UpstreamExchange):
         self.tried = ()
         self.retry_fields = b""
         self.repeatable = True
-        self.answer = None
+        self.streaming_response = None
 
     def begin(self, body: bytes, complete: bool) -> None:
         head, proxy = self.head, self.proxy
@@ -133,9 +133,9 @@ class Exchange(UpstreamExchange):
     def refuse(self, error: RequestRefused) -> None:
         self.proxy.rejected += 1
         self.drop_attempt(Outcome.CANCELLED)
-        if self.answer is not None:
+        if self.streaming_response is not None:
             local_reply.record_completion(self, "cut")
-            self.client.abort(self.answer.ends_with_connection)
+            self.client.abort(self.streaming_response.ends_with_connection)
         else:
             local_reply.send_local_reply(self, LocalReply(error.status, error.code, error.message))
 
@@ -145,7 +145,7 @@ class Exchange(UpstreamExchange):
         return self.pool is not None and self.pool.policy.half_close == "allow" and not self.head.upgrade
 
     def client_gone(self) -> None:
-        if self.answer is not None and self.answer.is_tunnel:
+        if self.streaming_response is not None and self.streaming_response.is_tunnel:
             self.close_tunnel(monotonic(), "client_left")
             return
         self.drop_attempt(Outcome.CANCELLED)
@@ -163,17 +163,17 @@ class Exchange(UpstreamExchange):
             return 0.0
         exceeded = timeouts.exceeded(self, now)
         if exceeded is None:
-            return 0.0 if self.answer is None else timeouts.check_interval_s(self)
+            return 0.0 if self.streaming_response is None else timeouts.check_interval_s(self)
         self.time_out(exceeded)
         return 0.0
 
     def _give_up(self) -> None:
         """The client cancelled the request; its connection stays open."""
         self.drop_attempt(Outcome.CANCELLED)
-        if self.answer is None:
+        if self.streaming_response is None:
             local_reply.reply_client_timeout(self)
         else:
             assert self.pool is not None
             self.pool.counters.cancelled += 1
             local_reply.record_completion(self, "cut")
-            self.client.abort(self.answer.ends_with_connection)
+            self.client.abort(self.streaming_response.ends_with_connection)

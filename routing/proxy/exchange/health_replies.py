@@ -20,7 +20,7 @@ from routing.proxy.exchange.state import ExchangeState
 def health_reply(exchange: ExchangeState, route: RequestRoute) -> tuple[int, bytes] | None:
     """Status and body. ``None``: the fleet has another protocol, or the caller may not use it, so the request
     is routed as usual. Raises :class:`routing.proxy.errors.RoutingError`."""
-    pools = _meant(exchange, route)
+    pools = _fleets_of_request(exchange, route)
     if not pools:
         return None
     if route.health_question == HealthQuery.LIVE:
@@ -33,7 +33,7 @@ def health_reply(exchange: ExchangeState, route: RequestRoute) -> tuple[int, byt
     return 503 if why_not else 200, open_inference.ready_body(name, why_not)
 
 
-def _meant(exchange: ExchangeState, route: RequestRoute) -> list[Pool]:
+def _fleets_of_request(exchange: ExchangeState, route: RequestRoute) -> list[Pool]:
     """The fleet that the request names, else the default one; without a default, all that the caller may
     use."""
     table = exchange.proxy.table

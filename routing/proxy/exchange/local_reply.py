@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
@@ -49,13 +50,13 @@ def record_completion(
 
 
 def _settle_quota(exchange: ExchangeState) -> None:
-    answer, pool = exchange.answer, exchange.pool
-    if answer is None or pool is None:
+    response, pool = exchange.streaming_response, exchange.pool
+    if response is None or pool is None:
         exchange.settle_quota(0)
         return
-    output, prompt = answer.tokens(), answer.prompt_tokens()
+    output, prompt = response.tokens(), response.prompt_tokens()
     exchange.settle_quota(
-        output + prompt, prompt_unsaid=not prompt and output > 0 and pool.protocol == "openai"
+        output + prompt, prompt_tokens_unknown=not prompt and output > 0 and pool.protocol == "openai"
     )
 
 
@@ -136,7 +137,7 @@ def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: Local
     before, which says more."""
     assert exchange.pool is not None
     if exchange.pinned is not None:
-        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.finishes))
+        failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.only_finishes))
     elif failure is None:
         _count(exchange.pool.counters, refusal.code)
         failure = LocalReply(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)
@@ -152,12 +153,8 @@ def _count(counters: FleetCounters, code: str) -> None:
 
 
 def reply_model_list(exchange: ExchangeState) -> None:
-    client, head = exchange.client, exchange.head
-    keep = head.keep_alive and client.may_keep_alive(True)
-    fields = b"\r\nX-Request-Id: " + exchange.request_id
-    client.write(model_list_reply(exchange.proxy.table, head, fields, not keep, exchange.may_use))
-    record_completion(exchange, "local")
-    client.finish(monotonic(), keep)
+    table, head, may_use = exchange.proxy.table, exchange.head, exchange.may_use
+    _reply(exchange, lambda fields, close: model_list_reply(table, head, fields, close, may_use))
 
 
 def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
@@ -165,14 +162,23 @@ def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
     said = health_reply(exchange, route)
     if said is None:
         return False
-    client, head = exchange.client, exchange.head
     status, body = said
-    keep = head.keep_alive and client.may_keep_alive(True)
-    fields = b"\r\nX-Request-Id: " + exchange.request_id
-    head_only = head.method == b"HEAD"
-    client.write(
-        response_bytes(status, "application/json", body, fields=fields, close=not keep, head_only=head_only)
-    )
+    head_only = exchange.head.method == b"HEAD"
+
+    def response(fields: bytes, close: bool) -> bytes:
+        return response_bytes(
+            status, "application/json", body, fields=fields, close=close, head_only=head_only
+        )
+
+    _reply(exchange, response)
+    return True
+
+
+def _reply(exchange: ExchangeState, response: Callable[[bytes, bool], bytes]) -> None:
+    """Send a reply that is no error. ``response``: makes the whole response from these header fields, each
+    preceded by CRLF, and from whether the connection is closed after it."""
+    client = exchange.client
+    keep = exchange.head.keep_alive and client.may_keep_alive(True)
+    client.write(response(b"\r\nX-Request-Id: " + exchange.request_id, not keep))
     record_completion(exchange, "local")
     client.finish(monotonic(), keep)
-    return True

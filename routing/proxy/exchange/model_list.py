@@ -46,8 +46,13 @@ def known_names(table: Table, may_use: Callable[[str], bool]) -> str:
     names = _names_of(table, {name for name in table.fleets if may_use(name)})
     if not names:
         return "no fleet is known yet"
+    return f"known: {shortened(names)}"
+
+
+def shortened(names: list[str]) -> str:
+    """The names in words: at most so many, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"known: {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _openai_names(table: Table) -> list[str]:

@@ -150,7 +150,7 @@ def enqueue(
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
     particular = bool(exchange.tried) or exchange.pinned is not None
-    waiting.ticket = Ticket(waiting, rank_of(exchange), since, deadline, work, particular)
+    waiting.ticket = Ticket(waiting, request_rank(exchange), since, deadline, work, particular)
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
         exchange.wait_for(waiting)
@@ -161,7 +161,7 @@ def enqueue(
     local_reply.reply_no_replica(exchange, refused, failure)
 
 
-def rank_of(exchange: ExchangeState) -> int:
+def request_rank(exchange: ExchangeState) -> int:
     """The rank of the request's priority class; 0 is served first. It is the client key's.
     ``X-Switchyard-Priority`` may lower it, and may ask for any class where no keys are in use."""
     rank = exchange.priority()

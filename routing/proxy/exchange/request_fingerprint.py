@@ -16,7 +16,7 @@ def fingerprint_of(exchange: ExchangeState) -> ClientSource:
     target and body are. A request whose body is not in memory differs from every other."""
     head, body = exchange.head, exchange.body_bytes
     digest = blake2b(head.method + b" " + head.target, digest_size=4)
-    if exchange.upload is not None or exchange.answer is not None:
+    if exchange.upload is not None or exchange.streaming_response is not None:
         digest.update(exchange.request_id)
     elif body:
         digest.update(b"%d " % len(body))

@@ -1,18 +1,19 @@
 """Exchange state (stream state): the fields of one exchange, which all of its modules read.
 
-Theory. An exchange goes through these states, which three fields distinguish. Each event moves it to the next
-state or ends it. Every end settles the open attempt.
+Theory. An exchange goes through these states. Three fields distinguish them: ``attempt``, ``upstream``, and
+``streaming_response`` (in the table: response). Each event moves it to the next state or ends it. Every end
+settles the open attempt.
 
-=========== ======= ======== ====== ==============================================================
-state       attempt upstream answer waits for
-=========== ======= ======== ====== ==============================================================
-searching   None    None     None   the rest of the body
-waiting     None    None     None   a slot at a replica, or the lookup of a stored response: ``waiting``
-                                    is set
-connecting  set     None     None   a connection to the replica: ``cancel_connecting`` is set
-asked       set     set      None   the response's head (and perhaps more of the request's body)
-answering   set     set      set    the rest of the response
-=========== ======= ======== ====== ==============================================================
+=========== ======= ======== ======== ============================================================
+state       attempt upstream response waits for
+=========== ======= ======== ======== ============================================================
+searching   None    None     None     the rest of the body
+waiting     None    None     None     a slot at a replica, or the lookup of a stored response:
+                                      ``waiting`` is set
+connecting  set     None     None     a connection to the replica: ``cancel_connecting`` is set
+requested   set     set      None     the response's head (and perhaps more of the request's body)
+streaming   set     set      set      the rest of the response
+=========== ======= ======== ======== ============================================================
 
 The code that clears ``attempt`` must settle it.
 
@@ -25,8 +26,8 @@ exchange               client, head, proxy, request_id, started, trace: as it is
 router                 body_bytes, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
-upstream_exchange      answer, attempt, cancel_connecting, pool, progressed_at, repeatable,
-                       retry_fields, tried, upstream
+upstream_exchange      attempt, cancel_connecting, pool, progressed_at, repeatable, retry_fields,
+                       streaming_response, tried, upstream
 state                  waiting
 authenticated_exchange quota
 access_record          record
@@ -81,7 +82,6 @@ class ExchangeState:
     """The fields of an exchange. Times are of ``time.monotonic()``."""
 
     __slots__ = (
-        "answer",
         "attempt",
         "body_bytes",
         "cancel_connecting",
@@ -99,6 +99,7 @@ class ExchangeState:
         "retry_fields",
         "started",
         "stream",
+        "streaming_response",
         "trace",
         "tried",
         "upload",
@@ -161,7 +162,8 @@ class ExchangeState:
 
     # The response, and the accounts.
 
-    answer: StreamingResponse | None
+    streaming_response: StreamingResponse | None
+    """Set once the head of a response has come whose body is not complete yet."""
 
     quota: KeyQuota | None
     """The quota of the caller's key, until :meth:`settle_quota` is called."""
@@ -185,15 +187,15 @@ class ExchangeState:
         """The fleet of the caller's key, if the key may use exactly one."""
         return None
 
-    def settle_quota(self, tokens: int, prompt_unsaid: bool = False) -> None:
+    def settle_quota(self, tokens: int, prompt_tokens_unknown: bool = False) -> None:
         """The request has ended and has used ``tokens``. Called on every way out, if ``quota`` is set.
-        ``prompt_unsaid``: without the prompt's tokens, which the response did not report."""
+        ``prompt_tokens_unknown``: without the prompt's tokens, which the response did not report."""
 
     def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, output_tokens: int, says_tokens: bool
+        self, head: ResponseHead, body: bytes, output_tokens: int, has_usage: bool
     ) -> None:
         """The same for a complete response. ``output_tokens``: from its ``usage``; 0: unknown.
-        ``says_tokens``: whether it has any token count."""
+        ``has_usage``: whether it has any token count."""
 
     def priority(self) -> int:
         """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: 0 is

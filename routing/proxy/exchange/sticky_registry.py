@@ -31,9 +31,9 @@ class StickyRegistry:
         self._share = share
         self._find = find
 
-    def learn(self, name: str, place: ReplicaRef) -> None:
-        if self._ids.learn(name, place, monotonic()) and self._share is not None:
-            self._share(name, place)
+    def learn(self, name: str, replica_ref: ReplicaRef) -> None:
+        if self._ids.learn(name, replica_ref, monotonic()) and self._share is not None:
+            self._share(name, replica_ref)
 
     def find(self, name: str) -> ReplicaRef | None:
         """The replica that stores it, if this worker knows it."""
@@ -48,11 +48,11 @@ class StickyRegistry:
     async def _asked(self, name: str) -> ReplicaRef | None:
         assert self._find is not None
         try:
-            place = await self._find(name)
+            replica_ref = await self._find(name)
         except Exception:
             # A bug: the client must get a response all the same.
             log.exception("the sticky lookup failed for %r", name)
             return None
-        if place is not None:
-            self._ids.learn(name, place, monotonic())
-        return place
+        if replica_ref is not None:
+            self._ids.learn(name, replica_ref, monotonic())
+        return replica_ref

@@ -54,18 +54,20 @@ def _route_create(exchange: ExchangeState, stateless: RequestRoute, dispatch: Di
         found = router.route_by_head(exchange, stateless, exchange.body_bytes, True)
         assert found is not None
         pool = found
-    asked = openai_responses.read(exchange.body_bytes)
-    if asked.stores and pool.protocol == "openai":
+    request = openai_responses.read(exchange.body_bytes)
+    if request.stores and pool.protocol == "openai":
         exchange.client.tap_writes(exchange, ResponseSniffer(exchange))
 
-    def go_on(place: ReplicaRef | None) -> None:
-        if place is not None and place.fleet == pool.name:
-            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(asked.name), finishes=False)
+    def on_found(replica_ref: ReplicaRef | None) -> None:
+        if replica_ref is not None and replica_ref.fleet == pool.name:
+            exchange.pinned = PinnedReplica(
+                replica_ref.uid, replica_ref.replica, _describe(request.name), only_finishes=False
+            )
         dispatch(pool, monotonic())
 
-    if asked.name and pool.protocol == "openai":
+    if request.name and pool.protocol == "openai":
         # A fleet with only one replica needs no lookup.
-        _look_up(exchange, asked.name, go_on, ask=len(pool.replicas) > 1)
+        _look_up(exchange, request.name, on_found, ask=len(pool.replicas) > 1)
     else:
         dispatch(pool, exchange.started)
 
@@ -75,23 +77,32 @@ def _route_existing(exchange: ExchangeState, name: str, stateless: RequestRoute,
     table = exchange.proxy.table
     named = router.resolve(table, stateless, exchange.default_fleet) if stateless.kind == NAMED else None
 
-    def go_on(place: ReplicaRef | None) -> None:
-        if place is not None and (
-            not exchange.may_use(place.fleet) or named not in (None, table.fleets.get(place.fleet))
+    def on_found(replica_ref: ReplicaRef | None) -> None:
+        if replica_ref is not None and (
+            not exchange.may_use(replica_ref.fleet)
+            or named not in (None, table.fleets.get(replica_ref.fleet))
         ):
-            place = None
-        pool = table.fleets.get(place.fleet) if place is not None else named or _only_fleet(exchange, name)
+            replica_ref = None
+        pool = (
+            table.fleets.get(replica_ref.fleet)
+            if replica_ref is not None
+            else named or _only_fleet(exchange, name)
+        )
         if pool is None:
-            assert place is not None
-            keeper = f"replica {place.replica} of fleet {place.fleet}, which has been removed"
-            raise RoutingError(*sticky_errors.gone(f"{_called(name)} was stored by {keeper}", finishes=True))
+            assert replica_ref is not None
+            keeper = f"replica {replica_ref.replica} of fleet {replica_ref.fleet}, which has been removed"
+            raise RoutingError(
+                *sticky_errors.gone(f"{_describe(name)} was stored by {keeper}", only_finishes=True)
+            )
         if len(exchange.body_bytes) > pool.max_body_bytes:
             raise too_large(pool)
-        if place is not None:
-            exchange.pinned = PinnedReplica(place.uid, place.replica, _called(name), finishes=True)
+        if replica_ref is not None:
+            exchange.pinned = PinnedReplica(
+                replica_ref.uid, replica_ref.replica, _describe(name), only_finishes=True
+            )
         dispatch(pool, monotonic())
 
-    _look_up(exchange, name, go_on, ask=True)
+    _look_up(exchange, name, on_found, ask=True)
 
 
 def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
@@ -108,54 +119,54 @@ def _only_fleet(exchange: ExchangeState, name: str) -> Pool:
         return fleets[0]
     if default is not None:
         return default
-    words = f"no fleet is known to store {_called(name)}"
+    words = f"no fleet is known to store {_describe(name)}"
     raise RoutingError(404, "response_not_found", f"{words}: name the fleet in the path (/fleets/NAME/v1/…)")
 
 
 def _look_up(
-    exchange: ExchangeState, name: str, go_on: Callable[[ReplicaRef | None], None], ask: bool
+    exchange: ExchangeState, name: str, on_found: Callable[[ReplicaRef | None], None], ask: bool
 ) -> None:
-    """Call ``go_on`` with what this worker knows or, with ``ask``, with the result of a lookup."""
+    """Call ``on_found`` with what this worker knows or, with ``ask``, with the result of a lookup."""
     registry = exchange.proxy.sticky_registry
-    place = registry.find(name)
-    task = registry.ask(name) if place is None and ask else None
+    replica_ref = registry.find(name)
+    task = registry.ask(name) if replica_ref is None and ask else None
     if task is None:
-        go_on(place)
+        on_found(replica_ref)
         return
-    exchange.wait_for(_LookUp(exchange, task, go_on))
+    exchange.wait_for(_LookUp(exchange, task, on_found))
 
 
 class _LookUp:
     """An exchange that waits for the lookup of a stored response. The lookup is cancelled if the client
     leaves or its timeout passes."""
 
-    __slots__ = ("_exchange", "_go_on", "_task")
+    __slots__ = ("_exchange", "_on_found", "_task")
 
     def __init__(
         self,
         exchange: ExchangeState,
         task: asyncio.Task[ReplicaRef | None],
-        go_on: Callable[[ReplicaRef | None], None],
+        on_found: Callable[[ReplicaRef | None], None],
     ) -> None:
         self._exchange = exchange
         self._task = task
-        self._go_on = go_on
-        task.add_done_callback(self._heard)
+        self._on_found = on_found
+        task.add_done_callback(self._on_result)
 
     def leave(self) -> None:
         self._exchange.stop_waiting()
         self._task.cancel()
 
-    def _heard(self, task: asyncio.Task[ReplicaRef | None]) -> None:
+    def _on_result(self, task: asyncio.Task[ReplicaRef | None]) -> None:
         exchange = self._exchange
         if exchange.waiting is not self or task.cancelled():
             return
         exchange.stop_waiting()
         try:
-            self._go_on(task.result())
+            self._on_found(task.result())
         except RoutingError as error:
             local_reply.refuse(exchange, error)
 
 
-def _called(name: str) -> str:
+def _describe(name: str) -> str:
     return f"{'conversation' if name.startswith('conv_') else 'response'} {name!r}"

@@ -21,7 +21,7 @@ class StreamingResponse:
         "failed",
         "keep",
         "outcome",
-        "passed",
+        "uncounted_chunks",
     )
 
     is_tunnel = False
@@ -43,21 +43,21 @@ class StreamingResponse:
             self._tokens = openai.StreamTokenCounter() if events else openai.TailTokenCounter()
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
-        self.passed: list[bytes] = []
+        self.uncounted_chunks: list[bytes] = []
         """Whole chunks, still framed, that were forwarded and whose tokens are not counted yet."""
 
     def count(self, piece: bytes) -> int:
         """Count a piece of the body. Returns its output tokens, as far as known."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
-    def count_passed(self) -> int:
-        """As :meth:`count`, for the chunks in ``passed``."""
-        passed = self.passed
+    def count_uncounted(self) -> int:
+        """As :meth:`count`, for the chunks in ``uncounted_chunks``."""
+        uncounted = self.uncounted_chunks
         if self._tokens is None:
-            passed.clear()
+            uncounted.clear()
             return 0
-        chunks = b"".join(passed)
-        passed.clear()
+        chunks = b"".join(uncounted)
+        uncounted.clear()
         count = self._tokens.feed_framed(chunks)
         return self._tokens.feed(decode_chunks(chunks)) if count is None else count
 

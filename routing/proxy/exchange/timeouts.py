@@ -45,13 +45,13 @@ def exceeded(exchange: ExchangeState, now: float) -> ExceededTimeout | None:
         return None
     limits = exchange.pool.policy.timeouts
     still = now - exchange.progressed_at
-    answer = exchange.answer
-    if now - exchange.started > limits.total_s and not (answer is not None and answer.is_tunnel):
+    response = exchange.streaming_response
+    if now - exchange.started > limits.total_s and not (response is not None and response.is_tunnel):
         return ExceededTimeout(f"the request took longer than its limit of {limits.total_s:g} s", True)
     if exchange.cancel_connecting is not None:
         if still > limits.connect_s:
             return ExceededTimeout(f"no connection within {limits.connect_s:g} s", False)
-    elif answer is not None:
+    elif response is not None:
         if still > limits.idle_s and not exchange.client.write_paused:
             return ExceededTimeout(f"the replica stopped sending for {limits.idle_s:g} s", True)
     elif exchange.upload is None or exchange.upload.complete:

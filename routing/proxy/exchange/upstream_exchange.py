@@ -172,7 +172,7 @@ class UpstreamExchange(ExchangeState):
         self.progressed_at = now = monotonic()
         if complete and self.attempt is not None:
             self.attempt.wait_for_replica(now)
-            if self.answer is None:
+            if self.streaming_response is None:
                 self.attempt.request_sent(now)
         assert self.upstream is not None
         self.upstream.send_more(upload.framed(piece), complete)
@@ -200,7 +200,7 @@ class UpstreamExchange(ExchangeState):
         if head.unusual and head.status >= 400 and self._retries_response(head, complete, now):
             return
         if not complete:
-            self._begin_answer(head, body, now)
+            self._begin_streaming(head, body, now)
             return
         attempt, client = self.attempt, self.client
         assert attempt is not None
@@ -225,11 +225,11 @@ class UpstreamExchange(ExchangeState):
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
         # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
-        says_tokens = body.find(b"_tokens") >= 0
-        tokens = openai.completion_tokens(body) if says_tokens else 0
+        has_usage = body.find(b"_tokens") >= 0
+        tokens = openai.completion_tokens(body) if has_usage else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.quota is not None:
-            self.settle_quota_from_body(head, body, tokens, says_tokens)
+            self.settle_quota_from_body(head, body, tokens, has_usage)
         # As local_reply.record_completion and Pool.observe, without the calls. With only one attempt its
         # duration is that of the request.
         if attempt.started != self.started:
@@ -243,7 +243,7 @@ class UpstreamExchange(ExchangeState):
             self.record.completed("answered")
         client.finish(now, keep)
 
-    def _begin_answer(self, head: ResponseHead, body: bytes, now: float) -> None:
+    def _begin_streaming(self, head: ResponseHead, body: bytes, now: float) -> None:
         """Forward the head of a response whose body is not complete."""
         pool, attempt, client = self.pool, self.attempt, self.client
         assert pool is not None
@@ -252,52 +252,56 @@ class UpstreamExchange(ExchangeState):
         self.progressed_at = now
         router.drop_body(self)
         keep = self.head.keep_alive and client.may_keep_alive(False)
-        self.answer = answer = StreamingResponse(head, outcome_of(head), self.head.minor, keep, pool.protocol)
+        outcome = outcome_of(head)
+        response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol)
+        self.streaming_response = response
         if body:
-            attempt.heard(now, answer.count(body))
+            attempt.heard(now, response.count(body))
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
-        client.write(proxied_response(self, endpoint, head.block, answer.ending, answer.framed(body, False)))
+        client.write(
+            proxied_response(self, endpoint, head.block, response.ending, response.framed(body, False))
+        )
         if client.write_paused:
             self.client_paused(True)
 
     def data(self, piece: bytes, complete: bool, now: float) -> None:
-        answer, attempt, client = self.answer, self.attempt, self.client
-        assert answer is not None
+        response, attempt, client = self.streaming_response, self.attempt, self.client
+        assert response is not None
         assert attempt is not None
-        if answer.passed:
+        if response.uncounted_chunks:
             self.account_passthrough(now)
         self.progressed_at = now
         if complete:
             self.upstream = None
-        attempt.heard(now, answer.count(piece))
-        framed = answer.framed(piece, complete)
+        attempt.heard(now, response.count(piece))
+        framed = response.framed(piece, complete)
         if framed:
             client.write(framed)
-        if complete and answer.is_tunnel:
+        if complete and response.is_tunnel:
             self.close_tunnel(now, "answered")
             client.finish(now, False)
         elif complete:
             self.attempt = None
-            attempt.settle(answer.outcome, now, answer.tokens())
-            local_reply.record_completion(self, "answered", answered=True, failed=answer.failed, now=now)
+            attempt.settle(response.outcome, now, response.tokens())
+            local_reply.record_completion(self, "answered", answered=True, failed=response.failed, now=now)
             # The head that was sent has decided whether the connection is kept. Without "close" in it the
             # client may be sending the next request already, also while the proxy drains.
-            client.finish(now, answer.keep and client.request_is_complete)
+            client.finish(now, response.keep and client.request_is_complete)
 
     def passthrough(self) -> Passthrough | None:
         """Chunks are not counted one by one, so that an event costs hardly more than its two system calls.
         :meth:`account_passthrough` counts them a quarter of a second later."""
-        answer = self.answer
-        assert answer is not None
-        return (answer.passed.append, self.client.unbatched_write()) if answer.chunks else None
+        response = self.streaming_response
+        assert response is not None
+        return (response.uncounted_chunks.append, self.client.unbatched_write()) if response.chunks else None
 
     def account_passthrough(self, now: float) -> None:
         """Count the chunks that were forwarded since the last call. Called from time to time, and before
         anything that uses the response's tokens or the time of its last progress."""
-        answer, attempt = self.answer, self.attempt
-        if answer is not None and attempt is not None and answer.passed:
+        response, attempt = self.streaming_response, self.attempt
+        if response is not None and attempt is not None and response.uncounted_chunks:
             self.progressed_at = now
-            attempt.heard(now, answer.count_passed())
+            attempt.heard(now, response.count_uncounted())
 
     def client_paused(self, paused: bool) -> None:
         if self.upstream is None:
@@ -316,7 +320,7 @@ class UpstreamExchange(ExchangeState):
         assert self.attempt is not None
         self.repeatable = False
         self.attempt = TunnelAttempt(self.attempt, now)
-        self.answer = TunnelResponse(head)
+        self.streaming_response = TunnelResponse(head)
         self.progressed_at = now
         tunnel.open_tunnel(self, head, first, now)
 
@@ -327,7 +331,7 @@ class UpstreamExchange(ExchangeState):
         if upstream is not None:
             upstream.close()
         if attempt is not None:
-            attempt.settle(self.answer.outcome, now)  # type: ignore[union-attr]
+            attempt.settle(self.streaming_response.outcome, now)  # type: ignore[union-attr]
         local_reply.record_completion(self, ending)
 
     # --- failed attempts ---------------------------------------------------------------------------
@@ -388,9 +392,9 @@ class UpstreamExchange(ExchangeState):
         elif outcome is not Outcome.PREVENTED:
             attempt.source = fingerprint_of(self)
         attempt.settle(outcome, now)
-        if self.answer is not None:
-            local_reply.record_completion(self, "cut", failed=not self.answer.is_tunnel)
-            self.client.abort(self.answer.ends_with_connection)
+        if self.streaming_response is not None:
+            local_reply.record_completion(self, "cut", failed=not self.streaming_response.is_tunnel)
+            self.client.abort(self.streaming_response.ends_with_connection)
         elif timeouts.client_gave_up(self, now):
             local_reply.reply_client_timeout(self)
         elif (

@@ -6,7 +6,7 @@ and no request has begun, so it is closed as after its keep-alive timeout. If no
 queue.
 
 A connection that is closing still holds its descriptor until the client has closed too. So at most
-``MOST_LEAVING`` connections may be closing at a time: beyond that those that have been closing longest are
+``MAX_CLOSING`` connections may be closing at a time: beyond that those that have been closing longest are
 aborted.
 
 A connection is one too many over the limit, or when file descriptors run short, whatever uses them. The
@@ -30,7 +30,7 @@ from routing.protocols.errors import error_content
 
 IDLE_S = 1.0
 """A connection that has been idle for less is likely to be used in a moment."""
-MOST_LEAVING = 16
+MAX_CLOSING = 16
 SEARCH_EVERY_S = 0.1
 """All connections are searched for idle ones at most this often."""
 FOUND_AT_ONCE = 256
@@ -54,11 +54,11 @@ class ConnectionLimit:
     """The connection limit of one worker. Called for every connection that is accepted or closed."""
 
     __slots__ = (
+        "_closing",
+        "_closing_order",
         "_connections",
-        "_cut",
         "_highest",
         "_idle",
-        "_leaving",
         "_passing",
         "_searched_at",
         "_unasked",
@@ -87,9 +87,9 @@ class ConnectionLimit:
         self._idle: list[tuple[float, Connection]] = []
         """Idle since when, and which; from the last search. The one that has been idle longest comes last."""
         self._searched_at = 0.0
-        self._leaving: dict[Connection, bool] = {}
+        self._closing: dict[Connection, bool] = {}
         """Closed by this limit and not yet gone. False: its refusal is counted when it is aborted."""
-        self._cut: deque[Connection] = deque()
+        self._closing_order: deque[Connection] = deque()
         """Those of them that are not aborted yet, the oldest first."""
 
     def set(self, most: int, descriptors: int) -> None:
@@ -98,26 +98,26 @@ class ConnectionLimit:
         self._highest = descriptors - RESERVED_FREE
         self._unasked = 0
 
-    def came(self, connection: Connection) -> None:
+    def on_accept(self, connection: Connection) -> None:
         """A connection was accepted. If it is one too many, an idle one is closed, or this one."""
         self._connections.add(connection)
         passing, self._passing = self._passing, -1
         if passing >= 0 and connection.descriptor == passing:
             return
-        places = len(self._connections) - len(self._leaving)
-        if places > self.most or self._runs_short(connection):
+        open_count = len(self._connections) - len(self._closing)
+        if open_count > self.most or self._runs_short(connection):
             self._make_room(connection)
 
-    def passed(self, handshake: Connection) -> None:
+    def on_handshake_done(self, handshake: Connection) -> None:
         """A TLS handshake has succeeded. Its client connection, which comes next, takes over its slot."""
-        if handshake not in self._leaving:
+        if handshake not in self._closing:
             self._passing = handshake.descriptor
-        self.gone(handshake)
+        self.on_close(handshake)
 
-    def gone(self, connection: Connection) -> None:
+    def on_close(self, connection: Connection) -> None:
         """A connection has been closed."""
         self._connections.discard(connection)
-        self._leaving.pop(connection, None)
+        self._closing.pop(connection, None)
 
     def _runs_short(self, connection: Connection) -> bool:
         """Whether its descriptor is one of the last, if it is checked."""
@@ -135,12 +135,12 @@ class ConnectionLimit:
         if idle is not None:
             self.evicted += 1
             idle.close_if_idle()
-            self._see_off(idle, told=True)
+            self._close(idle, refusal_sent=True)
             return
-        told = connection.reject(REFUSAL)
-        if told:
+        refusal_sent = connection.reject(REFUSAL)
+        if refusal_sent:
             self.refuse_one(now)
-        self._see_off(connection, told)
+        self._close(connection, refusal_sent)
 
     def refuse_one(self, now: float) -> None:
         """Count a refusal."""
@@ -164,12 +164,12 @@ class ConnectionLimit:
                 return one
         return None
 
-    def _see_off(self, connection: Connection, told: bool) -> None:
-        self._leaving[connection] = told
-        self._cut.append(connection)
-        while len(self._cut) > MOST_LEAVING:
-            oldest = self._cut.popleft()
-            if oldest in self._leaving:
-                if not self._leaving[oldest]:
+    def _close(self, connection: Connection, refusal_sent: bool) -> None:
+        self._closing[connection] = refusal_sent
+        self._closing_order.append(connection)
+        while len(self._closing_order) > MAX_CLOSING:
+            oldest = self._closing_order.popleft()
+            if oldest in self._closing:
+                if not self._closing[oldest]:
                     self.refuse_one(monotonic())
                 oldest.abort()

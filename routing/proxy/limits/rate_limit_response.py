@@ -21,9 +21,9 @@ _WORDS = {
 }
 
 
-def over_limit_reply(excess: QuotaExceeded, protocol: str) -> LocalReply:
+def over_limit_reply(exceeded: QuotaExceeded, protocol: str) -> LocalReply:
     """The reply to a request that exceeds a limit of its key. ``protocol``: the client's."""
-    by = excess.by
+    by = exceeded.by
     # Rounded up: after this many whole seconds the limit allows a request.
     wait_s = max(1, ceil(by.wait_s))
     when = "retry when one has ended" if by.limit == CONCURRENCY else f"retry in {wait_s} s"
@@ -32,29 +32,29 @@ def over_limit_reply(excess: QuotaExceeded, protocol: str) -> LocalReply:
     failure.kind = _KINDS.get(by.limit, "requests")
     of_anthropic = protocol == "anthropic"
     failure.fields = b"".join(
-        _of_anthropic(standing) if of_anthropic else _of_openai(standing)
-        for standing in excess.standings
-        if standing.limit in _KINDS
+        _of_anthropic(status) if of_anthropic else _of_openai(status)
+        for status in exceeded.statuses
+        if status.limit in _KINDS
     )
     return failure
 
 
-def _of_openai(standing: LimitStatus) -> bytes:
-    kind = _KINDS[standing.limit]
-    left = max(0, standing.allowed - standing.used)
+def _of_openai(status: LimitStatus) -> bytes:
+    kind = _KINDS[status.limit]
+    left = max(0, status.allowed - status.used)
     return (
-        f"\r\nx-ratelimit-limit-{kind}: {standing.allowed}"
+        f"\r\nx-ratelimit-limit-{kind}: {status.allowed}"
         f"\r\nx-ratelimit-remaining-{kind}: {left}"
-        f"\r\nx-ratelimit-reset-{kind}: {ceil(standing.resets_s)}s"
+        f"\r\nx-ratelimit-reset-{kind}: {ceil(status.resets_s)}s"
     ).encode()
 
 
-def _of_anthropic(standing: LimitStatus) -> bytes:
-    kind = _KINDS[standing.limit]
-    left = max(0, standing.allowed - standing.used)
-    resets = datetime.now(UTC) + timedelta(seconds=ceil(standing.resets_s))
+def _of_anthropic(status: LimitStatus) -> bytes:
+    kind = _KINDS[status.limit]
+    left = max(0, status.allowed - status.used)
+    resets = datetime.now(UTC) + timedelta(seconds=ceil(status.resets_s))
     return (
-        f"\r\nanthropic-ratelimit-{kind}-limit: {standing.allowed}"
+        f"\r\nanthropic-ratelimit-{kind}-limit: {status.allowed}"
         f"\r\nanthropic-ratelimit-{kind}-remaining: {left}"
         f"\r\nanthropic-ratelimit-{kind}-reset: {resets:%Y-%m-%dT%H:%M:%SZ}"
     ).encode()

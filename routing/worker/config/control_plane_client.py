@@ -69,7 +69,7 @@ class ControlPlaneClient:
         # A draining proxy is not in the list, and keeps its share.
         if self._proxy not in proxies:
             return False
-        return self._applier.table.quota_share.heard(
+        return self._applier.table.quota_share.update(
             proxies.index(self._proxy), len(proxies), time.monotonic()
         )
 

@@ -19,7 +19,7 @@ class StickyStore(Protocol):
     """The store beyond this host: Redis. A protocol, because a worker without a control plane does not import
     the Redis client."""
 
-    def keep(self, name: str, place: ReplicaRef) -> None:
+    def keep(self, name: str, replica_ref: ReplicaRef) -> None:
         """Never waits and raises nothing."""
 
     async def find(self, name: str) -> ReplicaRef | None:
@@ -36,19 +36,21 @@ class StickyLookup:
         self._send = send
         self._pending: PendingRequests[ReplicaRef] = PendingRequests(REPLY_TIMEOUT_S)
 
-    def share(self, name: str, place: ReplicaRef) -> None:
-        self._send(StickyLearned(name=name, place=place))
+    def share(self, name: str, replica_ref: ReplicaRef) -> None:
+        self._send(StickyLearned(name=name, place=replica_ref))
         if self.store is not None:
-            self.store.keep(name, place)
+            self.store.keep(name, replica_ref)
 
     async def find(self, name: str) -> ReplicaRef | None:
-        place = await self._pending.ask(lambda number: self._send(QuerySticky(question=number, name=name)))
-        if place is None and self.store is not None:
-            place = await self.store.find(name)
-            if place is not None:
+        replica_ref = await self._pending.ask(
+            lambda number: self._send(QuerySticky(question=number, name=name))
+        )
+        if replica_ref is None and self.store is not None:
+            replica_ref = await self.store.find(name)
+            if replica_ref is not None:
                 # So that the host's other workers find it at the master.
-                self._send(StickyLearned(name=name, place=place))
-        return place
+                self._send(StickyLearned(name=name, place=replica_ref))
+        return replica_ref
 
     def resolve(self, answer: StickyReply) -> None:
         self._pending.resolve(answer.question, answer.place)

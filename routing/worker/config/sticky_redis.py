@@ -32,10 +32,10 @@ class RedisStickyStore:
         self._waiting: dict[str, ReplicaRef] = {}
         self._writing: asyncio.Task[None] | None = None
 
-    def keep(self, name: str, place: ReplicaRef) -> None:
+    def keep(self, name: str, replica_ref: ReplicaRef) -> None:
         if len(self._waiting) >= MOST_WAITING or not self._connected():
             return
-        self._waiting[name] = place
+        self._waiting[name] = replica_ref
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
@@ -53,8 +53,8 @@ class RedisStickyStore:
         while self._waiting:
             batch, self._waiting = self._waiting, {}
             pipe = self._client.pipeline(transaction=False)
-            for name, place in batch.items():
-                pipe.set(redis_keys.sticky_key(name), _encode(place), ex=round(STICKY_TTL_S))
+            for name, replica_ref in batch.items():
+                pipe.set(redis_keys.sticky_key(name), _encode(replica_ref), ex=round(STICKY_TTL_S))
             try:
                 await pipe.execute()
             except REDIS_ERRORS:

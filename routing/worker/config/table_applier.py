@@ -77,7 +77,7 @@ class TableApplier:
                 text = stored.get(replica.uid.encode())
                 report = None if text is None else decode_stored(text, now_ms)
                 if report is not None:
-                    reported_load.heard(replica, report, now)
+                    reported_load.record(replica, report, now)
 
     def refuse_manifest(self, why: str) -> None:
         if why != self.refused_manifest:

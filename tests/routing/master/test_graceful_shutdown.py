@@ -1,4 +1,4 @@
-"""Signals: drain, deadline, force; and that no worker outlives its parent (cases F17 and F18)."""
+"""Signals: drain, deadline, force; and that no worker outlives its master (cases F17 and F18)."""
 
 import contextlib
 import http.client
@@ -60,7 +60,7 @@ def test_sigterm_lets_a_stream_finish(one_replica: tuple[Path, Replica], proxy: 
                 assert answer.status == 200
                 return answer.getheader("Connection") == "close"
 
-        # The workers hear of the drain a moment after the parent.
+        # The workers hear of the drain a moment after the master.
         until(asks_to_close, "new connections are still served, and asked to close")
 
         def refuses() -> bool:

@@ -28,7 +28,7 @@ def test_json_lines_and_an_access_log(
 
     said = [json.loads(line) for line in running.log.splitlines()]
     assert {"time", "level", "logger", "message", "process"} <= set(said[0])
-    assert "proxy/parent" in {line["process"] for line in said}
+    assert "proxy/master" in {line["process"] for line in said}
 
 
 def test_flags_that_cannot_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

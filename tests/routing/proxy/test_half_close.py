@@ -114,7 +114,7 @@ async def test_an_answer_that_goes_on(rig: Rig, held: Held, client: Client) -> N
     client.send(GET)
     await until(lambda: rig.proxy._clients)
     (connection,) = rig.proxy._clients
-    await until(lambda: connection.exchange is not None and connection.exchange.answer)  # type: ignore[attr-defined]
+    await until(lambda: connection.exchange is not None and connection.exchange.streaming_response)  # type: ignore[attr-defined]
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     client.half_close()
     await until(lambda: connection._is_half_closed)  # type: ignore[attr-defined]

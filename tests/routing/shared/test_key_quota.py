@@ -41,7 +41,7 @@ def begun(use, tries=100, reserved=0):
 
 
 def used(use):
-    return {standing.limit: standing.used for standing in use.standings()}
+    return {status.limit: status.used for status in use.statuses()}
 
 
 def test_concurrency_is_one_for_all_workers(workers):
@@ -270,8 +270,8 @@ def test_a_claim_that_is_taken_back_meanwhile_is_in_nobodys_way(workers):
     class Interrupted(KeyQuota):
         __slots__ = ()
 
-        def _show(self):
-            super()._show()
+        def _publish(self):
+            super()._publish()
             second.concurrency_cells.write(CELL_FIELDS - 1, 0)
 
     first.__class__ = Interrupted

@@ -21,7 +21,7 @@ from routing.shared.quota_share import QuotaShare
     ],
 )
 def test_a_limit_is_shared_out(limit, count, parts):
-    assert [QuotaShare(position, count).of(limit) for position in range(count)] == parts
+    assert [QuotaShare(position, count).share_of(limit) for position in range(count)] == parts
 
 
 def test_a_replicas_slots_follow_the_share(make_snapshot):
@@ -33,27 +33,27 @@ def test_a_replicas_slots_follow_the_share(make_snapshot):
         return [replica.concurrency for replica in pool.replicas]
 
     assert slots(1.0) == [9, 4, 4]
-    assert share.change(0, 2)
+    assert share.set(0, 2)
     assert slots(2.0) == [5, 2, 2]
-    assert share.change(1, 2)
+    assert share.set(1, 2)
     assert slots(3.0) == [4, 2, 2]
-    assert not share.change(1, 2)
-    assert share.change(0, 1)
+    assert not share.set(1, 2)
+    assert share.set(0, 1)
     assert slots(4.0) == [9, 4, 4]
 
 
 def test_more_proxies_count_at_once_and_fewer_after_a_while():
     share = QuotaShare()
-    assert share.heard(2, 3, 10.0)
-    assert not share.heard(0, 1, 11.0)
-    assert not share.heard(1, 2, 13.9)
+    assert share.update(2, 3, 10.0)
+    assert not share.update(0, 1, 11.0)
+    assert not share.update(1, 2, 13.9)
     assert (share.position, share.count) == (2, 3)
-    assert not share.heard(2, 3, 13.95)
-    assert not share.heard(1, 2, 14.0), "the others were heard in between"
-    assert not share.heard(1, 2, 16.9)
-    assert share.heard(1, 2, 17.0)
+    assert not share.update(2, 3, 13.95)
+    assert not share.update(1, 2, 14.0), "the others were heard in between"
+    assert not share.update(1, 2, 16.9)
+    assert share.update(1, 2, 17.0)
     assert (share.position, share.count) == (1, 2)
-    assert share.heard(0, 2, 17.1)
+    assert share.update(0, 2, 17.1)
 
 
 def test_a_server_without_a_limit_has_none_to_share(make_pool):
@@ -64,7 +64,7 @@ def test_a_server_without_a_limit_has_none_to_share(make_pool):
 
 def test_every_fleet_of_a_table_shares_alike(make_snapshot):
     table = Table()
-    table.quota_share.change(1, 2)
+    table.quota_share.set(1, 2)
     table.apply_snapshot(make_snapshot(1, max_concurrency=5))
     pool = table.fleets["digits"]
     pool.refresh(1.0)

@@ -180,10 +180,10 @@ def test_a_request_that_fits_at_a_replica_that_is_out_may_come_back():
 
 def test_several_proxies_share_a_device_out():
     whole = table(fleet())
-    whole.quota_share.change(0, 2)
+    whole.quota_share.set(0, 2)
     begun, _ = begin_all(whole.fleets["llm"])
     assert len(begun) == 2  # half of 8 GiB
-    whole.quota_share.change(0, 5)
+    whole.quota_share.set(0, 5)
     refusal = whole.fleets["llm"].begin(1.0, 1.0)
     assert refusal.code == "memory_never"
     assert "can lend 1.6 GiB at most as this proxy's part, the request needs 2 GiB" in refusal.message
@@ -234,7 +234,7 @@ def test_the_one_request_that_probes_an_ejected_replica_needs_a_lease_too(fail):
 def test_a_request_that_only_one_replica_can_serve_leases_there():
     whole = table(fleet(replicas=[ON_GPU0, {}]))
     pool = whole.fleets["llm"]
-    only = PinnedReplica("llm/0", "r0", "response x", finishes=False)
+    only = PinnedReplica("llm/0", "r0", "response x", only_finishes=False)
     begun = [pool.begin_pinned(only, 1.0, 1.0) for _ in range(4)]
     assert leased(whole)["n1/gpu0"] == 8 * GIB
     assert pool.begin_pinned(only, 1.0, 1.0).code == "memory_short"
@@ -417,7 +417,7 @@ def test_why_a_replica_is_not_asked_names_the_device_and_the_sum():
     said = {one.name: one for one in pool.explain(1.0)}
     assert (said["r0"].asked, said["r0"].reasons) == (True, [])
     filler = [
-        pool.begin_pinned(PinnedReplica("llm/0", "r0", "x", finishes=False), 1.0, 1.0) for _ in range(4)
+        pool.begin_pinned(PinnedReplica("llm/0", "r0", "x", only_finishes=False), 1.0, 1.0) for _ in range(4)
     ]
     said = {one.name: one for one in pool.explain(1.0)}
     assert (said["r0"].eligible, said["r0"].asked) == (True, False)

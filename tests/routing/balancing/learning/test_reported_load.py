@@ -6,7 +6,7 @@ import pytest
 
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.learning import reported_load
-from routing.balancing.learning.reported_load import GONE_PERIODS, LAG_S, ReportContext, heard
+from routing.balancing.learning.reported_load import GONE_PERIODS, LAG_S, ReportContext, record
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.contract.load_report import ReportedLoad
@@ -27,7 +27,7 @@ def watch(replica: Replica, since: float, until: float, around: ReportContext = 
 
 
 def reports(replica: Replica, running: int, at: float, age_s: float = 0.0, waiting: int = 0) -> None:
-    heard(replica, ReportedLoad(running=running, waiting=waiting, age_s=age_s), at)
+    record(replica, ReportedLoad(running=running, waiting=waiting, age_s=age_s), at)
 
 
 def first_report(replica: Replica, at: float = 0.0) -> None:
@@ -145,12 +145,12 @@ def test_an_older_report_or_one_without_figures_changes_nothing(make_pool):
     watch(replica, 0.1, 3.0)
     reports(replica, 6, at=3.0)
     reports(replica, 99, at=3.1, age_s=1.0)
-    heard(replica, ReportedLoad(problem="/metrics: 404 Not Found"), 3.2)
+    record(replica, ReportedLoad(problem="/metrics: 404 Not Found"), 3.2)
     watch(replica, 3.2, 3.5)
     assert replica.external_load == 6
-    told = reported_load.told(replica, 4.0)
-    assert told is not None
-    assert (told.running, told.age_s) == (6, 1.0)
+    latest = reported_load.latest(replica, 4.0)
+    assert latest is not None
+    assert (latest.running, latest.age_s) == (6, 1.0)
 
 
 def test_a_report_that_tells_only_who_waits_takes_back_nothing(make_pool):
@@ -159,7 +159,7 @@ def test_a_report_that_tells_only_who_waits_takes_back_nothing(make_pool):
     watch(replica, 0.1, 2.0)
     reports(replica, 9, at=2.0)
     watch(replica, 2.0, 2.5)
-    heard(replica, ReportedLoad(waiting=1), 2.5)
+    record(replica, ReportedLoad(waiting=1), 2.5)
     watch(replica, 2.5, 2.6)
     assert replica.external_load == 9
 
@@ -231,7 +231,7 @@ def test_workers_of_a_host_are_not_others(make_snapshot):
 def test_picks_do_not_go_by_the_kv_memory_in_use(make_pool):
     pool = make_pool(2)
     a, b = pool.replicas
-    heard(a, ReportedLoad(kv_share=1.0), 1.0)
+    record(a, ReportedLoad(kv_share=1.0), 1.0)
     pool.refresh(1.1)
     assert (a.cost, a.share, a.external_load) == (b.cost, b.share, 0)
 

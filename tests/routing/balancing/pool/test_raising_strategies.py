@@ -99,7 +99,7 @@ def test_monitoring_that_ends_during_a_pick_has_ended(make_pool):
 
 
 def test_a_pinned_request_is_corrected_as_any_other(calibrated):
-    only = PinnedReplica("uid-1", "r1", "response x", finishes=False)
+    only = PinnedReplica("uid-1", "r1", "response x", only_finishes=False)
     attempt = calibrated.begin_pinned(only, 8.0, 1.0)
     assert (attempt.replica.name, attempt.work, attempt.uncalibrated_work) == ("r1", 4.0, 8.0)
     attempt.settle(Outcome.SUCCESS, 1.1)

@@ -1,4 +1,4 @@
-"""A parent takes another's place while requests come without a pause: none is lost, nothing forgotten."""
+"""A master takes another's place while requests come without a pause: none is lost, nothing forgotten."""
 
 import contextlib
 import http.client
@@ -24,18 +24,18 @@ def file(tmp_path: Path, replicas: list[Replica]) -> str:
     return str(fleet_file(tmp_path / "fleets.yaml", replicas))
 
 
-def parent_of(pid: int) -> int:
+def master_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def successor(proxy: Proxy, old: list[int]) -> int:
-    """Wait until other workers serve; their parent."""
+    """Wait until other workers serve; their master."""
 
     def taken_over() -> list[int]:
         now = proxy.workers()
         return now if len(now) == len(old) and not set(now) & set(old) else []
 
-    return parent_of(until(taken_over, "another parent has taken over")[0])
+    return master_of(until(taken_over, "another master has taken over")[0])
 
 
 def test_an_upgrade_under_load_loses_no_request(file: str, proxy: Callable[..., Proxy]) -> None:
@@ -73,7 +73,7 @@ def test_one_that_does_not_become_ready_changes_nothing(file: str, proxy: Callab
     upgrade = until(lambda: (now := running.status()["upgrade"]).get("last") and now, "it has failed")
     assert upgrade["last"] == "failed"
     assert "exited with status 2 before it was ready" in upgrade["why"]
-    assert "the upgrade has failed, and this parent goes on" in running.log
+    assert "the upgrade has failed, and this master goes on" in running.log
     assert running.workers() == old
     assert running.get()[0] == 200
     assert "\nswitchyard_upgrade_failures_total 1\n" in running.admin("/metrics")[1]

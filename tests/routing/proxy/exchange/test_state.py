@@ -98,7 +98,7 @@ class Thief:
 
 class Own(ExchangeState):
     def __init__(self):
-        self.answer = None
+        self.streaming_response = None
 
     def clear(self):
         self.waiting = None

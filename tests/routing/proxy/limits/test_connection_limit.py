@@ -11,7 +11,7 @@ import pytest
 
 from routing.ipc.descriptors import RESERVED_FREE
 from routing.proxy.limits import connection_limit
-from routing.proxy.limits.connection_limit import MOST_LEAVING, REFUSAL, UNASKED
+from routing.proxy.limits.connection_limit import MAX_CLOSING, REFUSAL, UNASKED
 from tests.routing.proxy.raw_client import raw_client
 from tests.routing.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
 
@@ -124,11 +124,11 @@ async def test_those_on_their_way_out_are_bounded(rig: Rig, replica: Replica) ->
     busy = await rig.client()
     busy.send(GET[:10])
     await asyncio.sleep(0.01)
-    refused = [await rig.client() for _ in range(3 * MOST_LEAVING)]
+    refused = [await rig.client() for _ in range(3 * MAX_CLOSING)]
     for client in refused:
         assert await client.reader.readexactly(len(REFUSAL)) == REFUSAL
     await asyncio.sleep(0.01)
-    assert rig.proxy.clients <= 1 + MOST_LEAVING
+    assert rig.proxy.clients <= 1 + MAX_CLOSING
     busy.send(GET[10:])
     assert (await busy.answer()).status == 200
 

@@ -55,7 +55,7 @@ async def test_a_refused_request_uses_nothing_of_the_other_limits(rig: Rig, repl
     assert (await first.answer()).status == 200
     assert [(await second.ask(request())).status for _ in range(5)] == [200, 200, 429, 429, 429]
     use = rig.proxy.key_quotas.of(HASH, ONE_MINUTE)
-    assert [standing.used for standing in use.standings()] == [3, 0, 0]
+    assert [status.used for status in use.statuses()] == [3, 0, 0]
 
 
 async def test_a_limit_that_comes_while_requests_are_in_flight_counts_them(

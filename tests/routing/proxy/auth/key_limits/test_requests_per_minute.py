@@ -161,7 +161,7 @@ async def test_limits_change_at_once_and_what_was_used_stays_used(
 
 
 async def test_each_of_several_proxies_holds_to_its_part(rig: Rig, replica: Replica) -> None:
-    rig.table.quota_share.change(1, 2)
+    rig.table.quota_share.set(1, 2)
     in_force(rig, replace(ONE_MINUTE, requests_per_minute=5))
     client = await rig.client()
     assert [(await client.ask(request())).status for _ in range(5)] == [200, 200, 429, 429, 429]

@@ -252,8 +252,8 @@ async def test_every_way_out_gives_the_place_back_once(rig: Rig, replica: Replic
     use = rig.proxy.key_quotas.of(HASH, ONE_BESIDE)
     await way(rig, replica, await rig.client())
     await until(lambda: rig.proxy.key_quotas.in_flight() == 1)
-    assert [standing.used for standing in use.standings()] == [1]
+    assert [status.used for status in use.statuses()] == [1]
     gate.open()
     assert (await other.answer()).status == 200
     assert rig.proxy.key_quotas.in_flight() == 0
-    assert [standing.used for standing in use.standings()] == [0]
+    assert [status.used for status in use.statuses()] == [0]

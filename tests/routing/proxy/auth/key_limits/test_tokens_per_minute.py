@@ -144,8 +144,8 @@ async def test_a_stream_that_comes_in_one_piece_is_counted_alike(rig: Rig, repli
     replica.script = answer_bytes(events('{"choices": []}', '{"choices": []}', "[DONE]"))
     assert (await client.ask(request())).status == 200
     assert counters(rig).tokens == 2
-    (standing,) = rig.proxy.key_quotas.of(HASH, THOUSAND).standings()
-    assert standing.used == 2 + len(b'{"model": "f", "messages": []}') // 4
+    (status,) = rig.proxy.key_quotas.of(HASH, THOUSAND).statuses()
+    assert status.used == 2 + len(b'{"model": "f", "messages": []}') // 4
 
 
 async def test_a_replica_is_not_asked_to_compress_what_is_to_be_counted(rig: Rig, replica: Replica) -> None:
