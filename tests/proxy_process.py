@@ -23,7 +23,7 @@ from routing.contract.telemetry import Acknowledgement, decode_acknowledgement
 from tests.ports import free_port as free_port
 
 ROOT = Path(__file__).parents[1]
-LIMIT_S = 20.0
+LIMIT_S = 40.0
 T = TypeVar("T")
 
 

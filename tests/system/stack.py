@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from controlplane.supervision.processes import descendants
 from tests.ports import free_ports
-from tests.proxy_process import ROOT, until
+from tests.proxy_process import LIMIT_S, ROOT, until
 
 START_LIMIT_S = 110.0
 EXAMPLE_OFFSETS = (1, 2, 3, 4, 101, 102, 103)
@@ -197,7 +197,8 @@ class Traffic:
 
     def wait_for(self, number: int, after: float) -> list["Traffic.Seen"]:
         """At least this many answers to requests begun after ``after``."""
-        until(lambda: len(self.since(after)) >= number, f"{number} more answers")
+        limit_s = LIMIT_S + number / 2
+        until(lambda: len(self.since(after)) >= number, f"{number} more answers", limit_s)
         return self.since(after)
 
 
