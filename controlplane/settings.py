@@ -3,6 +3,7 @@
 ``SettingDoc`` is what docs/settings.md says of it. After a change: manage.py settings_page > docs/settings.md
 """
 
+import logging
 import sys
 from pathlib import Path
 from typing import cast
@@ -318,6 +319,8 @@ LOG_FORMAT = cast(
     ),
 )
 LOGGING = configuration(LOG_LEVEL, LOG_FORMAT)
+# Warnings of Python are log lines too, from before the first app is loaded.
+logging.captureWarnings(True)
 
 # --- Metrics and probes of each process ---
 METRICS_LISTEN = environment.listen_address(

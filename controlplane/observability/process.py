@@ -51,7 +51,6 @@ class ThisProcess:
     def set_role(self, role: Role) -> None:
         """Say which process this is: log lines, warnings among them, carry it from now on."""
         self.role = role
-        logging.captureWarnings(True)
         for handler in all_handlers():
             if isinstance(handler.formatter, JsonLineFormatter | TextLineFormatter):
                 handler.formatter.process = role

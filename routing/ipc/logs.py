@@ -16,3 +16,4 @@ def configure(level: str, process: str, form: Format = "text") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    logging.captureWarnings(True)
