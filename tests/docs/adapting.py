@@ -41,7 +41,7 @@ def with_folders(text: str, place: Path) -> str:
         if there != "/etc/switchyard":  # which the page makes itself
             here.mkdir(exist_ok=True)
         text = re.sub(rf"(?<![\w.-]){there}(?=[/ \n]|$)", str(here), text)
-    text = text.replace("/var/lib/switchyard/proxy", str(place / "proxy"))
+    text = text.replace("/var/lib/switchyard-proxy", str(place / "proxy"))
     return text.replace("cd /opt/switchyard", f"cd {place}")
 
 

@@ -52,6 +52,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
         ".venv/bin/python -m tests.benchmarks",
     ): "simulates for minutes; tests/routing/simulator/test_batching_rule.py does one of its runs",
     ("docs/upgrade.md", "git"): CHECKOUT,
+    ("docs/upgrade.md", "install -d"): MACHINE,
     ("docs/upgrade.md", "make install"): CHECKOUT,
     ("docs/upgrade.md", "docker compose"): ENGINE,
     ("docs/upgrade.md", "systemctl"): MACHINE,
@@ -71,7 +72,7 @@ FOREGROUND: dict[tuple[str, str], str] = {
 
 ON_POSTGRES = {
     ("docs/backup.md", "SWITCHYARD_DATABASE_URL=postgresql"),
-    ("docs/upgrade.md", "createdb"),
+    ("docs/upgrade.md", "runuser -u postgres -- createdb"),
     ("docs/upgrade.md", "export SWITCHYARD_DATABASE_URL=postgresql"),
     ("docs/upgrade.md", "deploy/manage.sh restore /var"),
 }
