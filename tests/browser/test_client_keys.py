@@ -110,8 +110,13 @@ def test_from_the_first_key_to_none(
 
 
 def test_only_the_first_key_warns_of_what_it_does(open_page: Open, no_keys: Site) -> None:
-    no_keys.api("POST", "/client-keys", {"name": "website"})
     page = open_page("/client-keys")
+    page.get_by_role("button", name="New client key").click()
+    expect(page.get_by_role("note")).to_contain_text(
+        "This is the first key: clients without a key lose access."
+    )
+    no_keys.api("POST", "/client-keys", {"name": "website"})
+    page.reload()
     expect(page.locator("tr[data-key]")).to_have_count(1)
     page.get_by_role("button", name="New client key").click()
     expect(page.get_by_label("Name")).to_be_focused()

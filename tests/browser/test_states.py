@@ -98,6 +98,7 @@ def test_a_table_too_wide_for_its_window_scrolls_sideways(open_page: Open, many:
     """Only one that fits has a head that stays in sight, for that one cannot scroll by itself."""
     page = open_page(f"/fleets/{many}", viewport={"width": 1500, "height": 800})
     expect(page.locator("tr[data-replica='node-001']")).to_be_visible()
+    assert page.locator("tr[data-replica]").count() < 100, "rows that are out of sight are not in the page"
     box = page.locator(".table-panel .scroll")
     expect(box).to_have_class("scroll fits")
     page.set_viewport_size({"width": 880, "height": 800})
