@@ -320,6 +320,16 @@ def in_processes(*children):
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
+def sum_at_one_moment(cells, field):
+    """Over all workers. Their cells are read one after the other, so what one gives back and another takes
+    meanwhile may be counted twice: only two equal readings in a row are of one moment."""
+    places, reading = [cells.own, *cells.siblings], []
+    while True:
+        before, reading = reading, [cells.view[place + field] for place in places]
+        if reading == before:
+            return sum(reading)
+
+
 def wait_for(condition, limit_s=20.0):
     end = time.monotonic() + limit_s
     while not condition():

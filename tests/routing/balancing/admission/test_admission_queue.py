@@ -17,7 +17,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.contract.telemetry import FleetCounters
 from routing.shared.shm_counters import SharedCounters
-from tests.routing.shared.test_shm_counters import in_processes
+from tests.routing.shared.test_shm_counters import in_processes, sum_at_one_moment
 
 
 class Request:
@@ -331,7 +331,7 @@ def test_racing_processes_never_pass_a_replicas_limit(block, make_snapshot, stra
                     held.append(found)
                     cells = granted[found.replica.name]
                     cells.write(WAITING, cells.view[cells.own + WAITING] + 1)
-                    assert cells.view[cells.own + WAITING] + cells.siblings_sum(WAITING) <= 3
+                    assert sum_at_one_moment(cells, WAITING) <= 3
                 if held and (isinstance(found, Rejection) or rng.random() < 0.5):
                     attempt = held.pop(rng.randrange(len(held)))
                     cells = granted[attempt.replica.name]
