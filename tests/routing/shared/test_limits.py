@@ -61,16 +61,16 @@ def test_racing_processes_never_pass_a_limit(block, limit):
         def run():
             cells = SharedCounters.attach(block.fd, worker).claim("a")
             rng, granted, end = Random(worker), 0, time.monotonic() + 20
-            while granted < 2000 and time.monotonic() < end:
+            while granted < 8000 and time.monotonic() < end:
                 if take(cells, CLAIMED, 1, limit):
                     granted += 1
                     cells.write(HELD, 1)
                     assert sum_at_one_moment(cells, HELD) <= limit
-                    for _ in range(rng.randrange(20)):
+                    for _ in range(rng.randrange(400)):
                         pass
                     cells.write(HELD, 0)
                     give_back(cells, CLAIMED, 1)
-            assert granted == 2000
+            assert granted == 8000
 
         return run
 
