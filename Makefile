@@ -4,13 +4,14 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test test-long lint bench bench-routing pictures password reset lock
+.PHONY: help install up test test-long test-faults lint bench bench-routing pictures password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
 	@echo "make test      lint, types, import contracts, migrations check, the tests"
 	@echo "make test-long the tests that take long: whole tables, long simulations, whole installs"
+	@echo "make test-faults  faults of replicas and Redis at full rate, one after the other; ten minutes"
 	@echo "make lint      the checks without the tests"
 	@echo "make bench-routing   latency behind this and other proxies: one trace, replicas of unequal speed"
 	@echo "make bench     cost of a pick, a request and a stream, beside other proxies; how fast a client's disconnect is noticed"
@@ -30,6 +31,9 @@ test: python
 
 test-long: python
 	@$(RUN) test-long
+
+test-faults: python
+	@$(RUN) run --dev -m pytest tests/faults -s $(ARGS)
 
 lint: python
 	@$(RUN) test --lint-only

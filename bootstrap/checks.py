@@ -4,7 +4,8 @@ with test tools.
 Lint and types come first because they are quick, beside each other; pytest comes last, so that its closing
 line is the last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
 Arguments go to pytest; ``--lint-only`` leaves the tests out. Left to ``--long`` are the tests marked
-``long``, and those that touch a database once more, on a PostgreSQL of their own.
+``long``, and those that touch a database once more, on a PostgreSQL of their own. Those marked ``faults``
+need the machine for themselves: ``make test-faults``.
 """
 
 import os
@@ -31,7 +32,7 @@ PYTEST = [sys.executable, "-m", "pytest"]
 IN_THREE = ["-n", "3", "--no-loadscope-reorder"]
 """One more than a small machine has cores: many tests wait for a process of their own. Tests of one file run
 in one process, see tests/conftest.py."""
-TESTS: dict[str, list[str]] = {"tests": [*PYTEST, *IN_THREE, "-m", "not long"]}
+TESTS: dict[str, list[str]] = {"tests": [*PYTEST, *IN_THREE, "-m", "not long and not faults"]}
 ON_POSTGRES = [*PYTEST, *IN_THREE, "-m", "database and not long and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
 LONG: dict[str, list[str]] = {

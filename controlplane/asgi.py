@@ -14,11 +14,15 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.conf import settings  # noqa: E402
 from django.utils.module_loading import import_string  # noqa: E402
 
+from controlplane.celery import app as celery_app  # noqa: E402
+from controlplane.datastores import redis, task_queue  # noqa: E402
 from controlplane.observability import asgi_lifespan  # noqa: E402
 from controlplane.observability.process import this_process  # noqa: E402
 from controlplane.observability.websocket_metrics import WebSocketMetricsMiddleware  # noqa: E402
 
 this_process.set_role("web")
+redis.hurry()
+celery_app.conf.broker_transport_options = task_queue.hurried(celery_app.conf.broker_transport_options)
 sockets = import_string(settings.WEBSOCKET_URLPATTERNS)
 application = ProtocolTypeRouter(
     {

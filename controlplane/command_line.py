@@ -13,11 +13,13 @@ from routing.contract.version import VERSION
 
 COMMANDS = {
     "up": "start everything on this machine; Ctrl-C stops it",
+    "down": "stop what up has started, and what a killed one has left",
     "import": "write a fleet file from an nginx or LiteLLM configuration (docs/import.md)",
     "apply": "make the fleets match a fleet file",
     "dump": "print a fleet file of the current fleets",
     "backup": "write the whole database into one file (docs/backup.md)",
     "restore": "load a backup file into a database",
+    "takeover": "have a Redis and its proxies follow this database instead of another (docs/production.md)",
     "ensure_admin": "make the first administrator, when there is none",
     "createtoken": "make an API token and print it once",
     "changepassword": "set a user's password",
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def django(argv: list[str]) -> None:
     """Run one of Django's commands or ours, as ``manage.py`` does. Raises SystemExit with its status."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
-    if argv[1:2] == ["up"]:
+    if argv[1:2] in (["up"], ["down"]):
         # Its flags decide where data live, and settings are read only once.
         from controlplane.supervision.environment import prepare
 
@@ -71,10 +73,12 @@ def django(argv: list[str]) -> None:
         execute_from_command_line(argv)
     except ImproperlyConfigured as error:
         sys.exit(f"Settings: {error}")
-    except DatabaseError:
-        from controlplane.datastores import database_errors
+    except (DatabaseError, OSError) as error:
+        from controlplane.datastores import database_errors, disk_full
 
-        words = None if "--traceback" in argv else database_errors.sentence()
+        words = None if "--traceback" in argv else disk_full.sentence(error)
+        if words is None and isinstance(error, DatabaseError) and "--traceback" not in argv:
+            words = database_errors.sentence()
         if words is None:
             raise
         sys.exit(words)

@@ -86,16 +86,22 @@ BROKER_REDIS_URL = _CELERY_URL
 
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "BACKEND": "controlplane.datastores.channel_layer.ChannelLayer",
         "CONFIG": {"hosts": [_CHANNELS_URL], "prefix": "sy"},
     }
 }
 CELERY_BROKER_URL = environment.celery_broker_url(_CELERY_URL)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 60, "socket_timeout": 10}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 60,
+    "socket_timeout": 10,
+    "socket_connect_timeout": 10,
+}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
+# In a pool of threads they end nothing: see controlplane/celery_monitoring/running_tasks.py.
 CELERY_TASK_SOFT_TIME_LIMIT = 60
+CELERY_TASK_TIME_LIMIT = 90
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
@@ -131,6 +137,19 @@ AUDIT_DAYS = environment.whole_number(
     1,
     36500,
     about=SettingDoc("audit entries (who changed what) older than this are deleted, each hour", "1825"),
+)
+
+# --- How large the routing table may become: proxy workers go through all of it several times a second ---
+MAX_REPLICAS = environment.whole_number(
+    "SWITCHYARD_MAX_REPLICAS",
+    2000,
+    1,
+    12000,
+    about=SettingDoc(
+        "replicas of all fleets together; a write that would make them more is refused. Proxies were "
+        "measured up to the default",
+        "5000",
+    ),
 )
 
 # --- Database ---

@@ -122,7 +122,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     async def _ask_redis(self) -> None:
         client: Any = redis.async_client()
         try:
-            answers = bool(await asyncio.wait_for(client.ping(), redis.TIMEOUT_S))
+            answers = bool(await asyncio.wait_for(client.ping(), redis.timeout_s()))
         except redis.LOST:
             answers = False
         finally:

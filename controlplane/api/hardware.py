@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from controlplane.api import filters, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
-from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, creates, deletes, lists, reads
 from controlplane.models import HardwareClass
 from controlplane.services import hardware
 from controlplane.services.lookup import hardware_named
@@ -32,6 +32,8 @@ class HardwareList(ApiView):
 
 
 class HardwareDetail(ApiView):
+    write_parameters = {"PATCH": ("confirm",)}
+
     @reads("get_hardware_class", "One hardware class", serializers.HardwareClassSerializer)
     def get(self, request: Request, name: str) -> Response:
         row = hardware_named(name)
@@ -42,10 +44,15 @@ class HardwareDetail(ApiView):
         "Change its weight, and that of its replicas",
         request_schemas.HARDWARE_CHANGES,
         serializers.HardwareClassChangedSerializer,
+        CONFIRM,
     )
     def patch(self, request: Request, name: str) -> Response:
         change = hardware.update(
-            name, body_of(request), request.user.get_username(), if_version=expected_version(request)
+            name,
+            body_of(request),
+            request.user.get_username(),
+            if_version=expected_version(request),
+            confirm=request.query_params.get("confirm", ""),
         )
         row = change.hardware
         data = {**presenters.hardware(row), **presenters.hardware_outcome(change, WAIT_S)}

@@ -1,7 +1,7 @@
 """The conductor's last frames, read from Redis as they lie there."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -83,18 +83,33 @@ class LiveReplica(NamedTuple):
         return taken_out and self.everywhere and self.live.in_flight == 0
 
 
-def fresh_replicas(fleet_name: str) -> dict[str, LiveReplica]:
-    """Replica name → what was seen of it within the last FRESH_S seconds; empty when nothing was."""
-    frame = _fresh_frame(fleet_name)
+class LiveReplicas(NamedTuple):
+    """What was seen of a fleet's replicas within the last FRESH_S seconds."""
+
+    seen: Mapping[str, LiveReplica]
+    """By name; empty when nothing was."""
+    missing: str = ""
+    """Why it cannot be known, in words; empty: it could be read."""
+
+
+def fresh_replicas(fleet_name: str) -> LiveReplicas:
+    """One question to Redis; never raises while it is away."""
+    try:
+        frame = _fresh_frame(fleet_name)
+    except RedisError:
+        return LiveReplicas({}, "live data is missing: Redis does not respond")
     if frame is None:
-        return {}
+        return LiveReplicas({})
     everywhere = frame.workers_current == frame.workers > 0
-    return {replica.name: LiveReplica(replica, everywhere) for replica in frame.replicas}
+    return LiveReplicas({replica.name: LiveReplica(replica, everywhere) for replica in frame.replicas})
 
 
 def fresh_summary(fleet_name: str) -> FleetSummary | None:
     """What was seen of a fleet within the last FRESH_S seconds; None when nothing was."""
-    frame = _fresh_frame(fleet_name)
+    try:
+        frame = _fresh_frame(fleet_name)
+    except RedisError:
+        return None
     return frame.summary if frame else None
 
 
@@ -138,10 +153,11 @@ def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
 
 
 def _fresh_frame(fleet_name: str) -> FleetFrame | None:
+    """Raises redis.RedisError."""
+    data = redis.client().get(fleet_key(fleet_name))
     try:
-        data = redis.client().get(fleet_key(fleet_name))
         frame = msgspec.json.decode(data, type=FleetFrame) if data else None
-    except (RedisError, *DECODE_ERRORS):
+    except DECODE_ERRORS:
         return None
     return frame if frame is not None and _age(frame.at) <= FRESH_S else None
 

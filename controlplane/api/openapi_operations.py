@@ -32,6 +32,11 @@ IF_MATCH = OpenApiParameter(
     OpenApiParameter.HEADER,
     description='ETag of the version that was read, for example `"7"`; 412 if the object has changed since.',
 )
+CONFIRM = OpenApiParameter(
+    "confirm",
+    str,
+    description="Needed if all or most of what serves goes at once: the token in `confirm` of the 409.",
+)
 SEARCH = OpenApiParameter("search", str, description="Only rows that contain each of these words.")
 PAGING = (
     OpenApiParameter("page", int, description="From 1."),

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from controlplane.api import filters, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
-from controlplane.api.openapi_operations import SEARCH, changes, lists, reads
+from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, lists, reads
 from controlplane.models import PolicyRevision
 from controlplane.services import policies
 from controlplane.services.changes import Change
@@ -73,11 +73,23 @@ class RevisionDetail(ApiView):
 
 
 class RevisionRestore(ApiView):
-    @changes("restore_revision", "Restore a revision as a new one", None, serializers.PolicyChangedSerializer)
+    write_parameters = {"POST": ("confirm",)}
+
+    @changes(
+        "restore_revision",
+        "Restore a revision as a new one",
+        None,
+        serializers.PolicyChangedSerializer,
+        CONFIRM,
+    )
     def post(self, request: Request, fleet: str, number: int) -> Response:
         if request.data:
             raise Invalid([FieldError("", "This request takes no body.")])
         change = policies.restore(
-            fleet, number, request.user.get_username(), if_version=expected_version(request)
+            fleet,
+            number,
+            request.user.get_username(),
+            if_version=expected_version(request),
+            confirm=request.query_params.get("confirm", ""),
         )
         return _answer(change)

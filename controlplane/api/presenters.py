@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count
 
 from controlplane.api import startup_eta
-from controlplane.api.live import LiveReplica, checking_reasons
+from controlplane.api.live import LiveReplica, LiveReplicas, checking_reasons
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.publishing import publisher
 from controlplane.publishing.snapshots import current_state
@@ -92,18 +92,23 @@ def revisions(rows: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
     ]
 
 
-def replicas(rows: Iterable[Replica], seen: Mapping[str, LiveReplica]) -> list[dict[str, Any]]:
-    """``seen``: by replica's name. At most one question to Redis for all of them."""
+def replicas(rows: Iterable[Replica], live: LiveReplicas) -> list[dict[str, Any]]:
+    """At most one question to Redis for all of them."""
     rows = list(rows)
     reasons = checking_reasons(rows)
     expected = startup_eta.expected(rows)
-    return [
-        _replica(row, seen.get(row.name), reasons.get(str(row.uid)), expected.get(row.pk)) for row in rows
-    ]
+    found = []
+    for row in rows:
+        start, reason = expected.get(row.pk), reasons.get(str(row.uid))
+        answer = _replica(row, live.seen.get(row.name), reason, start)
+        if live.missing:
+            answer["why"] = f"{answer['why']}; {live.missing}"
+        found.append(answer)
+    return found
 
 
-def replica(row: Replica, seen: Mapping[str, LiveReplica]) -> dict[str, Any]:
-    return replicas([row], seen)[0]
+def replica(row: Replica, live: LiveReplicas) -> dict[str, Any]:
+    return replicas([row], live)[0]
 
 
 def _replica(
@@ -151,11 +156,9 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
     if state != "ready":
         reasons.append(f"health is {state}: {reason}")
     if live is not None and live.ejected:
-        reasons.append(
-            f"ejected: {live.why}"
-            if live.state == "ejected"
-            else "ejected because of failures in live traffic"
-        )
+        # Beside other states the text has more, and this part of it begins with the word.
+        why = live.why if live.state == "ejected" else live.why.partition("ejected: ")[2]
+        reasons.append(f"ejected: {why}" if why else "ejected because of failures in live traffic")
     eligible = not reasons
     if live is not None:
         eligible = eligible and not (live.drained_everywhere or live.locked_out)

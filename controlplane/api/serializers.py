@@ -27,6 +27,10 @@ class ProblemSerializer(ReadOnlySerializer):
     status = serializers.IntegerField()
     detail = serializers.CharField()
     errors = FieldProblemSerializer(many=True)  # type: ignore[assignment]  # hides a property for one class
+    confirm = serializers.CharField(
+        required=False,
+        help_text="Only with 409, where most of what serves would go: the token for `?confirm=`.",
+    )
 
 
 class WorkersSerializer(ReadOnlySerializer):
@@ -46,7 +50,8 @@ class WrittenSerializer(ReadOnlySerializer):
         help_text="What changed, one line each; empty: everything was already so.",
     )
     published = serializers.BooleanField(
-        help_text="False: Redis does not answer; proxies get the change within seconds of its return."
+        help_text="False: Redis does not answer, or is another installation's; proxies get the change within "
+        "seconds of its return."
     )
 
 
@@ -440,7 +445,8 @@ class KeyOutcomeSerializer(ReadOnlySerializer):
         help_text="What changed, one line each; empty: everything was already so.",
     )
     published = serializers.BooleanField(
-        help_text="False: Redis does not answer; proxies get the change within seconds of its return."
+        help_text="False: Redis does not answer, or is another installation's; proxies get the change within "
+        "seconds of its return."
     )
     workers = WorkersSerializer()
 

@@ -10,6 +10,7 @@ from django.utils.crypto import salted_hmac
 
 from controlplane.backups import backup_file, tables
 from controlplane.backups.backup_file import BackupError, BackupHeader
+from controlplane.datastores import postgres_timeouts
 
 AT_ONCE = 1000
 """Rows in memory at a time."""
@@ -17,6 +18,7 @@ AT_ONCE = 1000
 
 def save(file: Path) -> int:
     """Writes all that is kept, as of one moment; returns the number of rows. Raises BackupError."""
+    postgres_timeouts.lift(connection)
     with tables.one_moment():
         migrations = tables.applied_migrations()
         if not migrations:

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 from controlplane.backups import backup_file, tables
 from controlplane.backups.backup import AT_ONCE, key_check
 from controlplane.backups.backup_file import BackupError, BackupHeader, BackupRow
+from controlplane.datastores import postgres_timeouts
 from controlplane.models import Event
 from controlplane.publishing import epochs
 from controlplane.services.unit_of_work import lock_writes, record_event
@@ -48,6 +49,7 @@ def restore(file: Path, *, replace: bool, actor: str) -> Restored:
     that holds something. All rows come in one transaction.
     """
     head, rows = check(file)
+    postgres_timeouts.lift(connection)
     present = tables.applied_migrations()
     if present and present != sorted(head.migrations):
         raise BackupError(
@@ -107,14 +109,30 @@ def _load(file: Path, head: BackupHeader, seen: int) -> int:
     with transaction.atomic():
         lock_writes()
         before = state.objects.order_by("pk").first()
+        had_fleets = found["controlplane.fleet"]._base_manager.exists()
         _empty(found)
         for table, rows in groupby(backup_file.read_rows(file), key=lambda row: row.table):
             _insert(found[table], rows)
         _count_on(list(found.values()))
         row = state.objects.order_by("pk").first() or state()
         row.epoch = max(row.epoch, before.epoch if before else 0, seen) + 1
+        if hasattr(row, "installation"):  # of a schema that has it
+            _settle_installation(row, before, had_fleets)
         row.save()
     return int(row.epoch)
+
+
+def _settle_installation(row: Any, before: Any, had_fleets: bool) -> None:
+    """A database that has routed for fleets stays the installation that it is. Any other becomes that of the
+    backup, and follows the one that it was: its Redis and its proxies may know that id already."""
+    known = before is not None and before.installation
+    if known and (had_fleets or before.installation == row.installation):
+        for name in ("installation", "instance", "place", "succeeded"):
+            setattr(row, name, getattr(before, name))
+        return
+    row.instance = row.place = ""  # made anew, for the database of the backup may be alive
+    if known and row.installation:
+        row.succeeded = [*row.succeeded, before.installation]
 
 
 def _empty(found: dict[str, type[models.Model]]) -> None:

@@ -1,7 +1,6 @@
-"""Monitoring of the Celery worker: its tasks by name and outcome, and whether its main loop is running."""
+"""Monitoring of the Celery worker: tasks by name and outcome, whether one hangs, and its main loop."""
 
 import logging
-import time
 from typing import Any
 
 from celery import bootsteps, signals
@@ -9,14 +8,15 @@ from django.conf import settings
 
 from controlplane.celery import app
 from controlplane.celery_monitoring.queue_metrics import QueueCollector
-from controlplane.observability import metrics, metrics_listener, process_heartbeats
+from controlplane.celery_monitoring.running_tasks import running_tasks
+from controlplane.celery_monitoring.start_checks import refuse_foreign_redis
+from controlplane.observability import metrics, metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
 
 LOOP_HEARTBEAT_S = 1.0
 COUNTED_POOLS = ("thread", "solo")
 
 logger = logging.getLogger(__name__)
-_began: dict[str, float] = {}
 
 
 class LoopHeartbeatStep(bootsteps.StartStopStep):
@@ -30,7 +30,11 @@ class LoopHeartbeatStep(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         this_process.loop_heartbeat.record()
-        self._entry = parent.timer.call_repeatedly(LOOP_HEARTBEAT_S, this_process.loop_heartbeat.record)
+        self._entry = parent.timer.call_repeatedly(LOOP_HEARTBEAT_S, self._turn)
+
+    def _turn(self) -> None:
+        this_process.loop_heartbeat.record()
+        running_tasks.look()
 
     def stop(self, parent: Any) -> None:
         if self._entry is not None:
@@ -43,12 +47,15 @@ app.steps["worker"].add(LoopHeartbeatStep)
 @signals.celeryd_init.connect
 def _this_is_a_worker(**_: Any) -> None:
     this_process.set_role("worker")
+    this_process.hanging = running_tasks.hanging
 
 
 @signals.worker_init.connect
 def _worker_begins(**_: Any) -> None:
+    refuse_foreign_redis()
     metrics_listener.start(QueueCollector())
     process_heartbeats.start()
+    watchdog.start()
 
 
 @signals.worker_ready.connect
@@ -63,18 +70,20 @@ def _worker_is_ready(sender: Any = None, **_: Any) -> None:
 
 
 @signals.task_prerun.connect
-def _task_begins(task_id: str = "", **_: Any) -> None:
-    _began[task_id] = time.monotonic()
+def _task_begins(task_id: str = "", task: Any = None, **_: Any) -> None:
+    limit_s = getattr(task, "time_limit", None) or settings.CELERY_TASK_TIME_LIMIT
+    soft_limit_s = getattr(task, "soft_time_limit", None) or settings.CELERY_TASK_SOFT_TIME_LIMIT
+    running_tasks.begin(task_id, getattr(task, "name", "(unknown)"), soft_limit_s, limit_s)
     metrics.TASKS_IN_FLIGHT.inc()
 
 
 @signals.task_postrun.connect
 def _task_ended(task_id: str = "", task: Any = None, state: str | None = None, **_: Any) -> None:
-    began = _began.pop(task_id, None)
-    if began is None or task is None:
+    took_s = running_tasks.end(task_id)
+    if took_s is None or task is None:
         return
     metrics.TASKS_IN_FLIGHT.dec()
-    metrics.TASK_DURATION.labels(task.name).observe(time.monotonic() - began)
+    metrics.TASK_DURATION.labels(task.name).observe(took_s)
     metrics.TASKS.labels(task.name, (state or "success").lower()).inc()
 
 

@@ -240,8 +240,22 @@ def database(name: str, data_dir: Path, *, about: SettingDoc) -> dict[str, objec
         "PORT": parts.port or "",
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5, **options},
+        "OPTIONS": {**POSTGRES_OPTIONS, **options},
     }
+
+
+POSTGRES_OPTIONS: dict[str, object] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+"""A server that cannot be reached any more is given up after 25 s (seconds; the last one in ms). How long one
+that is reached may take is in :mod:`controlplane.datastores.postgres_timeouts`."""
+
+SQLITE_TIMEOUT_S = 20
+"""How long a writer waits for its turn."""
 
 
 def sqlite(file: Path) -> dict[str, object]:
@@ -254,7 +268,7 @@ def sqlite(file: Path) -> dict[str, object]:
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(file),
         "OPTIONS": {
-            "timeout": 20,
+            "timeout": SQLITE_TIMEOUT_S,
             "transaction_mode": "IMMEDIATE",
             "init_command": (
                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY; "

@@ -1,20 +1,37 @@
-"""The task queue: Celery's list in Redis, and how many tasks wait there."""
+"""The task queue: Celery's list in Redis, how many tasks wait there, and how many may.
 
-from functools import lru_cache
+Every task says when it expires, but only a worker throws an expired one away. So whoever adds tasks
+periodically looks first whether MOST_WAITING wait: while no worker runs, the list does not grow beyond that.
+"""
 
-import redis
+from typing import Any
+
 from django.conf import settings
 
-from controlplane.datastores.redis import TIMEOUT_S
+from controlplane.datastores import redis
 
 QUEUE = "celery"
+
+MOST_WAITING = 500
+"""Tasks; less than half a megabyte in Redis. A worker throws so many expired ones away within a second."""
 
 
 def queue_length() -> int:
     """Tasks that no worker has taken yet. Raises redis.RedisError."""
-    return int(_broker(settings.BROKER_REDIS_URL).llen(QUEUE))
+    return int(redis.shared_client(settings.BROKER_REDIS_URL).llen(QUEUE))
 
 
-@lru_cache(maxsize=4)
-def _broker(url: str) -> "redis.Redis":
-    return redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
+def is_full() -> bool:
+    """Whether further periodic tasks are to be left out. Raises redis.RedisError."""
+    return queue_length() >= MOST_WAITING
+
+
+def hurried(transport_options: dict[str, Any]) -> dict[str, Any]:
+    """Celery's transport options for a process that answers people: it sends a task at once or not at all."""
+    limit_s = redis.WEB_TIMEOUT_S
+    return {
+        **transport_options,
+        "socket_timeout": limit_s,
+        "socket_connect_timeout": limit_s,
+        "max_retries": 0,
+    }

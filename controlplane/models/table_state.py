@@ -1,4 +1,4 @@
-"""The manifest's own ``(epoch, version)``: one row."""
+"""The manifest's own ``(epoch, version)``, and which installation this database is: one row."""
 
 from django.db import models
 
@@ -13,6 +13,15 @@ class TableState(models.Model):
 
     key_salt = models.CharField(max_length=128, blank=True, default="")
     """Keys the hashes of client keys, hexadecimal; made with the first of them, never changed."""
+
+    installation = models.CharField(max_length=36, blank=True, default="")
+    """Id of the installation: made with the database, never changed. A backup carries it."""
+    instance = models.CharField(max_length=32, blank=True, default="")
+    """Tells this database from its copies, which have the same id; made anew when it is found elsewhere."""
+    place = models.CharField(max_length=200, blank=True, default="")
+    """Where the database was when ``instance`` was made (:mod:`controlplane.datastores.database_place`)."""
+    succeeded = models.JSONField(default=list, blank=True)
+    """Ids of installations that this one has taken over from."""
 
     def __str__(self) -> str:
         return f"{self.epoch}:{self.manifest_version}"

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 
-from controlplane.observability import metrics_listener, process_heartbeats
+from controlplane.datastores import sqlite_log
+from controlplane.observability import metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
 
 LOOP_HEARTBEAT_S = 1.0
@@ -31,6 +33,8 @@ async def lifespan(
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
     process_heartbeats.start()
+    watchdog.start()
+    await sync_to_async(sqlite_log.hold_open)()
     this_process.ready.set()
     await send({"type": "lifespan.startup.complete"})
     turning = asyncio.create_task(_turn())

@@ -13,7 +13,8 @@ STATES = "sy:conductors:state"
 """Hash: conductor name → JSON of its ConductorHeartbeat."""
 
 LIVE_S = 5.0
-FORGET_S = 3600.0
+FORGET_S = 300.0
+"""A conductor that crashed is shown as gone for this long, unless another has taken its place."""
 
 
 class ConductorHeartbeat(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,7 +48,8 @@ SOCKETS_OPENED = Counter("switchyard_web_sockets_opened", "WebSockets opened.", 
 # --- Whoever writes ---
 PUBLISHES = Counter(
     "switchyard_publishes",
-    "Tables sent to Redis after a write: stored, or redis_away (the conductor stores it later).",
+    "Tables sent to Redis after a write: stored, redis_away (the conductor stores it later), or refused "
+    "(this Redis is another installation's).",
     ["outcome"],
     registry=None,
 )
@@ -85,7 +86,7 @@ LOAD_PAGES = Counter(
 BEAT_TICKS = Counter("switchyard_beat_ticks", "Iterations of the scheduler's loop.", registry=None)
 BEAT_SENT = Counter(
     "switchyard_beat_tasks_sent",
-    "Tasks handed to the queue, by name and outcome: sent or failed.",
+    "Tasks due, by name and outcome: sent to the queue, skipped (too many wait there) or failed.",
     ["task", "outcome"],
     registry=None,
 )
@@ -108,6 +109,11 @@ REPAIRS = Counter(
     "Table messages that were missing from Redis and were stored again.",
     registry=None,
 )
+REFUSED = Gauge(
+    "switchyard_conductor_refused",
+    "1 while this conductor may not lead: Redis is another installation's.",
+    registry=None,
+)
 WORKERS_HEARD = Gauge(
     "switchyard_conductor_proxy_workers", "Proxy workers whose reports are fresh.", registry=None
 )
@@ -123,6 +129,7 @@ OF_ROLE: dict[Role, list[MetricWrapperBase]] = {
         MERGE_DURATION,
         FRAMES,
         REPAIRS,
+        REFUSED,
         WORKERS_HEARD,
         PUBLISHES,
     ],

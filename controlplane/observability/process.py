@@ -38,6 +38,8 @@ class ThisProcess:
         """Of the loop that does this process's work."""
         self.ready = threading.Event()
         """Set once the process takes work."""
+        self.hanging: Callable[[], str] = str
+        """What has run for longer than it may, in words; empty: nothing."""
 
     @property
     def name(self) -> str:

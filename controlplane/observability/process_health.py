@@ -21,8 +21,8 @@ class ProcessHealth(NamedTuple):
 
 
 class Liveness:
-    """Whether the main loop is running. While the queue or Redis is away a loop waits for it, which
-    restarting the process would not cure: that counts as running."""
+    """Whether the main loop is running, and none of its work hangs. While the queue or Redis is away a loop
+    waits for it, which restarting the process would not cure: that counts as running."""
 
     def __init__(
         self, process: ThisProcess, waits_for: Callable[[], str], limit_s: float = LOOP_LIMIT_S
@@ -32,6 +32,8 @@ class Liveness:
         self._limit_s = limit_s
 
     def look(self) -> ProcessHealth:
+        if words := self._process.hanging():
+            return ProcessHealth(False, {"work": words})
         age_s = self._process.loop_heartbeat.age_s
         if age_s <= self._limit_s:
             return ProcessHealth(True, {"loop": "ok"})

@@ -16,7 +16,7 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -37,6 +37,8 @@ from routing.tls.credentials import CredentialError, Credentials, redact_token
 from routing.tls.errors import describe_tls_error, is_name_mismatch
 
 MOST_AT_ONCE = 50
+OVERDUE_S = 30.0
+"""So much later than their time limits say, probes are given up as hanging."""
 
 _Info = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 
@@ -78,16 +80,36 @@ class _Crashed:
         self.error = error
 
 
+class ProbesOverdue(Exception):
+    """Probes have not ended long after their own time limits: something waits without one."""
+
+
 def probe(questions: Sequence[ReplicaProbe]) -> Iterator[ReplicaProbeResult]:
-    """Ask all of them, at most MOST_AT_ONCE at a time; exactly one finding each, in order of arrival."""
+    """Ask all of them, at most MOST_AT_ONCE at a time; exactly one finding each, in order of arrival.
+
+    Raises ProbesOverdue.
+    """
     results: SimpleQueue[ReplicaProbeResult | _Crashed] = SimpleQueue()
     # A thread left in a name lookup that never ends must not keep the process from exiting.
     Thread(target=_run, args=(questions, results), name="probes", daemon=True).start()
-    for _ in questions:
-        result = results.get()
+    limit_s = _limit_s(questions)
+    ends = time.monotonic() + limit_s
+    for number in range(len(questions)):
+        try:
+            result = results.get(timeout=max(ends - time.monotonic(), 0.0))
+        except Empty:
+            missing = len(questions) - number
+            raise ProbesOverdue(f"{missing} probes have not ended after {limit_s:.0f} s") from None
         if isinstance(result, _Crashed):
             raise result.error
         yield result
+
+
+def _limit_s(questions: Sequence[ReplicaProbe]) -> float:
+    """By when all have ended, by their own time limits: two probes each, in as many rounds as there are."""
+    rounds = -(-len(questions) // MOST_AT_ONCE)
+    longest_s = max((each.wait_s + 2 * each.checks.timeout_s for each in questions), default=0.0)
+    return rounds * longest_s + OVERDUE_S
 
 
 def _run(questions: Sequence[ReplicaProbe], results: "SimpleQueue[ReplicaProbeResult | _Crashed]") -> None:

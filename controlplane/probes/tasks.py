@@ -2,6 +2,9 @@
 
 Both are safe to lose and to repeat: what a task may do hangs on the claim it holds in Redis
 (:mod:`controlplane.probes.keys`), never on the message having been delivered once.
+
+Everything that they wait for has a time limit of its own, because Celery's time limits end nothing in a pool
+of threads. Those below say from when on a task hangs (:mod:`controlplane.celery_monitoring.running_tasks`).
 """
 
 import logging
@@ -14,6 +17,7 @@ from celery import shared_task
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
+from controlplane.datastores import task_queue
 from controlplane.datastores.redis import client as redis_client
 from controlplane.observability.metrics import LOAD_PAGES, PROBE_LATENESS
 from controlplane.observability.outages import Outages
@@ -34,15 +38,16 @@ rng = Random()
     name="controlplane.probes.tasks.tick",
     ignore_result=True,
     acks_late=True,
-    soft_time_limit=10,
-    time_limit=15,
+    soft_time_limit=60,
+    time_limit=90,
 )
 def tick() -> None:
     """Hand replicas that are due before the next tick to workers, in batches."""
     with log_outages():
         client = redis_client()
         schedule.reconcile(client, targets.timings(), rng)
-        claims = schedule.claim(client)
+        # Where workers do not keep up, more batches would not be probed either: what is due stays due.
+        claims = [] if task_queue.is_full() else schedule.claim(client)
         for first in range(0, len(claims), BATCH):
             batch = claims[first : first + BATCH]
             probe_batch.apply_async((batch,), expires=EXPIRES_S, retry=False)
@@ -54,8 +59,8 @@ def tick() -> None:
     name="controlplane.probes.tasks.probe_batch",
     ignore_result=True,
     acks_late=True,
-    soft_time_limit=90,
-    time_limit=100,
+    soft_time_limit=240,
+    time_limit=300,
 )
 def probe_batch(claims: list[tuple[str, int, int]]) -> None:
     """Probe the replicas of these claims (uid, lease, ms until due) and record each result as it comes."""
@@ -106,3 +111,5 @@ def log_outages() -> Iterator[None]:
         outages.away("the database", error)
     except OperationalError as error:
         outages.away("the task queue", error)
+    except prober.ProbesOverdue as error:
+        logger.error("%s", error)

@@ -44,9 +44,9 @@ class TableVersions(NamedTuple):
         return Version(self.epoch, self.fleets[name])
 
 
-def current_versions() -> TableVersions:
-    """Two queries."""
-    state = current_state()
+def current_versions(state: TableState | None = None) -> TableVersions:
+    """Two queries; one where ``state`` has just been read."""
+    state = state or current_state()
     return TableVersions(
         state.epoch, state.manifest_version, dict(Fleet.objects.values_list("name", "table_version"))
     )
@@ -59,7 +59,7 @@ def current_state() -> TableState:
 
 def snapshots_of(fleet_ids: Iterable[int] | None = None) -> list[FleetSnapshot]:
     """Snapshots of these fleets, or of all (None). Four queries."""
-    epoch = current_state().epoch
+    state = current_state()
     rows = Fleet.objects.all() if fleet_ids is None else Fleet.objects.filter(pk__in=set(fleet_ids))
     fleets = list(rows)
     replicas: dict[int, list[ReplicaSpec]] = {fleet.pk: [] for fleet in fleets}
@@ -71,12 +71,13 @@ def snapshots_of(fleet_ids: Iterable[int] | None = None) -> list[FleetSnapshot]:
             _replica_spec(row, expected_duration(row["health__startup_s"], known), devices.get(row["pk"], []))
             for row in found
         ]
-    return [_snapshot(fleet, epoch, replicas[fleet.pk]) for fleet in fleets]
+    return [_snapshot(fleet, state, replicas[fleet.pk]) for fleet in fleets]
 
 
-def _snapshot(fleet: Fleet, epoch: int, replicas: list[ReplicaSpec]) -> FleetSnapshot:
+def _snapshot(fleet: Fleet, state: TableState, replicas: list[ReplicaSpec]) -> FleetSnapshot:
     return FleetSnapshot(
-        epoch=epoch,
+        epoch=state.epoch,
+        installation=state.installation,
         version=fleet.table_version,
         revision=fleet.revision,
         name=fleet.name,
@@ -159,6 +160,8 @@ def manifest() -> Manifest:
         key_limits={key.key_hash: _limits(key) for key in keys},
         # Read anew: the first key, and its salt with it, may have come since.
         key_salt=current_state().key_salt if keys else "",
+        installation=state.installation,
+        succeeded=list(state.succeeded),
     )
 
 

@@ -4,6 +4,7 @@ What the file names is made or changed; with ``prune``, fleets, hardware classes
 does not name are removed. Replicas of a fleet in the file are exactly those that the file lists.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import msgspec
@@ -13,12 +14,14 @@ from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
 from controlplane.services import (
     accelerators,
     device_memory,
+    dropping,
     effective_settings,
     fleets,
     hardware,
     policies,
     replicas,
     revisions,
+    table_size,
 )
 from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
 from controlplane.services.validation import refuse
@@ -50,14 +53,30 @@ def elsewhere(*, prune: bool = False) -> ExistingState:
     )
 
 
-def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = False) -> list[str]:
+def apply(
+    file: FleetFile,
+    actor: str,
+    *,
+    prune: bool = False,
+    dry_run: bool = False,
+    confirm: str = "",
+    confirm_all: bool = False,
+) -> list[str]:
     """What changed, one line each; empty when everything was as the file says.
 
     Applying twice changes nothing. Raises Invalid and Conflict; then nothing is written. ``dry_run``: all of
     it is done and taken back, so that what would change is told as exactly; nothing is sent to proxies.
+
+    Raises NeedsConfirmation where most of what serves would go. ``confirm``: its token; ``confirm_all``: it
+    is done whatever goes.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
-    with unit_of_work(actor) as write:
+    table_size.refuse_long([replica for fleet in file.fleets for replica in fleet.replicas], "/fleets")
+    guard: AbstractContextManager[None] = dropping.confirmed(confirm)
+    if confirm_all or dry_run:
+        guard = nullcontext()
+    with unit_of_work(actor) as write, guard:
+        before = dropping.serving() if dry_run else frozenset()
         lines = [line for entry in file.hardware for line in _hardware(write, entry)]
         lines += [line for spec in file.accelerators for line in _accelerator(write, spec)]
         if prune:
@@ -70,6 +89,8 @@ def apply(file: FleetFile, actor: str, *, prune: bool = False, dry_run: bool = F
             lines += _prune_accelerators(write, file)
         if dry_run:
             write.finish()
+            if drop := dropping.drop_between(before, dropping.serving()):
+                lines.append(f"to be confirmed: {drop.words}")
             transaction.set_rollback(True)  # with it goes what would be sent on commit
         return lines
 

@@ -7,7 +7,7 @@ import msgspec
 from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, TableState
-from controlplane.services import device_memory, effective_settings, replicas, revisions
+from controlplane.services import device_memory, effective_settings, replicas, revisions, table_size
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import fleet_named
@@ -58,6 +58,7 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
 def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`create` would check before it writes. Raises Invalid, Conflict."""
     kept = _checked_new(settings)
+    table_size.refuse_beyond(len(kept.get("replicas", [])), "/replicas")
     sent = {f"/replicas/{index}": replica for index, replica in enumerate(kept.get("replicas", []))}
     device_memory.refuse_new(kept["name"], sent)
     return kept
@@ -65,6 +66,7 @@ def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked_new(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A new fleet's settings, alone and beside the other fleets."""
+    table_size.refuse_long(settings.get("replicas"))
     checked = check_fleet(settings)
     problems = [*policy_problems(checked[0].get("policy"), "/policy"), *_replica_problems(settings)]
     kept = accepted(checked, problems)

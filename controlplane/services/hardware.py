@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from controlplane.models import Event, Fleet, HardwareClass
-from controlplane.services import effective_settings
+from controlplane.services import dropping, effective_settings
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.lookup import hardware_named
 from controlplane.services.unit_of_work import (
@@ -61,11 +61,17 @@ def insert(write: UnitOfWork, kept: Mapping[str, Any]) -> HardwareClass:
 
 
 def update(
-    name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None
+    name: str,
+    changes: Mapping[str, Any],
+    actor: str,
+    *,
+    if_version: int | None = None,
+    confirm: str = "",
 ) -> HardwareChange:
     """A new weight reaches every replica of the class that has none of its own. It is the class's, so that
-    no fleet's policy gets a revision by it. Raises NotFound, Invalid, Stale, Conflict."""
-    with unit_of_work(actor) as write:
+    no fleet's policy gets a revision by it. Raises NotFound, Invalid, Stale, Conflict, and NeedsConfirmation
+    for a weight of 0 that takes most of what serves out; ``confirm``: its token."""
+    with unit_of_work(actor) as write, dropping.confirmed(confirm):
         hardware = hardware_named(name, lock=True)
         check_version(f"Hardware class {name}", hardware.edit_version, if_version)
         given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}

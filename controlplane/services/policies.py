@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.models import Event, Fleet, PolicyRevision, Replica
-from controlplane.services import effective_settings, revisions
+from controlplane.services import dropping, effective_settings, revisions
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import FieldError, Invalid, NotFound
 from controlplane.services.lookup import fleet_named
@@ -49,13 +49,16 @@ def put(write: UnitOfWork, fleet: Fleet, policy: Mapping[str, Any]) -> list[str]
     return lines
 
 
-def restore(fleet_name: str, number: int, actor: str, *, if_version: int | None = None) -> Change:
+def restore(
+    fleet_name: str, number: int, actor: str, *, if_version: int | None = None, confirm: str = ""
+) -> Change:
     """Policy and weights as revision ``number`` had them, as a new revision.
 
     Replicas that revision did not know keep their weight. Raises NotFound, Invalid (its strategy is
-    gone), Stale, Conflict.
+    gone), Stale, Conflict, and NeedsConfirmation where it had weights of 0 for most of what serves;
+    ``confirm``: its token.
     """
-    with unit_of_work(actor) as write:
+    with unit_of_work(actor) as write, dropping.confirmed(confirm):
         fleet = fleet_named(fleet_name, lock=True)
         check_version(f"The policy of {fleet.name}", fleet.edit_version, if_version)
         revision = revision_numbered(fleet, number)

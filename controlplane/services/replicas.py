@@ -8,7 +8,7 @@ from django.db import models
 from django.utils import timezone
 
 from controlplane.models import Accelerator, Event, Fleet, HardwareClass, Replica, ReplicaHealth
-from controlplane.services import device_memory, effective_settings, revisions
+from controlplane.services import device_memory, effective_settings, revisions, table_size
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import Conflict, FieldError, Invalid
 from controlplane.services.lookup import fleet_named, replica_named
@@ -51,6 +51,7 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> Replic
 def registrable(fleet: Fleet, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`register` would check before it writes. Raises Invalid, Conflict."""
     kept = accepted(check_replica(settings), problems_beside(settings))
+    table_size.refuse_beyond(1)
     _refuse_taken(fleet, kept["name"], "")
     device_memory.refuse_new(fleet.name, {"": kept})
     return kept
@@ -75,6 +76,7 @@ def insert(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any], at: str = "
     )
     ReplicaHealth.objects.create(replica=replica)
     _put_on(write, replica, kept.get("accelerators", []), at)
+    write.table_grows()
     write.probe_immediately(replica)
     write.audit("replicas.register", str(replica), after=described(replica))
     return replica

@@ -1,4 +1,4 @@
-"""Forgetting what is older than the installation keeps: events and audit entries."""
+"""Forgetting what is older than the installation keeps: events, audit entries, sessions, failed logins."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,23 +17,24 @@ class Forgotten(NamedTuple):
     """False: there are more rows to delete than one run may."""
 
 
-def forget(rows: type[models.Model], before: datetime) -> Forgotten:
-    """Deletes rows whose ``at`` lies before, oldest first, so that what is kept has no holes.
+def forget(rows: type[models.Model], before: datetime, column: str = "at") -> Forgotten:
+    """Deletes rows whose ``column`` lies before, oldest first, so that what is kept has no holes.
 
     Raises django.db.Error; the batches before it stay deleted.
     """
     deleted = 0
     for _ in range(BATCHES):
-        number = _forget_batch(rows, before)
+        number = _forget_batch(rows, before, column)
         deleted += number
         if number < BATCH:
             return Forgotten(deleted, True)
     return Forgotten(deleted, False)
 
 
-def _forget_batch(model: Any, before: datetime) -> int:
+def _forget_batch(model: Any, before: datetime, column: str) -> int:
     """Two statements, because neither database limits a DELETE."""
-    oldest = model.objects.filter(at__lt=before).order_by("at", "pk").values_list("pk", flat=True)
+    old = model.objects.filter(**{f"{column}__lt": before})
+    oldest = old.order_by(column, "pk").values_list("pk", flat=True)
     with transaction.atomic():
         number: int = model.objects.filter(pk__in=list(oldest[:BATCH])).delete()[0]
     return number

@@ -13,9 +13,11 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.datastores import disk_full
 from controlplane.models import ApiToken
 from controlplane.services.client_keys import label
 from controlplane.services.errors import NotFound
@@ -89,9 +91,13 @@ def _target(row: ApiToken) -> str:
 
 
 def _touch(row: ApiToken) -> None:
-    """Of requests at the same moment, one writes."""
+    """Of requests at the same moment, one writes. On a full disk none does; the token opens all the same."""
     now = timezone.now()
     if row.last_used_at is None or now - row.last_used_at > USED_RESOLUTION:
         same = ApiToken.objects.filter(pk=row.pk, last_used_at=row.last_used_at)
-        if same.update(last_used_at=now):
-            row.last_used_at = now
+        try:
+            if same.update(last_used_at=now):
+                row.last_used_at = now
+        except DatabaseError as error:
+            if disk_full.sentence(error) is None:
+                raise

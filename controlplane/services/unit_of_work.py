@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
 from controlplane.publishing import publisher
-from controlplane.services import device_memory
+from controlplane.services import device_memory, table_size
 from controlplane.services.errors import Conflict, PreconditionFailed
 from controlplane.services.signals import replicas_unprobed
 
@@ -36,6 +36,7 @@ class UnitOfWork:
         self._manifest = False
         self._devices: dict[str, str] = {}
         self._places: device_memory.Places = {}
+        self._grows = False
 
     def audit(self, verb: str, target: str, before: Any = None, after: Any = None) -> None:
         AuditEntry.objects.create(
@@ -119,8 +120,14 @@ class UnitOfWork:
         if of is not None:
             self._places[(of.fleet.name, of.name)] = at
 
+    def table_grows(self) -> None:
+        """A replica was added: whether there are too many now is looked at when all is written."""
+        self._grows = True
+
     def finish(self) -> None:
-        """Raises Conflict where what is held on accelerators no longer fits."""
+        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits."""
+        if self._grows:
+            table_size.refuse_beyond()
         devices, self._devices = self._devices, {}
         if devices:
             device_memory.refuse_misfits(devices, self._places)

@@ -1,5 +1,6 @@
 """Example fleets: registered on the first start; later starts leave them as the operator set them."""
 
+from collections.abc import Container
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -8,10 +9,11 @@ from redis.exceptions import RedisError
 
 from controlplane.models import Fleet, HardwareClass, Replica, ReplicaHealth
 from controlplane.publishing import publisher
+from controlplane.publishing.installation import NotOurRedis
 from controlplane.services import fleet_files, health
 from controlplane.supervision.environment import PROJECT
 from controlplane.supervision.options import UpOptions
-from controlplane.supervision.programs import DIGITS, TINY_LLM
+from controlplane.supervision.programs import DIGITS, TINY_LLM, example_program
 from routing.contract import fleet_file
 from routing.contract.fleet_file.structs import FleetEntry, FleetFile
 
@@ -57,18 +59,22 @@ def registered_elsewhere(options: UpOptions) -> list[str]:
     ]
 
 
-def forget_health(options: UpOptions) -> None:
+def forget_health(options: UpOptions, running: Container[str] = ()) -> None:
     """Set health back to ``checking``: earlier probe results are of processes of an earlier start.
 
-    Without this, traffic would go to replicas that are still loading until probes notice.
+    Without this, traffic would go to replicas that are still loading until probes notice. ``running``: the
+    programs of an earlier start that go on; of these the results hold.
     """
-    stale = [row for row in example_rows(options) if row.health.state != ReplicaHealth.State.CHECKING]
+    started = [
+        row for row in example_rows(options) if example_program(row.fleet.name, row.name) not in running
+    ]
+    stale = [row for row in started if row.health.state != ReplicaHealth.State.CHECKING]
     health.record_transitions(
         health.Transition(row.pk, row.health.state, ReplicaHealth.State.CHECKING, JUST_STARTED, False)
         for row in stale
     )
-    # If Redis is away, the conductor publishes it later.
-    with suppress(RedisError):
+    # If Redis is away, the conductor publishes it later; what it refuses, it says.
+    with suppress(RedisError, NotOurRedis):
         publisher.publish_all()
 
 

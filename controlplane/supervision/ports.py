@@ -2,6 +2,7 @@
 
 import errno
 import socket
+from collections.abc import Container
 from typing import NamedTuple
 
 from controlplane.supervision.errors import UpError
@@ -13,10 +14,13 @@ class PortUse(NamedTuple):
     purpose: str
     flag: str
     """The flag of ``up`` that changes it."""
+    program: str = ""
+    """The program that listens there."""
 
 
-def refuse_taken(uses: list[PortUse]) -> None:
-    """Raise :class:`UpError` for the first port that two uses share or that cannot be bound."""
+def refuse_taken(uses: list[PortUse], running: Container[str] = ()) -> None:
+    """Raise :class:`UpError` for the first port that two uses share or that cannot be bound. Programs that
+    are ``running`` already have theirs."""
     seen: dict[int, PortUse] = {}
     for use in uses:
         if use.port > 65535:
@@ -25,7 +29,7 @@ def refuse_taken(uses: list[PortUse]) -> None:
             both = f"{other.purpose} and {use.purpose}"
             raise UpError(f"Port {use.port} is used twice, by {both}: change {use.flag}.")
         seen[use.port] = use
-        if problem := obstacle(use):
+        if use.program not in running and (problem := obstacle(use)):
             raise UpError(problem)
 
 

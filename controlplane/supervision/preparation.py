@@ -9,7 +9,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 
+from controlplane.publishing import installation
+from controlplane.publishing.installation import NotOurRedis
 from controlplane.services import accounts
+from controlplane.supervision.errors import UpError
 
 STAMP = "collected"
 UNUSED = ["redoc"]
@@ -35,6 +38,14 @@ def ensure_administrator() -> Administrator:
 def migrate() -> None:
     """Bring the database up to date; a no-op takes a tenth of a second."""
     call_command("migrate", interactive=False, verbosity=0)
+
+
+def refuse_foreign_redis() -> None:
+    """Before anything is started: raise :class:`UpError` where Redis runs and is another installation's."""
+    try:
+        installation.check_at_start()
+    except NotOurRedis as refused:
+        raise UpError(str(refused)) from refused
 
 
 def collect_static() -> bool:

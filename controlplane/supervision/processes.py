@@ -1,14 +1,17 @@
-"""Child processes: finds and ends all below this one (Linux; elsewhere supervisord alone does it)."""
+"""Processes of this machine: which are below this one, since when one runs, and how they end (by /proc)."""
 
 import ctypes
 import os
 import signal
 import sys
 import time
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+STARTED_ON = "SWITCHYARD_STARTED_ON"
+"""In the environment of everything that ``up`` starts: its data folder."""
 
 
 def adopt_orphans() -> None:
@@ -34,32 +37,62 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def end_descendants(grace_s: float) -> list[int]:
-    """SIGTERM, then SIGKILL after ``grace_s``, until no child is left. Returns those still left."""
+def started_at(pid: int) -> str | None:
+    """When it was started, as a text that no other process with this id has; ``None``: it does not run, or
+    this system does not tell."""
+    with suppress(OSError, IndexError):
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return None if state in "ZX" else f"{boot}/{fields[18]}"
+    return None
+
+
+def started_on(data: Path) -> list[int]:
+    """Process ids of what any ``up`` has started on this data folder, whoever is its parent by now. Without
+    Redis, which overwrites its environment."""
+    entry = f"{STARTED_ON}={data}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        with suppress(OSError):
+            if pid != os.getpid() and entry in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(pid)
+    return [pid for pid in found if started_at(pid) is not None]
+
+
+def kill_tree(root: int) -> None:
+    """SIGKILL for it and all below it."""
+    for pid in [root, *descendants(root)]:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def end_left(data: Path, grace_s: float) -> list[int]:
+    """End what is left below this process or was started on this data folder: SIGTERM, then SIGKILL after
+    ``grace_s``, until nothing is. Returns what is still left."""
     until = time.monotonic() + grace_s
-    for pid in descendants(os.getpid()):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    while left := descendants(os.getpid()):
-        if time.monotonic() > until:
+    number = signal.SIGTERM
+    while left := {*descendants(os.getpid()), *started_on(data)}:
+        if number == signal.SIGTERM or time.monotonic() > until:
             for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            number = signal.SIGKILL
         if time.monotonic() > until + 2:
-            return left
+            return sorted(left)
         reap()
         time.sleep(0.02)
     reap()
     return []
 
 
-def reap(keep: int | None = None) -> None:
+def reap(own: Container[int] = ()) -> None:
     """Take the exit status of ended children, adopted ones too, so that none stays a zombie.
 
-    The status of ``keep`` is left to whoever started it.
+    The status of ``own`` is left to whoever started them.
     """
     with suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            if ended.si_pid in (0, keep):
+            if ended.si_pid == 0 or ended.si_pid in own:
                 return
             os.waitpid(ended.si_pid, os.WNOHANG)

@@ -27,16 +27,22 @@ EXAMPLES_NICE = 5
 """Models load and compute; on two cores they would hold up the start of everything else."""
 
 
+DRAIN_S = 600
+"""How long the proxy finishes what it has begun, streams of minutes too, when it is stopped or replaced."""
+
+
 class Program(NamedTuple):
     name: str
     command: list[str]
     group: Group
     stop_s: int = 2
-    """Seconds between SIGTERM and SIGKILL."""
+    """Seconds between SIGTERM and SIGKILL; in haste 5 s at most."""
     nice: int = 0
     """Above 0: lower CPU priority than the others."""
     metrics_port: int | None = None
     """Port of its metrics listener, on this machine only."""
+    outlives: bool = False
+    """Whether it is kept as it runs when ``up`` was killed and is started again: requests go through it."""
 
 
 class ExampleReplica(NamedTuple):
@@ -67,11 +73,13 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     found: list[Program] = []
     if os.environ.get(OWN_REDIS):
         socket = Path(urlsplit(redis_url).path)
-        found.append(Program("redis", redis_server.command(redis_server.find(), socket), Group.BASE))
+        server = redis_server.command(redis_server.find(), socket)
+        found.append(Program("redis", server, Group.BASE, outlives=True))
     if options.examples:
         found += [example(replica, options, data) for replica in TINY_LLM + DIGITS]
-    found += control_plane(options, data)
-    found.append(Program("proxy", proxy_command(options, data), Group.FRONT, stop_s=6))
+    found += control_plane(options)
+    proxy = proxy_command(options, data)
+    found.append(Program("proxy", proxy, Group.FRONT, stop_s=DRAIN_S + 10, outlives=True))
     if options.client:
         client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
         client += ["--wait-for", f"http://127.0.0.1:{options.admin_port}/status"]
@@ -84,14 +92,20 @@ def example(replica: ExampleReplica, options: UpOptions, data: Path) -> Program:
     command = [PYTHON, "-u", *replica.arguments, "--port", str(options.examples_port + replica.offset)]
     if replica.fleet == "tiny-llm":
         command += ["--models", str(data / "models")]
-    return Program(f"{replica.fleet}-{replica.name}", command, Group.BASE, stop_s=1, nice=EXAMPLES_NICE)
+    name = example_program(replica.fleet, replica.name)
+    return Program(name, command, Group.BASE, stop_s=1, nice=EXAMPLES_NICE, outlives=True)
 
 
-def control_plane(options: UpOptions, data: Path) -> list[Program]:
+def example_program(fleet: str, replica: str) -> str:
+    """The name of the program that is this example replica."""
+    return f"{fleet}-{replica}"
+
+
+def control_plane(options: UpOptions) -> list[Program]:
     celery = [PYTHON, "-m", "celery", "--quiet", "-A", "controlplane.celery"]
     worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "warning"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    beat = [*celery, "beat", "--loglevel", "warning", "--pidfile=", "--schedule", str(data / "celerybeat")]
+    beat = [*celery, "beat", "--loglevel", "warning", "--pidfile="]
     web = [PYTHON, "-m", "uvicorn", "controlplane.asgi:application", "--host", options.host]
     web += ["--port", str(options.port), "--no-access-log", "--timeout-graceful-shutdown", "1"]
     conductor = [PYTHON, "-u", "manage.py", "conductor"]
@@ -109,16 +123,16 @@ def proxy_command(options: UpOptions, data: Path) -> list[str]:
         *(PYTHON, "-u", "-m", "routing", "--redis", "env:SWITCHYARD_REDIS_URL"),
         *("--listen", f"127.0.0.1:{options.proxy_port}", "--admin", f"127.0.0.1:{options.admin_port}"),
         *("--workers", str(options.workers), "--state-dir", str(data / "proxy")),
-        *("--drain-seconds", "5", "--min-drain-seconds", "0"),
+        *("--drain-seconds", str(DRAIN_S), "--min-drain-seconds", "0"),
     ]
 
 
 def ports(options: UpOptions) -> list[PortUse]:
     """Every port that these options use."""
     uses = [
-        PortUse(options.port, options.host, "the dashboard", "--port"),
-        PortUse(options.proxy_port, "127.0.0.1", "the proxy", "--proxy-port"),
-        PortUse(options.admin_port, "127.0.0.1", "the proxy's admin listener", "--admin-port"),
+        PortUse(options.port, options.host, "the dashboard", "--port", "web"),
+        PortUse(options.proxy_port, "127.0.0.1", "the proxy", "--proxy-port", "proxy"),
+        PortUse(options.admin_port, "127.0.0.1", "the proxy's admin listener", "--admin-port", "proxy"),
     ]
     for offset, name in enumerate(("the dashboard", "the Celery worker", "beat", "the conductor")):
         port = options.first_metrics_port + offset
@@ -127,5 +141,6 @@ def ports(options: UpOptions) -> list[PortUse]:
         for replica in TINY_LLM + DIGITS:
             purpose = f"the example replica {replica.fleet}/{replica.name}"
             port = options.examples_port + replica.offset
-            uses.append(PortUse(port, "127.0.0.1", purpose, "--examples-port"))
+            program = example_program(replica.fleet, replica.name)
+            uses.append(PortUse(port, "127.0.0.1", purpose, "--examples-port", program))
     return uses

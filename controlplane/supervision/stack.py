@@ -3,32 +3,24 @@
 import fcntl
 import os
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from urllib.parse import urlsplit
 
-from controlplane.supervision import ports, processes, programs, startup_checks, supervisord
+from controlplane.supervision import descriptors, ports, processes, programs, startup_checks
 from controlplane.supervision.environment import OWN_REDIS
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
-from controlplane.supervision.restart_events import RestartEvents
+from controlplane.supervision.supervisor import Supervisor
 
 RUNNING_LOCK = "up.lock"
-STOP_S = 8.0
-"""Time for an orderly stop; what is left then is killed."""
-
-
-class StopRequested(BaseException):
-    """A signal asked to stop."""
 
 
 class RunningStack:
-    """Everything that runs: ``start``, ``wait_until_ready``, ``watch``, and ``stop`` whatever happens."""
+    """Everything that runs: ``check``, ``take_over``, ``start``, ``wait_until_ready``, ``watch``, and then
+    ``stop``, whatever happens."""
 
     def __init__(self, options: UpOptions, data: Path, redis_url: str, say: Callable[[str], None]) -> None:
         self.options = options
@@ -36,8 +28,7 @@ class RunningStack:
         self.redis_url = redis_url
         self.say = say
         self.logs = data / "logs"
-        self.supervisor: subprocess.Popen[bytes] | None = None
-        self.restarts = RestartEvents(self.logs / "supervisor.log")
+        self.supervisor: Supervisor | None = None
 
     def check(self) -> None:
         """Raise :class:`UpError` for whatever would make the start fail half-way."""
@@ -46,24 +37,45 @@ class RunningStack:
                 f"--host {self.options.host} opens the dashboard to other machines: "
                 "set SWITCHYARD_ALLOWED_HOSTS to the names it will be reached by."
             )
-        ports.refuse_taken(programs.ports(self.options))
+
+    def take_over(self, is_hasty: Callable[[], bool]) -> None:
+        """Adopt what a killed ``up`` has left. Raises :class:`UpError` for a port that is not free."""
+        wanted = programs.programs(self.options, self.data, self.redis_url)
+        self.supervisor = Supervisor(wanted, self.data, self.logs)
+        self.supervisor.take_over(is_hasty, self.say)
+        try:
+            ports.refuse_taken(programs.ports(self.options), self._have_their_ports())
+        except UpError as error:
+            # What was adopted goes on, for a start that finds its ports.
+            self.supervisor = None
+            if not processes.started_on(self.data):
+                raise
+            left = "A killed start has left processes on this data folder: `switchyard down` stops them."
+            raise UpError(f"{error} {left}") from None
+
+    def _have_their_ports(self) -> set[str]:
+        """Workers of a killed proxy serve on: the proxy that is started takes their port over."""
+        return self.adopted | ({"proxy"} if processes.started_on(self.data) else set())
+
+    @property
+    def adopted(self) -> set[str]:
+        """Names of the programs that an earlier start has left."""
+        return set() if self.supervisor is None else self.supervisor.adopted
 
     def start(self) -> None:
-        """Start the supervisor with all programs; returns at once."""
-        processes.adopt_orphans()
+        """Start all programs that do not run yet; returns at once."""
+        assert self.supervisor is not None
         self.make_folders()
-        self.restarts.skip_to_end()
-        running = programs.programs(self.options, self.data, self.redis_url)
-        configuration = self.data / "supervisord.conf"
-        supervisord.write_configuration(configuration, running, self.logs)
-        self.supervisor = supervisord.start(configuration, self.logs)
+        descriptors.raise_limit()
+        self.supervisor.start()
 
     def make_folders(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
         if socket := self.own_redis_socket:
             # The proxy's copy of the table is for times without Redis. This Redis will be up in a moment,
             # and the copy would have the proxy trust replicas of the last run that are not loaded yet.
-            shutil.rmtree(self.data / "proxy", ignore_errors=True)
+            if "proxy" not in self.adopted:
+                shutil.rmtree(self.data / "proxy", ignore_errors=True)
             socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.data / "proxy").mkdir(exist_ok=True)
 
@@ -74,53 +86,58 @@ class RunningStack:
     def wait_for_redis(self) -> None:
         """Before anything is written: what is written is published at once."""
         if socket := self.own_redis_socket:
-            startup_checks.wait_for([startup_checks.redis(str(socket))], self.check_alive, self.say)
+            startup_checks.wait_for([startup_checks.redis(str(socket))], self.tell, self.say)
         elif problem := startup_checks.named_redis_problem(self.redis_url):
             self.say(problem)
 
     def wait_until_ready(self) -> None:
-        startup_checks.wait_for(startup_checks.steps(self.options), self.check_alive, self.say)
+        startup_checks.wait_for(startup_checks.steps(self.options), self.tell, self.say)
 
-    def check_alive(self) -> None:
-        if self.supervisor is None or self.supervisor.poll() is not None:
-            raise UpError(f"The supervisor ended unexpectedly; see {self.logs}/supervisor.log.")
+    def tell(self) -> None:
+        """Say what the supervisor has to tell."""
+        while self.supervisor is not None and self.supervisor.news:
+            self.say(self.supervisor.news.popleft())
+
+    def send_to_proxy(self, number: int) -> None:
+        """A signal for the proxy: a rolling restart or a live upgrade."""
+        if self.supervisor is not None:
+            self.supervisor.send("proxy", number)
 
     def watch(self, *periodic_tasks: Callable[[], None]) -> None:
-        """Return never: tell about restarts until a signal or the supervisor's death ends it.
+        """Return never: tell about restarts until a signal ends it.
 
         Twice a second the periodic tasks are done, which raise nothing.
         """
         while True:
-            self.check_alive()
-            assert self.supervisor is not None
-            processes.reap(keep=self.supervisor.pid)
-            for line in self.restarts.read():
-                self.say(line)
+            self.tell()
             for task in periodic_tasks:
                 task()
             time.sleep(0.5)
 
-    def stop(self) -> bool:
-        """End everything within 10 s; whether nothing is left."""
+    def stop(self, is_hasty: Callable[[], bool], leave_adopted: bool = False) -> bool:
+        """End everything, the proxy once its requests are done; whether nothing is left.
+
+        ``leave_adopted``: the start has failed, and what an earlier one has left is to go on.
+        """
         if self.supervisor is None:
             return True
-        if self.supervisor.poll() is None:
-            self.supervisor.send_signal(signal.SIGTERM)
-            try:
-                self.supervisor.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self.say("some processes are slow to stop; they are killed now")
-        left = processes.end_descendants(grace_s=0.5)
-        self.remove_socket()
+        spare = frozenset(self.adopted if leave_adopted else ())
+        left = self.supervisor.stop(is_hasty, self.say, spare)
+        self.tell()
+        if not spare:
+            remove_socket(self.own_redis_socket, self.data)
         return not left
 
-    def remove_socket(self) -> None:
-        """Take away our Redis's socket, and its folder where that one lies outside the data folder."""
-        if socket := self.own_redis_socket:
-            socket.unlink(missing_ok=True)
-            if not socket.is_relative_to(self.data):
-                with suppress(OSError):
-                    socket.parent.rmdir()
+
+def remove_socket(socket: Path | None, data: Path) -> None:
+    """Take away our Redis's socket, and its folder where that one lies outside the data folder."""
+    if socket is None:
+        return
+    with suppress(OSError):
+        socket.unlink(missing_ok=True)
+    if not socket.is_relative_to(data):
+        with suppress(OSError):
+            socket.parent.rmdir()
 
 
 @contextmanager
@@ -135,17 +152,3 @@ def only_one_on(data: Path) -> Iterator[None]:
                 "stop it first, or use another folder with --data-dir."
             ) from None
         yield
-
-
-@contextmanager
-def stop_signals() -> Iterator[None]:
-    """Inside, the first SIGINT, SIGTERM or SIGHUP raises StopRequested once; later ones are ignored."""
-
-    def request(number: int, _: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)
-        raise StopRequested(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, request)
-    yield

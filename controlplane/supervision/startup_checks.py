@@ -29,15 +29,13 @@ class ReadinessCheck(NamedTuple):
     is_needed: bool = True
 
 
-def wait_for(
-    steps: list[ReadinessCheck], check_alive: Callable[[], None], say: Callable[[str], None]
-) -> None:
-    """Wait for each step in turn; ``check_alive`` raises when waiting has become pointless.
+def wait_for(steps: list[ReadinessCheck], meanwhile: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Wait for each step in turn; ``meanwhile`` is called again and again.
 
     Raises :class:`UpError` naming a needed step and its log once its limit has passed.
     """
     for step in steps:
-        if reached_in_time(step, check_alive):
+        if reached_in_time(step, meanwhile):
             say(step.words)
             continue
         failure = f"not yet after {step.limit_s:.0f} s: {step.words} (logs/{step.program}.log)"
@@ -46,10 +44,10 @@ def wait_for(
         say(failure)
 
 
-def reached_in_time(step: ReadinessCheck, check_alive: Callable[[], None]) -> bool:
+def reached_in_time(step: ReadinessCheck, meanwhile: Callable[[], None]) -> bool:
     until = time.monotonic() + step.limit_s
     while not step.is_reached():
-        check_alive()
+        meanwhile()
         if time.monotonic() > until:
             return False
         time.sleep(EVERY_S)

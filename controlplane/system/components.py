@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from controlplane.datastores.disk_full import NO_ROOM_BYTES
+from controlplane.publishing.installation import Binding
 from controlplane.system.fact_reader import DatabaseFacts, InRedis, RedisFacts
 from controlplane.system.processes import TITLES, is_live
 from controlplane.system.status import ProcessStatus, ProxyWorkerStatus, SystemComponent, worst
@@ -44,6 +46,12 @@ def database(facts: DatabaseFacts | str) -> SystemComponent:
     if facts.state != "ok":
         part.level, part.state, part.words = "bad", "old", f"It answers, but {facts.state}."
         part.cure = "Run: manage.py migrate"
+    elif facts.free_bytes is not None and facts.free_bytes < NO_ROOM_BYTES:
+        part.level, part.state = "bad", "full"
+        part.words = "It answers, but its disk is full: changes are refused, and events are lost."
+        part.cure = (
+            "Free space in the data folder. Requests are still routed; everything else goes on by itself."
+        )
     elif facts.round_trip_s > SLOW_S:
         part.level, part.state = "warn", "slow"
         part.words = f"It took {milliseconds(facts.round_trip_s)} to answer a trivial query."
@@ -51,7 +59,14 @@ def database(facts: DatabaseFacts | str) -> SystemComponent:
     return part
 
 
-def redis(facts: RedisFacts | str) -> SystemComponent:
+FOREIGN = (
+    "Correct SWITCHYARD_REDIS_URL or SWITCHYARD_DATABASE_URL, or stop the other control plane. If this "
+    "database is to replace the other one: switchyard takeover."
+)
+
+
+def redis(facts: RedisFacts | str, not_ours: tuple[str, str] | None = None) -> SystemComponent:
+    """``not_ours``: state and words, where it belongs to another installation."""
     part = SystemComponent(name="redis", title="Redis", level="calm", state="well", words="It answers.")
     if isinstance(facts, str):
         part.level, part.state, part.words = "bad", "away", f"It does not answer: {facts}"
@@ -68,7 +83,10 @@ def redis(facts: RedisFacts | str) -> SystemComponent:
         "clients": str(facts.clients),
         "up": durations.words(facts.uptime_s),
     }
-    if facts.limit_bytes and facts.used_bytes > FULL * facts.limit_bytes:
+    if not_ours is not None:
+        part.level, part.cure = "bad", FOREIGN
+        part.state, part.words = not_ours
+    elif facts.limit_bytes and facts.used_bytes > FULL * facts.limit_bytes:
         part.level, part.state = "warn", "full"
         part.words = f"Its memory is {100 * facts.used_bytes / facts.limit_bytes:.0f} % used."
         part.cure = "Raise maxmemory: Switchyard's keys must not be evicted."
@@ -77,6 +95,18 @@ def redis(facts: RedisFacts | str) -> SystemComponent:
         part.words = f"It took {milliseconds(facts.round_trip_s)} to answer a PING."
         part.cure = "Check its load (SLOWLOG) and the network to it."
     return part
+
+
+def not_ours(bound: Binding, ours: DatabaseFacts) -> tuple[str, str] | None:
+    """Why this database may not publish to Redis; ``None``: it may."""
+    if bound.id and ours.installation and bound.id != ours.installation:
+        return (
+            "foreign",
+            f"It belongs to another installation ({bound.id}): changes made here reach no proxy.",
+        )
+    if ours.instance and bound.is_copy_of(ours.installation, ours.instance):
+        return "copy", "A copy of this database publishes to it: changes made here reach no proxy."
+    return None
 
 
 def unknown(name: str, title: str) -> SystemComponent:
@@ -104,9 +134,7 @@ def job(role: str, processes: Sequence[ProcessStatus]) -> SystemComponent:
         part.level = worst([row.level for row in troubled])
         part.state, part.words, part.cure = _trouble(troubled, part.words)
     elif role == "beat" and len(live) > 1:
-        part.level, part.state = "warn", "double"
-        part.words = f"{len(live)} beats run: each task is sent {len(live)} times."
-        part.cure = "Stop all but one. Probes are not repeated, but the task queue gets longer."
+        part.words = f"{part.words} One of them schedules, the others stand by."
     elif role == "conductor" and not any(row.state == "leads" for row in live):
         part.level, part.state = "warn", "electing"
         part.words = f"{_count(role, len(live))} None is the leader at the moment; one takes over within 5 s."
@@ -163,7 +191,7 @@ def probes(facts: InRedis, replicas: int) -> SystemComponent:
 
 
 def proxies(rows: Sequence[ProxyWorkerStatus]) -> SystemComponent:
-    live = [row for row in rows if row.state != "silent"]
+    live = [row for row in rows if is_live(row)]
     number = len({row.proxy for row in live})
     workers = "1 worker" if len(live) == 1 else f"{len(live)} workers"
     words = f"1 proxy with {workers} reports." if number == 1 else f"{number} proxies with {workers} report."

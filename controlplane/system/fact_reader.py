@@ -9,6 +9,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from controlplane.datastores import disk_full
 from controlplane.datastores.availability import database_state
 from controlplane.datastores.redis import client as redis_client
 from controlplane.datastores.task_queue import queue_length
@@ -17,7 +18,8 @@ from controlplane.observability import conductor_heartbeats, process_heartbeats
 from controlplane.observability.conductor_heartbeats import ConductorLive
 from controlplane.observability.process_heartbeats import LiveProcess
 from controlplane.probes.lag import ProbeLag, probe_lag
-from controlplane.publishing.snapshots import current_versions
+from controlplane.publishing.installation import Binding, binding
+from controlplane.publishing.snapshots import current_state, current_versions
 from controlplane.telemetry import report_reader
 from controlplane.telemetry.frames import OVERVIEW_KEY, OverviewFrame
 from controlplane.telemetry.merge import ReceivedReport
@@ -48,6 +50,8 @@ class InRedis:
     conductors: list[ConductorLive]
     lag: ProbeLag
     queue: int
+    bound: Binding = field(default_factory=Binding)
+    """To which installation this Redis belongs."""
     cpu_percent: dict[str, float] = field(default_factory=dict)
     """Proxy worker → CPU over the last second, from the conductor's last frame where that is fresh."""
 
@@ -64,6 +68,10 @@ class DatabaseFacts:
     fleets: dict[str, str]
     """Fleet → ``epoch:version`` of its newest snapshot."""
     replicas: int
+    installation: str = ""
+    instance: str = ""
+    free_bytes: int | None = None
+    """On the disk of a SQLite database; ``None``: not known, or another database."""
 
 
 def from_redis() -> InRedis:
@@ -79,6 +87,7 @@ def from_redis() -> InRedis:
         conductors=conductor_heartbeats.read(client),
         lag=probe_lag(client),
         queue=queue_length(),
+        bound=binding(),
         cpu_percent=_cpu(client),
     )
 
@@ -115,7 +124,8 @@ def from_database() -> DatabaseFacts:
         round_trip_s = time.monotonic() - began
         cursor.execute("SELECT sqlite_version()" if connection.vendor == "sqlite" else "SHOW server_version")
         (version,) = cursor.fetchone()
-    versions = current_versions()
+    state = current_state()
+    versions = current_versions(state)
     return DatabaseFacts(
         vendor=connection.vendor,
         version=str(version),
@@ -125,6 +135,9 @@ def from_database() -> DatabaseFacts:
         manifest=str(versions.manifest_version),
         fleets={name: str(versions.fleet_version(name)) for name in versions.fleets},
         replicas=Replica.objects.count(),
+        installation=state.installation,
+        instance=state.instance,
+        free_bytes=disk_full.free_bytes() if connection.vendor == "sqlite" else None,
     )
 
 

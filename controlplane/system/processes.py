@@ -7,10 +7,12 @@ from msgspec.structs import asdict
 from controlplane.observability.conductor_heartbeats import LIVE_S as CONDUCTOR_LIVE_S
 from controlplane.observability.conductor_heartbeats import ConductorLive
 from controlplane.observability.process_heartbeats import LIVE_S, LiveProcess, ProcessHeartbeat
-from controlplane.system.status import ComponentStatus, ProcessStatus, other_version
+from controlplane.system.status import ComponentStatus, ProcessStatus, ProxyWorkerStatus, other_version
 from controlplane.telemetry import durations
 
 LOOP_LATE_S = 10.0
+ROUNDED_S = 1.0
+"""Heartbeats come once a second."""
 SLOW_TICK_MS = 1000.0
 TITLES = {"web": "web process", "worker": "Celery worker", "beat": "beat", "conductor": "conductor"}
 
@@ -24,12 +26,29 @@ def rows(
     }
     found = [_row(each, software) for each in seen if each.heartbeat.role != "conductor"]
     found += [_conductor(each, of_conductors.get(f"conductor/{each.heartbeat.name}")) for each in conductors]
+    for role in TITLES:
+        mark_replaced([row for row in found if row.role == role])
     roles = list(TITLES)
     return sorted(found, key=lambda row: (roles.index(row.role) if row.role in roles else 9, row.name))
 
 
-def is_live(row: ProcessStatus) -> bool:
-    return row.state not in ("silent",)
+def is_live(row: ProcessStatus | ProxyWorkerStatus) -> bool:
+    return row.state not in ("silent", "replaced")
+
+
+def mark_replaced(rows: Sequence[ProcessStatus | ProxyWorkerStatus]) -> None:
+    """Of these processes of one kind, those that have gone silent and are followed by one that was started
+    later are no trouble any more. Each follows one at most: where two have gone and one has come, one lacks.
+    """
+    followers = sorted(rows, key=lambda row: row.uptime_s + row.age_s)
+    for gone in sorted((row for row in rows if not is_live(row)), key=lambda row: row.age_s):
+        latest_start = gone.age_s + ROUNDED_S
+        later = (row for row in followers if row is not gone and row.uptime_s + row.age_s <= latest_start)
+        follower = next(later, None)
+        if follower is not None:
+            followers.remove(follower)
+            gone.level, gone.state, gone.cure = "calm", "replaced", ""
+            gone.words = f"It stopped {durations.words(gone.age_s)} ago; {follower.name} has taken its place."
 
 
 def _row(seen: LiveProcess, software: str) -> ProcessStatus:
@@ -92,7 +111,7 @@ def _assess_conductor(each: ConductorLive) -> ComponentStatus:
             level="warn",
             state="silent",
             words=f"No tick for {durations.words(each.age_s)}: it has stopped or is stuck.",
-            cure="Check its log. A conductor that has stopped leaves this list after an hour.",
+            cure="Check its log. A conductor that has stopped leaves this list after 5 min.",
         )
     if heartbeat.away:
         return ComponentStatus(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict
 
+from controlplane.system.processes import mark_replaced
 from controlplane.system.status import ComponentStatus, ProxyWorkerStatus, other_version
 from controlplane.telemetry import durations, emergency_drain_text
 from controlplane.telemetry.merge import ReceivedReport
@@ -46,14 +47,21 @@ def rows(
                 in_flight=sum(fleet.in_flight for fleet in report.fleets),
             )
         )
+    for name in {_name_of_proxy(row) for row in found}:
+        mark_replaced([row for row in found if _name_of_proxy(row) == name])
     return found
+
+
+def _name_of_proxy(row: ProxyWorkerStatus) -> str:
+    """Without its process id: that of its successor differs."""
+    return row.proxy.rpartition("/")[0]
 
 
 def assess(
     report: WorkerReport, age_s: float, behind: Sequence[str], manifest: str | None, software: str
 ) -> ComponentStatus:
     """The worst that can be said of it."""
-    refused = [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
+    refused = refusals(report)
     if age_s > WORKER_TTL_S:
         return ComponentStatus(
             level="bad",
@@ -66,7 +74,7 @@ def assess(
             level="bad",
             state="refused",
             words=f"It refused a newer table and routes from its last good one. {'; '.join(refused)}",
-            cure="Correct the fleet as the message says; the worker tries the next version automatically.",
+            cure="Correct what the message names; the worker tries the next version automatically.",
         )
     trouble = [f"{fleet.name}: {fleet.strategy_trouble}" for fleet in report.fleets if fleet.strategy_trouble]
     if trouble:
@@ -112,6 +120,12 @@ def assess(
     if report.software != software:
         return other_version("current", report.software, software)
     return ComponentStatus(level="calm", state="current", words="It routes from the newest table.")
+
+
+def refusals(report: WorkerReport) -> list[str]:
+    """What it does not take, and why; the list of fleets first."""
+    manifest = [f"the list of fleets: {report.refused_manifest}"] if report.refused_manifest else []
+    return manifest + [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
 
 
 def _short(report: WorkerReport) -> ComponentStatus:

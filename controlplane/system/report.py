@@ -43,7 +43,8 @@ def assessed(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> Syste
         others = processes.rows(in_redis.processes, in_redis.conductors, SOFTWARE)
         jobs = [components.job(role, others) for role in ("conductor", "worker", "beat")]
         through = [components.proxies(workers), *jobs, components.probes(in_redis, replicas)]
-        server = components.redis(in_redis.server)
+        foreign = None if isinstance(in_database, str) else components.not_ours(in_redis.bound, in_database)
+        server = components.redis(in_redis.server, foreign)
     listed = [through[0], components.database(in_database), server, *through[1:]]
     return SystemStatus(
         verdict=verdict(listed),

@@ -18,7 +18,8 @@ from controlplane.observability import conductor_heartbeats, metrics
 from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
 from controlplane.probes import last_results, recent_traffic
-from controlplane.publishing import publisher
+from controlplane.publishing import installation, publisher
+from controlplane.publishing.installation import Identity, NotOurRedis
 from controlplane.telemetry import (
     db_snapshot,
     frame_builder,
@@ -34,9 +35,13 @@ from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.report_reader import ReceivedReports
+from routing.contract.telemetry import WorkerReport
 
 Messages = list[tuple[str, str]]
 """(channel group, frame as JSON)."""
+
+COMPARE_AGAIN_S = 30.0
+"""While workers refuse a table. It may be as the database says all the same: then nothing can be repaired."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +71,12 @@ class Conductor:
         self._outbox = FramePublisherState()
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
+        self._identity: Identity | None = None
+        """As the database last gave it; ``None``: it was away since the start; nothing is published."""
+        self._compared_at = float("-inf")
+        """When contents of Redis and database were compared, because a worker refused its table."""
+        self._refused = ""
+        """Why this conductor may not lead, in words; empty: it may."""
 
     def tick(self) -> Messages:
         """One second's work; the frames to send to open pages. Never raises for what is merely away."""
@@ -91,7 +102,8 @@ class Conductor:
             self._note_recent_traffic(received, merged)
             if self.leads:
                 messages = self._lead(received, merged, began)
-            self._send_heartbeat(began)
+            if not self._refused:
+                self._send_heartbeat(began)
             return messages
         self.leads = False
         return []
@@ -101,29 +113,60 @@ class Conductor:
         with self._outages_logged("Redis", redis.RedisError):
             conductor_heartbeats.remove(self._client, self.name)
             self._leadership.release()
+            if self._identity is not None:
+                installation.release(self._identity)
 
     def _elect(self) -> None:
-        leads = self._leadership.hold()
+        leads = self._may_lead() and self._leadership.hold()
         if leads and not self.leads:
             logger.info("this conductor leads")
             self._notices.forget()
             self._outbox = FramePublisherState()
             self._sequence = frame_publisher.last_sequence(self._client)
         elif self.leads and not leads:
-            logger.info("another conductor leads")
+            logger.info("this conductor no longer leads" if self._refused else "another conductor leads")
+            if self._refused:
+                self._leadership.release()
         self.leads = leads
+
+    def _may_lead(self) -> bool:
+        """Not in another installation's Redis: its table and its frames are not ours to replace."""
+        with self._outages_logged("the database", DatabaseError):
+            self._identity = installation.identity()
+        refused = ""
+        if self._identity is not None:
+            try:
+                installation.hold(self._identity)
+            except NotOurRedis as error:
+                refused = str(error)
+        if refused and refused != self._refused:
+            logger.error("this conductor does not lead, requests go on: %s", refused)
+        elif self._refused and not refused:
+            logger.warning("this conductor may lead again: Redis is this installation's")
+        self._refused = refused
+        metrics.REFUSED.set(bool(refused))
+        return not refused
 
     def _lead(self, received: ReceivedReports, merged: Merged, began: float) -> Messages:
         with self._outages_logged("the database", DatabaseError):
-            self._reconcile()
+            self._reconcile(merged)
             self._rows = db_snapshot.read()
             self._track_key_limits(self._rows, merged)
         messages = self._send_frames(received, merged)
         self._send_notices(received, merged, began)
         return messages
 
-    def _reconcile(self) -> None:
-        stored = publisher.publish_all()
+    def _reconcile(self, merged: Merged) -> None:
+        reports = [worker.report for worker in merged.workers.values()]
+        now = self._clock()
+        if now - self._compared_at >= COMPARE_AGAIN_S and any(map(_refuses, reports)):
+            self._compared_at = now
+            publisher.compare_again()
+        try:
+            stored = publisher.publish_all(reports)
+        except NotOurRedis as refused:  # since this tick began; the next one steps down
+            logger.error("not published: %s", refused)
+            return
         if stored:
             metrics.REPAIRS.inc(stored)
             logger.info("%d table messages were missing from Redis and are stored again", stored)
@@ -191,3 +234,7 @@ class Conductor:
             self._outages.away(what, error)
         else:
             self._outages.back(what)
+
+
+def _refuses(report: WorkerReport) -> bool:
+    return bool(report.refused_manifest) or any(fleet.refused for fleet in report.fleets)

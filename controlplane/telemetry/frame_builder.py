@@ -287,7 +287,8 @@ def _workers(rows: DbSnapshot, merged: Merged, newest: Mapping[str, str]) -> lis
     for name, worker in sorted(merged.workers.items()):
         report = worker.report
         applied = {fleet.name: fleet.applied for fleet in report.fleets}
-        refused = [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
+        refused = [report.refused_manifest] if report.refused_manifest else []
+        refused += [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
         trouble = [f"{one.name}: {one.strategy_trouble}" for one in report.fleets if one.strategy_trouble]
         behind = _older(report.manifest, rows.manifest) or any(
             _older(applied.get(fleet, "0:0"), version) for fleet, version in newest.items()

@@ -1,4 +1,4 @@
-"""Leader election: of several conductors one leads, which holds a lease in Redis and renews it in time."""
+"""Leader election: of several conductors (or beats) one leads. It holds a lease in Redis and renews it."""
 
 import secrets
 
@@ -26,14 +26,15 @@ return 0
 class Leadership:
     """One candidate. Every method raises redis.RedisError when Redis is away."""
 
-    def __init__(self, client: "redis.Redis", token: str | None = None) -> None:
+    def __init__(self, client: "redis.Redis", token: str | None = None, key: str = LEADER_KEY) -> None:
         self._client = client
+        self._key = key
         self.token = token or secrets.token_hex(16)
 
     def hold(self) -> bool:
         """Take or renew the lease; whether we lead for the next LEASE_MS."""
-        return bool(self._client.eval(_HOLD, 1, LEADER_KEY, self.token, str(LEASE_MS)))
+        return bool(self._client.eval(_HOLD, 1, self._key, self.token, str(LEASE_MS)))
 
     def release(self) -> None:
         """Let another one lead at once, if we did."""
-        self._client.eval(_RELEASE, 1, LEADER_KEY, self.token)
+        self._client.eval(_RELEASE, 1, self._key, self.token)

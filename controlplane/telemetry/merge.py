@@ -19,7 +19,7 @@ from routing.contract import sketch
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.sketch import Sketch
-from routing.contract.telemetry import FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import SAID_BY_ANOTHER, FleetCounters, ReplicaCounters, WorkerReport
 
 REMEMBERED_S = 600.0
 """How long a silent worker's last report is kept, so that its return is counted as a difference."""
@@ -302,9 +302,18 @@ def _add_replica(
     if counters.ejected_for_s is not None:
         numbers.ejected_by += 1
         numbers.ejected_for_s = max(numbers.ejected_for_s, counters.ejected_for_s)
-        if counters.ejections > max(numbers.ejections.values(), default=-1):
-            numbers.ejection_reason = counters.ejection_reason
+        numbers.ejection_reason = _telling(numbers, counters)
     numbers.ejections[(report.worker, report.incarnation)] = counters.ejections
+
+
+def _telling(numbers: ReplicaNumbers, counters: ReplicaCounters) -> str:
+    """The reason of an ejection: of the worker that has ejected the replica most often, and of one that
+    follows another's ejection only if no other tells more."""
+    known, said = numbers.ejection_reason, counters.ejection_reason
+    if said.startswith(SAID_BY_ANOTHER):
+        return known or said
+    newest = counters.ejections > max(numbers.ejections.values(), default=-1)
+    return said if newest or not known or known.startswith(SAID_BY_ANOTHER) else known
 
 
 def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], now: float) -> None:

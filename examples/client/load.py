@@ -15,6 +15,7 @@ import aiohttp
 
 from examples.client.requests import Prepared, chat_or_completion, digit_pictures, rows
 from examples.client.trace import MEAN_GAP_S, Arrival
+from examples.output import say
 
 REPORT_EVERY_S = 30.0
 TIMEOUT_S = 120.0
@@ -51,7 +52,7 @@ class Client:
                 reporter.cancel()
                 for task in self.open:
                     task.cancel()
-        print(self.summary(), flush=True)
+        say(self.summary())
 
     async def send_all(self, session: aiohttp.ClientSession, arrivals: Iterator[Arrival]) -> None:
         due = time.monotonic()
@@ -102,7 +103,7 @@ class Client:
     async def report_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(REPORT_EVERY_S)
-            print(self.summary(), flush=True)
+            say(self.summary())
 
     def summary(self) -> str:
         """One line about everything since the last one; starts counting anew."""

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from examples.digits import protocol
+from examples.output import say
 
 if TYPE_CHECKING:
     from examples.digits.models import Classifier
@@ -57,7 +58,7 @@ class Service:
 
     async def learn(self) -> None:
         self.classifier = await asyncio.get_running_loop().run_in_executor(self.compute, learn, self.kind)
-        print(f"{self.kind} is trained: {self.classifier.accuracy:.1%} right on unseen digits", flush=True)
+        say(f"{self.kind} is trained: {self.classifier.accuracy:.1%} right on unseen digits")
 
     async def server(self, _: Request) -> Response:
         return JSONResponse({"name": "switchyard-example-digits", "version": "1", "extensions": []})

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import xllamacpp
 
+from examples.output import say
 from examples.tiny_llm.replicas import REPLICAS, Replica, Shape
 
 SERVED_MODEL = "tiny-llm"
@@ -31,9 +32,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     started = time.monotonic()
     server = xllamacpp.Server(parameters(replica, model, options.port))
-    print(
-        f"{options.replica} is ready at {server.listening_address} after {time.monotonic() - started:.1f} s"
-    )
+    say(f"{options.replica} is ready at {server.listening_address} after {time.monotonic() - started:.1f} s")
     signal.pause()
 
 

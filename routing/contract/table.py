@@ -34,6 +34,20 @@ class Version(NamedTuple):
         return cls(int(epoch), int(number))
 
 
+MAX_EPOCH = 1_000_000_000
+MAX_VERSION = 1_000_000_000_000
+"""No control plane gets here: an epoch is a restore, a version a write. What is beyond was written by
+mistake; a table that nothing could ever be newer than would stay for good."""
+
+
+def implausible(version: Version) -> str:
+    """Why no control plane wrote this version, for people; empty: one may have."""
+    if 0 <= version.epoch <= MAX_EPOCH and 0 <= version.number <= MAX_VERSION:
+        return ""
+    limits = f"epochs end at {MAX_EPOCH}, versions at {MAX_VERSION}"
+    return f"no control plane writes a version like {version}: {limits}"
+
+
 class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One replica as a proxy needs it. Without live load: the table never carries that."""
 
@@ -95,6 +109,8 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     probe: Probe = Probe()
     tls: Tls = Tls()
     replicas: list[ReplicaSpec] = []
+    installation: str = ""
+    """As in :class:`Manifest`."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +168,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     key_salt: str = ""
     """Key of the keyed hashes, hexadecimal (:mod:`routing.contract.client_keys`); empty: no hashes."""
     proxies: list[str] = []
+    installation: str = ""
+    """Id of the installation that published it (:mod:`routing.contract.installation`); empty: an older
+    version of the control plane did, or there is none."""
+    succeeded: list[str] = []
+    """Installations that it has taken over from: proxies that route for one of these accept it."""
 
 
 def encode(message: Manifest | FleetSnapshot) -> bytes:

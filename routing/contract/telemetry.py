@@ -9,6 +9,9 @@ import msgspec
 
 from routing.contract.load_report import ReportedLoad
 
+SAID_BY_ANOTHER = "another worker of this host"
+"""Begins the reason of an ejection that a worker follows."""
+
 SparseSketch = dict[int, int]
 """Bucket index → cumulative count (:mod:`routing.contract.sketch`)."""
 
@@ -36,6 +39,7 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     ejected_for_s: float | None = None
     """Seconds until probation; ``None``: not ejected."""
     ejection_reason: str = ""
+    """Begins with :data:`SAID_BY_ANOTHER` where another worker of the host has ejected it."""
     ejections: int = 0
     no_credential: str = ""
     """Why its credential cannot be read on this worker's host; empty: it can, or there is none."""
@@ -159,6 +163,10 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     site: str = ""
     """Site of its proxy; empty: none set."""
     manifest: str = "0:0"
+    installation: str = ""
+    """Installation that it routes for; empty: its manifest names none, or there is no manifest."""
+    refused_manifest: str = ""
+    """Why the manifest in Redis is refused; empty: it is not."""
     table_age_s: float = 0.0
     redis_ok: bool = True
     draining: bool = False

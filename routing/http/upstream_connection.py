@@ -155,6 +155,10 @@ class UpstreamConnection(asyncio.Protocol):
         self.handler = self._passthrough = None
         abort_transport(self.transport)
 
+    def give_up(self, reason: str) -> None:
+        """Take the replica for lost: as if the connection had broken."""
+        self._lose(reason, not self._response_started)
+
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,8 +1,8 @@
 """Control channel: the messages between the master and one of its workers.
 
 A Unix socket pair joins them (:mod:`routing.ipc.framed_channel`). Each message is one of the structs
-below. The end of the stream means that the other side is gone: the worker then ends at once, the master
-starts a successor.
+below. The end of the stream means that the other side is gone: the worker then serves on as an orphan
+(:mod:`routing.ipc.orphans`), the master starts a successor.
 """
 
 import msgspec
@@ -41,6 +41,8 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Of the traces that the proxy begins; ``None``: it begins none."""
     site: str = ""
     """The proxy's site; empty: not configured."""
+    drain_s: float = 30.0
+    """How long it may finish its requests without a master."""
     state_dir: str | None = None
     """Where the master keeps copies of tables, into which no replica's credential may lead."""
 

@@ -14,13 +14,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from routing.contract.decode_errors import DECODE_ERRORS
-from routing.contract.table import FleetSnapshot, Manifest, decode_manifest, decode_snapshot, encode
+from routing.contract.table import (
+    FleetSnapshot,
+    Manifest,
+    Version,
+    decode_manifest,
+    decode_snapshot,
+    encode,
+    implausible,
+)
 
 log = logging.getLogger(__name__)
 
 _MANIFEST = "manifest.json"
 _FLEET_PREFIX = "fleet-"
-_Message = TypeVar("_Message")
+_Message = TypeVar("_Message", Manifest, FleetSnapshot)
 
 
 class DiskCache:
@@ -54,12 +62,16 @@ class DiskCache:
 
     def _read(self, file: str, decode: Callable[[bytes], _Message]) -> _Message | None:
         try:
-            return decode((self._directory / file).read_bytes())
+            message = decode((self._directory / file).read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, *DECODE_ERRORS) as problem:
             log.warning("the copy %s cannot be used: %s", self._directory / file, problem)
             return None
+        if why := implausible(Version(message.epoch, message.version)):
+            log.warning("the copy %s cannot be used: %s", self._directory / file, why)
+            return None
+        return message
 
     def _write(self, file: str, message: Manifest | FleetSnapshot) -> None:
         version = (message.epoch, message.version)

@@ -2,11 +2,12 @@
 
 ``SO_REUSEPORT`` makes the kernel spread new connections over them. The master keeps each one open for its
 whole life. So the successor of a dead worker finds the connections that came meanwhile in the accept queue.
+When the master is killed, each worker still holds its own (:mod:`routing.master.orphaned_workers`).
 """
 
 import errno
 import socket
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from routing.worker.acceptor import BACKLOG
 
@@ -67,14 +68,30 @@ def open_listener(address: Address) -> socket.socket:
     return _bind(address, share=False)
 
 
+def is_taken(address: Address) -> bool:
+    """Whether somebody listens there already."""
+    try:
+        open_listener(address).close()
+    except ListenFailed as problem:
+        return isinstance(problem.__cause__, OSError) and problem.__cause__.errno == errno.EADDRINUSE
+    return False
+
+
+def resolved(address: Address) -> tuple[str, int]:
+    """Host and port as a listener there names them. Raises OSError."""
+    host, port = _find(address)[4][:2]
+    return str(host), int(port)
+
+
+def _find(address: Address) -> tuple[Any, ...]:
+    return socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+
+
 def _bind(address: Address, *, share: bool) -> socket.socket:
     try:
-        found = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        family, kind, protocol, _, target = _find(address)
     except OSError as problem:
         raise ListenFailed(f"cannot listen on {address}: {problem.strerror or problem}") from problem
-    family, kind, protocol, _, target = found[0]
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

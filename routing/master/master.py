@@ -11,6 +11,9 @@ after drain_s       what is left is aborted; exit status 0
 second signal       everything is killed; exit status 1
 ==================  ==========================================================================
 
+When the master is killed, its workers serve on, and the next master takes them over
+(:mod:`routing.master.orphaned_workers`).
+
 SIGUSR1 replaces the workers one after the other (:mod:`routing.master.rolling_restart`), SIGUSR2 replaces the
 master and with it all workers (:mod:`routing.master.upgrade`). SIGHUP reloads the certificate, if there is
 one.
@@ -24,7 +27,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from routing.contract.telemetry import WorkerReport
 from routing.ipc import descriptors
@@ -40,6 +43,7 @@ from routing.ipc.control_channel import (
     Tables,
     WorkerBootstrap,
 )
+from routing.master import orphaned_workers
 from routing.master.admin.admin_server import AdminServer
 from routing.master.admin.aggregate import RetiredCounters
 from routing.master.admin.emergency_drain import EmergencyDrains
@@ -49,6 +53,7 @@ from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.disk_cache import DiskCache
 from routing.master.listeners import Address, open_listener, open_listeners
 from routing.master.options import Options
+from routing.master.orphaned_workers import OrphanedWorkers
 from routing.master.rolling_restart import QUIET_S as QUIET_WHEN_SUCCEEDED_S
 from routing.master.rolling_restart import RollingRestart
 from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
@@ -69,6 +74,8 @@ from routing.tls.certificate import Certificate
 log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY_S = 1.0
+LATE_ORPHANS_AFTER_S = (2.0, 10.0)
+"""When to look again for workers of a master that was killed: one may have been busy when this one began."""
 QUIET_S = 1.0
 """While the proxy drains, a connection is closed once it has been idle for this long. A client that has just
 connected, or just got a response, may be sending a request."""
@@ -83,6 +90,7 @@ class Master:
         standalone: FleetFileWatcher | None,
         certificate: CertificateWatcher | None = None,
         inherited: InheritedSockets = NO_SOCKETS,
+        orphaned: OrphanedWorkers | None = None,
     ) -> None:
         """Opens the sockets that are not inherited. Raises :class:`routing.master.listeners.ListenFailed`."""
         self.options = options
@@ -94,6 +102,7 @@ class Master:
         self.sticky_ids = StickyIds()
         self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
+        self._orphaned = OrphanedWorkers() if orphaned is None else orphaned
         self._listeners = inherited.listeners or open_listeners(options.listen, options.workers)
         self._admin = inherited.admin
         if self._admin is None and options.admin is not None:
@@ -138,6 +147,7 @@ class Master:
             keys_required=self.options.keys_required,
             certificate=None if self.certificate is None else self.certificate.in_force,
             trace_sample_percent=self.options.trace_sample_percent,
+            drain_s=self.options.drain_s,
             state_dir=None if self.options.state_dir is None else str(self.options.state_dir.absolute()),
         )
         known = self.table.message()
@@ -263,6 +273,8 @@ class Master:
         workers = [asyncio.ensure_future(worker.run()) for worker in self.supervised]
         address = Address(self.options.listen.host, self._listeners[0].getsockname()[1])
         log.info("listening on %s with %d workers", address, len(self.supervised))
+        if self._orphaned:
+            log.warning("%d workers of a master that was killed serve until these do", len(self._orphaned))
         if self.certificate is not None:
             self.certificate.begin(self._on_certificate)
             loop.add_signal_handler(signal.SIGHUP, self._on_sighup)
@@ -304,6 +316,7 @@ class Master:
         if self._handover.has_predecessor:
             works.append(self._take_over())
         else:
+            works.append(self._relieve_orphans())
             works.append(self._tell_service_manager())
             works.append(None if self._admin is None else self._serve_admin(self._admin))
         return [work for work in works if work is not None]
@@ -318,21 +331,41 @@ class Master:
         sd_notify.notify("READY=1")
         await self._forced.wait()
 
+    async def _relieve_orphans(self) -> None:
+        """Drain the workers of a master that was killed, once those of this one serve and have a table."""
+        await until(lambda: self.why_not_ready() is None)
+        self._orphaned.drain(self._listeners, followed=True)
+        here = Address(*self._listeners[0].getsockname()[:2])
+        for wait_s in LATE_ORPHANS_AFTER_S:
+            await asyncio.sleep(wait_s)
+            late = await asyncio.to_thread(orphaned_workers.find, here)
+            late.drain(self._listeners, followed=not self.draining)
+        await self._forced.wait()
+
     async def _take_over(self) -> None:
-        """Take over from the predecessor. If that stays as the main process, exit when it has gone."""
+        """Take over from the predecessor. If that stays as the main process, exit when it has gone: whoever
+        started that one starts another, which takes over this one's workers."""
         handover = self._handover
         try:
             await handover.take_over(lambda: self.why_not_ready() is None)
         except HandoverFailed as problem:
             log.error("nothing is taken over: %s", problem)
+            if not self._signalled.is_set():
+                self._abandon_workers()
         else:
             works = [handover.orphaned()]
             if self._admin is not None:
                 works.append(self._serve_admin(self._admin))
             await first_of(*works)
             if not self._forced.is_set():
-                log.error("the process that stands for this proxy is gone: leaving at once")
+                log.error("the process that stands for this proxy is gone: its workers are left to the next")
+                self._abandon_workers()
         self._leave_at_once()
+
+    def _abandon_workers(self) -> NoReturn:
+        """End as if killed: the workers serve on."""
+        logging.shutdown()
+        os._exit(1)
 
     def _leave_at_once(self) -> None:
         self._forced.set()
@@ -400,6 +433,8 @@ class Master:
 
     def _begin_drain(self) -> None:
         self.draining = True
+        if self._handover.successor is None:
+            self._orphaned.drain(self._listeners, followed=False)
         self._signalled.set()
         self._broadcast(Drain())
 

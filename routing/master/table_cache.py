@@ -14,6 +14,9 @@ from routing.master.disk_cache import DiskCache
 
 log = logging.getLogger(__name__)
 
+RETRY_EVERY_S = 5.0
+"""After a failure to write the copy."""
+
 
 class TableCache:
     """The newest manifest and snapshots that any worker has applied."""
@@ -52,7 +55,9 @@ class TableCache:
         return Tables(manifest=self.manifest, snapshots=list(self.snapshots.values()))
 
     async def write_to_disk(self) -> None:
-        """Write changes until cancelled. If the disk cannot be written, only the copy is missing."""
+        """Write changes until cancelled. If the disk cannot be written, only the copy is old: it is tried
+        again until it can."""
+        failing = False
         while self._disk is not None:
             await self._dirty.wait()
             self._dirty.clear()
@@ -61,7 +66,15 @@ class TableCache:
             try:
                 await asyncio.to_thread(self._disk.save, self.manifest, list(self.snapshots.values()))
             except OSError as problem:
-                log.error("the table could not be copied to disk: %s", problem)
+                if not failing:
+                    log.error("the table could not be copied to disk, the copy there is older: %s", problem)
+                failing = True
+                self._dirty.set()
+                await asyncio.sleep(RETRY_EVERY_S)
+            else:
+                if failing:
+                    log.info("the table is copied to disk again")
+                failing = False
 
 
 def _version(table: Manifest | FleetSnapshot) -> Version:

@@ -30,6 +30,7 @@ from routing.protocols.errors import error_content
 from routing.proxy import orca_report
 from routing.proxy.auth.client_keys import ClientKeys
 from routing.proxy.auth.credential_watch import CredentialWatch
+from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
 from routing.proxy.exchange.exchange import Exchange
@@ -81,6 +82,8 @@ class Proxy:
         table.on_manifest = self._follow_manifest
         self._credentials = CredentialWatch(self._loop, table)
         table.on_snapshot = self._credentials.follow
+        self.connect_checks = ConnectChecks(self._loop, self.endpoint)
+        """Whether replicas that cannot be reached listen."""
         self.rejected = 0
         """Requests rejected before any fleet was found: malformed, unknown model, too large."""
         self.draining = False

@@ -58,6 +58,29 @@ class UpstreamEndpoint:
         self._load_line = ASK_LOAD if asks else b""
         self._join()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to the replica, idle or in use."""
+        return bool(self._pool.open)
+
+    def silent_requests(self, now: float, for_s: float) -> tuple[int, int]:
+        old = silent = 0
+        for upstream in self._pool.open:
+            since = None if upstream.handler is None else upstream.handler.waiting_since()
+            if since is not None and now - since[0] > for_s:
+                old += 1
+                silent += now - since[1] > for_s
+        return old, silent
+
+    def free_requests(self, words: str, *, all_of_them: bool) -> None:
+        # Soon: the caller is in the midst of a pick, which a retry would begin another of.
+        asyncio.get_running_loop().call_soon(self._free, words, all_of_them)
+
+    def _free(self, words: str, all_of_them: bool) -> None:
+        for upstream in list(self._pool.open):
+            if upstream.handler is not None:
+                upstream.handler.replica_lost(words, in_any_case=all_of_them)
+
     def _join(self) -> None:
         self.host_line = self._host_line + self._load_line + self._authorization
 

@@ -82,6 +82,10 @@ SLOWEST_AT = 22
 FAILURE_RUN = 23
 FAILURE_RUN_CLIENT = 24
 FAILURE_RUN_AFTER = 25
+EJECTED_SINCE = 26
+BACK_OFF_UNTIL = 27
+EJECTED_FOR = 28
+"""Its cause: one of those of :mod:`routing.balancing.outlier.ejection`."""
 
 
 class CapacityExhausted(Exception):

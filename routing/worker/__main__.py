@@ -7,7 +7,6 @@ in the first message over CONTROL.
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import logging
 import os
@@ -25,8 +24,9 @@ from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.contract import protected_paths
 from routing.contract.table import FleetSnapshot, Manifest
-from routing.ipc import logs
+from routing.ipc import logs, orphans
 from routing.ipc.access_log import AccessLog
+from routing.ipc.async_waits import first_of
 from routing.ipc.control_channel import (
     Applied,
     ControlChannel,
@@ -54,6 +54,7 @@ from routing.worker.acceptor import Acceptor
 from routing.worker.config.reporter import Reporter
 from routing.worker.config.sticky_lookup import StickyLookup
 from routing.worker.config.table_applier import TableApplier
+from routing.worker.orphan import Orphan
 from routing.worker.overload_monitor import OverloadMonitor
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ IN_THE_FILE = "name one under client_keys in the fleet file"
 """How to make a client key, with and without a control plane."""
 IDLE_CHECK_EVERY_S = 0.02
 LEAVE_LIMIT_S = 0.5
-PR_SET_PDEATHSIG = 1
+QUIET_S = 1.0
+"""Without a master, when told to end: a connection is closed once it has been idle for this long."""
+QUIET_WHEN_FOLLOWED_S = 5.0
+"""The same, when another master's workers accept connections."""
 
 
 class Worker:
@@ -86,6 +90,8 @@ class Worker:
         self._has_table = asyncio.Event()
         self._leave: asyncio.Future[StopAccepting] = asyncio.get_running_loop().create_future()
         self._orphaned = asyncio.Event()
+        self._orphan = Orphan(listener, self._leave_orphaned)
+        self._serving = False
         self._channel = ControlChannel(self._on_message, self._orphaned.set)
         self._counts = counts
         assert counts.worker is not None
@@ -99,19 +105,22 @@ class Worker:
         self._control_plane: ControlPlaneClient | None = None
 
     async def run(self, control: socket.socket) -> None:
-        """Serve until the master says to stop, or is gone."""
+        """Serve until the master says to stop. When the master is killed, see :meth:`_outlive_master`."""
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(lambda: self._channel, sock=control)
-        start = await self._started
+        await first_of(self._started, self._orphaned.wait())
+        if not self._started.done():
+            return
+        start = self._started.result()
         logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
         access_log = self._log_access(start)
         self._proxy.begin_traces(start.trace_sample_percent)
         if start.keys_required:
             self._proxy.require_keys(IN_THE_FILE if start.redis_url is None else ON_THE_PAGE)
         tasks = self._begin(start)
-        orphaned = loop.create_task(self._orphaned.wait())
+        outlived = loop.create_task(self._outlive_master(start.drain_s))
         life = loop.create_task(self._serve())
-        done, others = await asyncio.wait((life, orphaned, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        done, others = await asyncio.wait((life, outlived, *tasks), return_when=asyncio.FIRST_COMPLETED)
         for task in others:
             task.cancel()
         for task in done:
@@ -188,11 +197,49 @@ class Worker:
             log.warning("there is no routing table yet; requests are refused until there is")
         freeze_garbage_collector()
         await self._acceptor.open()
+        self._serving = True
         self._channel.send(Serving())
         leave = await self._leave
+        self._orphan.close()
         await self._acceptor.close(leave.followed)
         while self._proxy.leave(leave.quiet_s):  # noqa: ASYNC110 (no event for this on the hot path)
             await asyncio.sleep(IDLE_CHECK_EVERY_S)
+
+    async def _outlive_master(self, drain_s: float) -> None:
+        """When the master was killed, serve on: until the master that is started next has workers that serve,
+        or until SIGTERM; then finish, for at most ``drain_s``. Returns when this worker must end.
+        """
+        await self._orphaned.wait()
+        if not (self._serving and orphans.are_possible()):
+            return
+        if self._draining:
+            self._leave_orphaned(followed=False)
+        if not self._leave.done():
+            log.warning(
+                "the master is gone; this worker serves on until another master takes over, or SIGTERM"
+            )
+            self._orphan.open()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self._leave_orphaned)
+        await asyncio.shield(self._leave)
+        await asyncio.sleep(drain_s)
+        log.warning("still had requests in flight %g s after it was to end", drain_s)
+
+    def _leave_orphaned(self, followed: bool = False) -> None:
+        """Accept no more connections, and end when nothing is in flight."""
+        if self._leave.done():
+            return
+        log.info("draining: %s", "another master has taken over" if followed else "there is no master")
+        self._drain(of_proxy=True)
+        quiet_s = QUIET_WHEN_FOLLOWED_S if followed else QUIET_S
+        self._leave.set_result(StopAccepting(quiet_s=quiet_s, followed=followed))
+
+    def _drain(self, of_proxy: bool) -> None:
+        """Responses ask clients to close. ``of_proxy``: the proxy ends, not this worker alone."""
+        self._draining, self._proxy_drains = True, of_proxy
+        self._proxy.drain()
+        if self._reporter is not None:
+            self._reporter.draining = True
 
     def _overload_response(self) -> bytes:
         return self._proxy.refusal_unread
@@ -231,10 +278,7 @@ class Worker:
             case Siblings():
                 self._counts.set_siblings(message.numbers)
             case Drain():
-                self._draining, self._proxy_drains = True, not message.alone
-                self._proxy.drain()
-                if self._reporter is not None:
-                    self._reporter.draining = True
+                self._drain(of_proxy=not message.alone)
             case StopAccepting():
                 if not self._leave.done():
                     self._leave.set_result(message)
@@ -296,11 +340,9 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def die_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process when the master ends; exit if it has ended already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent_pid:
+def exit_without_master(master_pid: int) -> None:
+    """Exit if the master has ended already. Later its end is seen by the control channel."""
+    if os.getppid() != master_pid:
         sys.exit(1)
 
 
@@ -314,7 +356,7 @@ def main() -> None:
     """Raises whatever ended the worker; the master then starts another."""
     control_fd, listener_fd, counts_fd, number, parent_pid, *wakeups = map(int, sys.argv[1:])
     ignore_signals()
-    die_with_parent(parent_pid)
+    exit_without_master(parent_pid)
     logs.configure("info", f"worker/{number}")
     control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
     control.setblocking(False)

@@ -1,11 +1,14 @@
 """``make reset`` empties the data folder, and only that."""
 
 import fcntl
+import json
+import os
 from pathlib import Path
 
 import pytest
 
 from bootstrap import reset
+from controlplane.supervision import processes
 
 
 @pytest.fixture
@@ -30,6 +33,18 @@ def test_it_waits_for_nobody_who_is_running(data: Path) -> None:
         with pytest.raises(SystemExit, match=r"is running on .*: stop it first"):
             reset.main()
     assert (data / "secret_key").exists()
+
+
+def test_it_waits_for_what_a_killed_start_has_left(data: Path) -> None:
+    started = processes.started_at(os.getpid())
+    left = {"name": "proxy", "pid": os.getpid(), "started": started}
+    (data / reset.STATE).write_text(json.dumps({"programs": [left]}))
+    with pytest.raises(SystemExit, match=r"has left proxy running on .*: first .venv/bin/switchyard down"):
+        reset.main()
+    assert (data / "secret_key").exists()
+    (data / reset.STATE).write_text(json.dumps({"programs": [{**left, "started": f"{started}1"}]}))
+    reset.main()
+    assert list(data.iterdir()) == []
 
 
 def test_a_folder_that_is_not_ours_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def new_fleet(site: Site, measuring: Measuring) -> Callable[..., str]:
         site.api("POST", "/fleets", {"name": name, "protocol": "open-inference"})
         for replica in listed:
             site.api("POST", f"/fleets/{name}/replicas?trial=no", replica)
-        measuring.fleets.append(name)
+        measuring.add(name)
         return name
 
     return make

@@ -48,6 +48,7 @@ class Measuring:
         self.workers = 2
         self._sending = threading.Event()
         self._ended = threading.Event()
+        self._publishing = threading.Lock()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     def __enter__(self) -> "Measuring":
@@ -75,8 +76,18 @@ class Measuring:
             await asyncio.sleep(PERIOD_S)
         await layer.flush()
 
+    def add(self, fleet: str) -> None:
+        """Measure a fleet from now on: a page that is opened next finds it in the frame it begins with. Else
+        that may be one of an empty install, and the page shows the first steps until told otherwise."""
+        self.fleets.append(fleet)
+        self.publish(time.time())
+
     def publish(self, at: float) -> list[tuple[str, str]]:
         """Store one frame of everything and its points; answers what is to be sent to which group."""
+        with self._publishing:
+            return self._publish(at)
+
+    def _publish(self, at: float) -> list[tuple[str, str]]:
         self.sequence += 1
         snapshots = [snapshot for name in self.fleets if (snapshot := self._snapshot(name))]
         each = [self._fleet_frame(snapshot, at) for snapshot in snapshots]

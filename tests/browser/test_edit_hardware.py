@@ -76,6 +76,24 @@ def test_a_weight_is_changed_in_its_row(
     assert site.api("GET", f"/hardware-classes/{name}")["weight"] == 3.0
 
 
+def test_a_weight_of_0_for_all_that_serves_is_saved_once_more_to_confirm(
+    open_page: Open, new_class: Callable[[float], str], new_fleet: Callable[..., str], site: Site
+) -> None:
+    name, fleet = new_class(2.0), new_fleet(("a",))
+    site.api("PATCH", f"/fleets/{fleet}/replicas/a", {"hardware": name})
+    page = open_page("/hardware")
+    page.get_by_role("button", name=f"Change the weight of {name}").click()
+    field = page.get_by_label("Weight", exact=True)
+    field.fill("0")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text(f"go out at once: {fleet}/a.")
+    expect(page.get_by_role("alert")).to_contain_text("Do it once more to confirm.")
+    assert site.api("GET", f"/hardware-classes/{name}")["weight"] == 2.0
+    field.press("Enter")
+    expect(page.locator(f"tr[data-hardware='{name}']")).to_contain_text("0.0")
+    assert site.api("GET", f"/hardware-classes/{name}")["weight"] == 0.0
+
+
 def test_one_in_use_stays_and_says_who_uses_it(
     open_page: Open, new_class: Callable[[float], str], new_fleet: Callable[..., str], site: Site
 ) -> None:

@@ -44,7 +44,7 @@ def many(site: Site, measuring: Measuring) -> str:
     else:
         site.api("PATCH", f"/fleets/{name}/replicas/node-001", {"weight": None})
         site.api("PATCH", f"/fleets/{name}/replicas/node-001", {"weight": 1.5})
-    measuring.fleets.append(name)
+    measuring.add(name)
     measuring.states["node-007"] = ("ejected", "5 timeouts in 8 s; probation in 6 s. Probe: 200 in 31 ms")
     measuring.states["node-002"] = ("down", "Refused: nothing listens at 10.1.0.3:8000.")
     return name

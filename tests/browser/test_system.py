@@ -62,8 +62,8 @@ def test_while_redis_is_away(open_page: Open, proxy: Proxy, redis_server: RedisS
 def test_while_redis_hangs_the_verdict_stays(
     open_page: Open, site: Site, proxy: Proxy, redis_server: RedisServer
 ) -> None:
-    """Each answer then takes seconds: the page is not live, and says why all the same. In the end the server
-    gives none at all."""
+    """The answers say so, and soon. In the end the server gives none at all: the page is not live, and says
+    why all the same."""
     page = open_page("/system")
     expect(page.locator("[data-worker]")).to_have_count(2)
     assert redis_server.process is not None

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane.publishing import publisher
+from controlplane.publishing import installation, publisher
 from controlplane.services import fleets, tokens
 
 
@@ -16,6 +16,8 @@ from controlplane.services import fleets, tokens
 def fresh_stores(transactional_db: None, redis_server: Any) -> None:
     """Writes commit, so that what happens on commit happens; every test begins like a new process."""
     publisher._contents_compared.clear()
+    installation._place_checked.clear()
+    installation._Held.instance = ""
 
 
 class Api:

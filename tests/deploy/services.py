@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
+from controlplane.supervision.processes import descendants
 from tests.proxy_process import free_port
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -130,13 +132,18 @@ class Running:
         return check.returncode == 0
 
     def stop(self) -> int:
-        """SIGTERM to the first process alone, as Docker and ``KillMode=mixed`` do; the exit status."""
+        """SIGTERM to the first process alone, as Docker and the units' ``KillMode`` do; the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(self.service.stop_s)
 
     def kill(self) -> None:
+        """With all below it: workers of a proxy would outlive their master."""
         if self.process.poll() is None:
+            below = descendants(self.process.pid)
             os.killpg(self.process.pid, signal.SIGKILL)
+            for pid in below:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.process.wait()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from tests.deploy.conftest import Image
 from tests.deploy.services import Adapter, Running, compose_services
@@ -69,6 +70,8 @@ def installation(
     postgres_server: PostgresServer,
     shared_redis: Any,
 ) -> Iterator[Installation]:
+    with redis.Redis.from_url(shared_redis.url) as client:
+        client.flushall()  # else it would be bound to the installation of the tests before
     made = Installation(tmp_path_factory.mktemp("compose"), built_image, postgres_server, shared_redis.url)
     yield made
     made.stop_all()

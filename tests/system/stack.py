@@ -14,7 +14,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from controlplane.supervision.processes import descendants
+from controlplane.supervision import state_file
+from controlplane.supervision.processes import descendants, started_on
 from tests.ports import free_ports
 from tests.proxy_process import LIMIT_S, ROOT, until
 
@@ -46,9 +47,15 @@ class Stack:
         self.examples_port = free_examples_port()
         self.metrics_port = self.examples_port + METRICS_OFFSETS[0]
         self.environment = clean_environment(self.data)
+        self.token = ""
+        self.more_flags = flags
+        self.start()
+
+    def start(self) -> None:
+        """Also again, after the end of the one before."""
         self.said = ""
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", *self.flags(), *flags],
+            [sys.executable, "manage.py", "up", *self.flags(), *self.more_flags],
             cwd=ROOT,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -58,7 +65,6 @@ class Stack:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.token = ""
 
     def flags(self) -> list[str]:
         return [
@@ -134,10 +140,16 @@ class Stack:
             self.process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(15)
-        for pid in [*descendants(self.process.pid), self.process.pid]:
+        below = descendants(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        for pid in {
+            *below,
+            *(one.pid for one in state_file.read(self.data).running()),
+            *started_on(self.data),
+        }:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.process.wait()
         self._reader.join(5)
 
 

@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 
 from controlplane.management.base import SwitchyardCommand
 from controlplane.services import fleet_files
+from controlplane.services.dropping import NeedsConfirmation
 from controlplane.services.errors import ServiceError
 from controlplane.services.validation import STRATEGIES
 from routing.contract.fleet_file import FleetFile, FleetFileError, loadb
@@ -32,18 +33,25 @@ class Command(SwitchyardCommand):
         parser.add_argument(
             "--dry-run", action="store_true", help="only print what would change; nothing is written"
         )
+        parser.add_argument(
+            "--confirm",
+            action="store_true",
+            help="also if all or most of what serves goes at once; asked at a terminal otherwise",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         source = "standard input" if options["file"] == STANDARD_INPUT else options["file"]
         try:
             file = self.read(options["file"], source, options["prune"])
-            lines = fleet_files.apply(
-                file, actor=self.actor, prune=options["prune"], dry_run=options["dry_run"]
-            )
+            asks = options["file"] != STANDARD_INPUT and sys.stdin.isatty()
+            lines = self.apply(file, options, asks=asks)
         except OSError as error:
             raise CommandError(f"{source}: {error.strerror}") from error
         except FleetFileError as error:
             raise CommandError(str(error)) from error
+        except NeedsConfirmation as drop:
+            words = f"{drop.detail} Nothing was changed. If that is meant: --confirm"
+            raise CommandError(f"{source}: {words}") from drop
         except ServiceError as error:  # somebody else wrote since the file was checked
             places = [field.words for field in error.errors] or [error.detail]
             raise CommandError("\n".join(f"{source}: {place}" for place in places)) from error
@@ -53,6 +61,28 @@ class Command(SwitchyardCommand):
             self.stdout.write("Nothing to change.")
         elif options["dry_run"]:
             self.stdout.write("Nothing was written: this was a dry run.")
+
+    def apply(self, file: FleetFile, options: dict[str, Any], *, asks: bool) -> list[str]:
+        """What changed. ``asks``: at the terminal, for exactly the loss shown. Raises ServiceError."""
+        try:
+            return self.apply_confirmed(file, options, "")
+        except NeedsConfirmation as drop:
+            if not asks:
+                raise
+            self.stdout.write(drop.detail)
+            if input("Apply? [y/N] ").strip().lower() not in ("y", "yes"):
+                raise
+            return self.apply_confirmed(file, options, drop.token)
+
+    def apply_confirmed(self, file: FleetFile, options: dict[str, Any], token: str) -> list[str]:
+        return fleet_files.apply(
+            file,
+            actor=self.actor,
+            prune=options["prune"],
+            dry_run=options["dry_run"],
+            confirm=token,
+            confirm_all=options["confirm"],
+        )
 
     def read(self, file: str, source: str, prune: bool) -> FleetFile:
         """Raises OSError, and FleetFileError with all that is wrong in it and with what exists beside it."""

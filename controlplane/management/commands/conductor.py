@@ -8,10 +8,14 @@ import os
 import socket
 from typing import Any
 
-from controlplane.datastores import redis
+from django.core.management.base import CommandError
+
+from controlplane.datastores import redis, sqlite_log
 from controlplane.management.base import SwitchyardCommand
-from controlplane.observability import metrics_listener, process_heartbeats
+from controlplane.observability import metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
+from controlplane.publishing import installation
+from controlplane.publishing.installation import NotOurRedis
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.runner import run
 
@@ -27,8 +31,14 @@ class Command(SwitchyardCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = f"{socket.gethostname()}/{os.getpid()}"
         this_process.set_role("conductor")
+        try:
+            installation.check_at_start()
+        except NotOurRedis as refused:
+            raise CommandError(str(refused)) from refused
         metrics_listener.start()
         process_heartbeats.start()
+        watchdog.start()
+        sqlite_log.hold_open()
         logger.info("conductor %s started", name)
         run(Conductor(redis.client(), name))
         logger.info("conductor %s ended", name)

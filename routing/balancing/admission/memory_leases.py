@@ -97,6 +97,8 @@ class MemoryLeases:
         now: dict[str, Device] = {}
         for replica in replicas:
             spec = replica.spec
+            if not spec.accelerators and replica.memory is None:
+                continue  # the usual case, of thousands of replicas perhaps
             devices = [self._device(name) for name in dict.fromkeys(spec.accelerators)]
             for device in devices:
                 device.held[fleet] = device.held.get(fleet, 0) + (spec.memory_bytes or 0)

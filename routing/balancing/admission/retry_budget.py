@@ -28,11 +28,16 @@ class RetryBudget:
         ``unsent``: no byte of the request was written, so that it is not charged."""
         if unsent and self.share:
             return True
-        requests = self.requests + self.earlier_requests
-        if not self.share or self.retries + self.earlier_retries >= requests * self.share + RESERVE:
+        if not self.has_left:
             return False
         self.retries += 1
         return True
+
+    @property
+    def has_left(self) -> bool:
+        """Whether one more retry is allowed."""
+        requests = self.requests + self.earlier_requests
+        return self.share > 0 and self.retries + self.earlier_retries < requests * self.share + RESERVE
 
     def rotate(self, now: float) -> None:
         """Start a new window when the present one is full. Call at least every few seconds."""

@@ -21,6 +21,8 @@ class Eligibility:
     """Those that are asked, in panic and as a last resort with others among them."""
     probation: list[Replica] = field(default_factory=list)
     """Their ejection is over; each waits for its one probe request."""
+    starved: list[Replica] = field(default_factory=list)
+    """Of the eligible ones, those that are due for a request that no strategy sends them."""
     panic: bool = False
     """Health is being ignored for replicas that have passed a probe once."""
     last_resort: bool = False
@@ -34,7 +36,7 @@ def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligib
 
     ``site``: the proxy's own, where sites matter; those that name none count as there.
     """
-    result = Eligibility(panic=_panic(replicas, site))
+    result = Eligibility(panic=is_panic(replicas, site))
     ejected: list[Replica] = []
     for replica in replicas:
         if not _intended(replica) or not _healthy(replica, result.panic):
@@ -42,6 +44,8 @@ def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligib
         ends = replica.ejection.until
         if not ends:
             result.eligible.append(replica)
+            if replica.ejection.progress.is_due:
+                result.starved.append(replica)
             continue
         ejected.append(replica)
         if now >= ends:
@@ -60,8 +64,21 @@ def available(replicas: Iterable[Replica], site: str = "") -> int:
 
     ``site``: as for :func:`partition`."""
     everyone = list(replicas)
-    panic = _panic(everyone, site)
+    panic = is_panic(everyone, site)
     return sum(1 for replica in everyone if _intended(replica) and _healthy(replica, panic))
+
+
+def is_panic(replicas: Iterable[Replica], site: str = "") -> bool:
+    """Whether health is ignored. ``site``: as for :func:`partition`."""
+    passed: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    for replica in replicas:
+        spec = replica.spec
+        if spec.admin_state == "active" and spec.has_passed:
+            place = (spec.site or site) if site else ""
+            passed[place] += 1
+            ready[place] += spec.health == "ready"
+    return bool(passed) and all(in_panic(passed[place], ready[place]) for place in passed)
 
 
 def may_finish(replica: Replica, panic: bool) -> bool:
@@ -136,18 +153,6 @@ def _intended(replica: Replica) -> bool:
 def _healthy(replica: Replica, panic: bool) -> bool:
     spec = replica.spec
     return spec.health == "ready" or (panic and spec.has_passed and spec.health != "checking")
-
-
-def _panic(replicas: Iterable[Replica], site: str) -> bool:
-    passed: Counter[str] = Counter()
-    ready: Counter[str] = Counter()
-    for replica in replicas:
-        spec = replica.spec
-        if spec.admin_state == "active" and spec.has_passed:
-            place = (spec.site or site) if site else ""
-            passed[place] += 1
-            ready[place] += spec.health == "ready"
-    return bool(passed) and all(in_panic(passed[place], ready[place]) for place in passed)
 
 
 _PANIC_WORDS = "panic mode, fewer than half of the replicas that ever passed a probe are ready"

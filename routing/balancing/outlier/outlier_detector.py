@@ -20,7 +20,9 @@ from routing.balancing.outlier import (
     failure_load,
     shared_consecutive_failures,
     shared_ejection,
+    silence,
     soft_ejection,
+    starvation,
     success_rate,
 )
 from routing.balancing.outlier.poison_clients import PoisonClients
@@ -32,6 +34,12 @@ from routing.shared.shm_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
+POSTPONED_S = 3.0
+"""How long a connect check that failed keeps probe requests away; the next one comes before that."""
+FREED_AFTER_S = 2.0
+"""How long a replica must have been silent before its requests are taken from it."""
+SETTLED_AFTER_S = 1.0
+"""How long after a return what was sent before it may still be answered, and be learned from."""
 MONITOR_S = 30.0
 """How long a failure that is held against a client has the requests say who sent them."""
 
@@ -99,7 +107,12 @@ class OutlierDetector:
     def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         """Learn from an attempt that was no success, and eject if that is due."""
         replica = attempt.replica
-        if outcome in FAILURES:
+        if outcome in FAILURES and attempt.started < replica.ejection.returned_at:
+            # What was sent before the return says nothing of the time after it.
+            replica.ejection.windows.before_return += 1
+            if attempt.probe:
+                shared_ejection.release_probe(replica)
+        elif outcome in FAILURES:
             self._speed.failed(replica, now - attempt.started, now)
             if self._goes_by_load:
                 failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
@@ -145,8 +158,9 @@ class OutlierDetector:
             # It would have failed anywhere, so it decides nothing.
             state.probing = False
             shared_ejection.release_probe(replica)
-        elif attempt.probe:
-            self._eject(replica, now, f"its probe request {_words(replica, outcome)}")
+        elif attempt.probe and attempt.started >= state.probed_at:
+            words = f"its probe request {_words(replica, outcome)}"
+            self._eject(replica, now, words, tried_at=attempt.started)
         else:
             self._failed_again(replica, outcome, source, now)
 
@@ -202,23 +216,25 @@ class OutlierDetector:
 
     def review(self, now: float) -> None:
         """Follow the other workers, and look for replicas that are silent or fail too often."""
-        replicas, stall_s = self._replicas(), self.policy.timeouts.stall_s
+        replicas = self._replicas()
         success_rate.renew(replicas, now)
         self.monitoring = now < self._monitor_until
         self._sibling_news.follow(self._poison_clients)
         for replica in replicas:
+            silence.follow(replica, now)
+        starvation.follow(replicas, now)
+        stall_s, p99_s = self.policy.timeouts.stall_s, self._speed.p99_s
+        for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
+            self._follow_health(replica, now)
             if replica.failure_load.requests:
                 failure_load.expire(replica, now)
-            waiting = replica.in_flight - replica.stall_exempt
             if state.until:
-                if state.stalled and replica.last_heard_at > state.claimed_at:
-                    self._uneject(replica, now)
-            elif ejection.stalled(waiting, replica.last_heard_at, now, stall_s, self._speed.p99_s):
-                silent = now - replica.last_heard_at
-                words = f"stalled: nothing heard for {silent:.0f} s with {waiting} in flight"
-                self._eject(replica, now, words, stalled=True)
+                self._review_ejected(replica, now)
+            elif (silent := silence.judge(replica, replicas, now, stall_s, p99_s)) is not None:
+                self._eject(replica, now, silent.words, ejection.SILENCE, stalled=silent.whole)
+                self._free_from_silent(replica, silent.words, now)
             elif (state.failures or state.failure_run.is_shown) and self._is_failure_run(replica, now):
                 self._eject(
                     replica, now, f"{state.failure_run.judged} failures in a row in the workers of this host"
@@ -233,6 +249,80 @@ class OutlierDetector:
                     # What comes after it is judged by itself, as after an ejection.
                     success_rate.forget(replica)
 
+    def _review_ejected(self, replica: Replica, now: float) -> None:
+        state = replica.ejection
+        if state.stalled and replica.last_heard_at > state.claimed_at:
+            self._uneject(replica, now)
+        elif state.cause == ejection.SILENCE and replica.in_flight:
+            # As its probe request, which hears nothing either.
+            p99_s = self._speed.p99_s
+            soon_s = max(3 * p99_s, min(silence.early_s(p99_s), ejection.TRIAL_EVERY_S))
+            patience_s = soon_s or self.policy.timeouts.stall_s
+            if silence.requests(replica, now, patience_s)[1]:
+                self._free_from_silent(replica, state.reason, now)
+            if state.probing and now - max(state.probed_at, replica.last_heard_at) > patience_s:
+                # That is its decision. The request itself may have begun to be answered, so that it goes on.
+                words = f"stalled: its probe request has heard nothing for {patience_s:.1f} s"
+                self._eject(replica, now, words, ejection.SILENCE, tried_at=state.probed_at)
+
+    def _follow_health(self, replica: Replica, now: float) -> None:
+        """Whether probes have taken it out, or let it back, since the last look."""
+        state, health = replica.ejection, replica.spec.health
+        if health == "down" and replica.in_flight:
+            self._free_from_down(replica, now)
+        if state.settled_at and now >= state.settled_at:
+            state.settled_at = 0.0
+            self._forget_learned(replica)
+        is_ready = health == "ready"
+        if is_ready and not state.was_ready:
+            state.failures = 0
+            if state.until:
+                ejection.try_now(state, now)
+            else:
+                state.returned_at, state.returned_after = now, replica.succeeded + replica.failed
+                success_rate.forget(replica)
+                failure_load.forget(replica)
+        state.was_ready = is_ready
+
+    # --- requests of a lost replica --------------------------------------------------------------
+
+    def _free_from_down(self, replica: Replica, now: float) -> None:
+        """Its probes say that it is dead, and so does its silence. A replica that is drained finishes what it
+        has."""
+        silent_s = now - replica.last_heard_at
+        if replica.spec.admin_state != "active" or silent_s < FREED_AFTER_S:
+            return
+        if not eligibility.is_panic(self._replicas(), self.site):
+            self._free(replica, "its probes fail, and it is silent", all_of_them=True)
+
+    def _free_from_silent(self, replica: Replica, words: str, now: float) -> None:
+        if silence.may_free(replica, self._replicas(), now, self._speed.p99_s):
+            self._free(replica, words)
+
+    def _free(self, replica: Replica, words: str, *, all_of_them: bool = False) -> None:
+        if replica.endpoint is not None and replica.in_flight:
+            replica.endpoint.free_requests(f"the replica is lost: {words}", all_of_them=all_of_them)
+
+    # --- connect checks --------------------------------------------------------------------------
+
+    def unreachable(self, replica: Replica, words: str, now: float) -> None:
+        """A connection could not be made, twice."""
+        state = replica.ejection
+        if not state.until:
+            self._eject(replica, now, words, ejection.UNREACHABLE)
+        if state.until:
+            state.cause, state.reason = ejection.UNREACHABLE, words
+            ejection.postpone(state, now, POSTPONED_S)
+            if now - replica.last_heard_at >= FREED_AFTER_S:
+                self._free(replica, words)
+            self._changed(now)
+
+    def reachable(self, replica: Replica, now: float) -> None:
+        """A connection was made."""
+        if replica.ejection.until and replica.ejection.cause == ejection.UNREACHABLE:
+            ejection.try_now(replica.ejection, now)
+            self._changed(now)
+
     def _is_failure_run(self, replica: Replica, now: float) -> bool:
         """Whether the workers of the host together have seen as many failures in a row as eject."""
         number = number_of(replica.uid)
@@ -246,7 +336,16 @@ class OutlierDetector:
 
     # --- out and back ----------------------------------------------------------------------------
 
-    def _eject(self, replica: Replica, now: float, words: str, stalled: bool = False) -> None:
+    def _eject(
+        self,
+        replica: Replica,
+        now: float,
+        words: str,
+        cause: int = ejection.FAILURES,
+        *,
+        stalled: bool = False,
+        tried_at: float | None = None,
+    ) -> None:
         """Eject a replica if the host's limit allows it. One that is ejected already is ejected anew."""
         state = replica.ejection
         if replica.leaving:
@@ -258,13 +357,13 @@ class OutlierDetector:
             self._soft_eject(replica, available, now, words)
             return
         base_s, answers = self.policy.ejection.base_s, replica.succeeded + replica.failed
-        ejection.eject(state, now, base_s, self._rng, words, stalled, answers)
+        ejection.eject(state, now, base_s, self._rng, words, cause, stalled, answers, tried_at)
         shared_ejection.show_ejection(replica)
         if not again and self._ejected_on_host(now) > limit:
             ejection.undo(state)
             shared_ejection.show_ejection(replica)
         else:
-            said = (replica.name, self.fleet, state.lasted_s, state.reason)
+            said = (replica.name, self.fleet, state.until - now, state.reason)
             log.info("replica %s of fleet %s is ejected for %.0f s: %s", *said)
         self._changed(now)
 
@@ -285,9 +384,13 @@ class OutlierDetector:
     def _uneject(self, replica: Replica, now: float) -> None:
         log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
         ejection.lift(replica.ejection, now, replica.succeeded + replica.failed)
-        self._forget_learned(replica)
+        self._returned(replica, now)
         shared_ejection.show_ejection(replica)
         self._changed(now)
+
+    def _returned(self, replica: Replica, now: float) -> None:
+        replica.ejection.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
+        self._forget_learned(replica)
 
     def _forget_learned(self, replica: Replica) -> None:
         """What was learned of the replica while it failed is no longer true."""
@@ -302,7 +405,7 @@ class OutlierDetector:
         was_out = bool(replica.ejection.until)
         shared_ejection.follow_ejections(replica, now)
         if was_out and not replica.ejection.until:
-            self._forget_learned(replica)
+            self._returned(replica, now)
 
     def _ejected_on_host(self, now: float) -> int:
         for replica in self._replicas():

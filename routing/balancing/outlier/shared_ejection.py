@@ -5,6 +5,7 @@ on the whole host while some worker's claim is newer than every worker's last re
 """
 
 from routing.balancing.outlier import ejection
+from routing.balancing.replica.outlier_state import EjectionState
 from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 
@@ -18,6 +19,9 @@ def show_ejection(replica: Replica) -> None:
     cells.write(cell.RETURNED_AT, state.returned_at)
     cells.write(cell.EJECTIONS_IN_A_ROW, state.consecutive_ejections)
     cells.write(cell.EJECTION_LASTS, state.lasted_s)
+    cells.write(cell.EJECTED_SINCE, state.since)
+    cells.write(cell.BACK_OFF_UNTIL, state.back_off_until)
+    cells.write(cell.EJECTED_FOR, state.cause)
     cells.write(cell.EJECTED_AT, state.claimed_at)
     cells.write(cell.EJECTED_UNTIL, state.until)
 
@@ -34,14 +38,24 @@ def follow_ejections(replica: Replica, now: float) -> None:
         if view[sibling + cell.EJECTED_UNTIL] and view[sibling + cell.EJECTED_AT] > claimed:
             newest, claimed = sibling, view[sibling + cell.EJECTED_AT]
     if newest >= 0:
-        until, consecutive_ejections = (
-            view[newest + cell.EJECTED_UNTIL],
-            int(view[newest + cell.EJECTIONS_IN_A_ROW]),
-        )
-        ejection.adopt(state, until, claimed, consecutive_ejections, view[newest + cell.EJECTION_LASTS])
+        ejection.adopt(state, _shown(view, newest))
     elif state.until and (state.adopted or state.claimed_at <= returned):
         ejection.lift(state, returned if state.claimed_at <= returned else now)
         cells.write(cell.EJECTED_UNTIL, 0.0)
+
+
+def _shown(view: "memoryview[float]", at: int) -> EjectionState:
+    """The ejection that the worker with its cells there has shown."""
+    other = EjectionState()
+    other.until = view[at + cell.EJECTED_UNTIL]
+    other.since = view[at + cell.EJECTED_SINCE]
+    other.back_off_until = view[at + cell.BACK_OFF_UNTIL]
+    other.claimed_at = view[at + cell.EJECTED_AT]
+    other.consecutive_ejections = int(view[at + cell.EJECTIONS_IN_A_ROW])
+    other.lasted_s = view[at + cell.EJECTION_LASTS]
+    cause = int(view[at + cell.EJECTED_FOR])
+    other.cause = cause if cause in ejection.ADOPTED else ejection.FAILURES
+    return other
 
 
 def claim_probe(replica: Replica, now: float) -> bool:

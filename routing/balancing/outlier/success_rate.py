@@ -108,10 +108,11 @@ def words(replica: Replica) -> str:
 def _read(replica: Replica) -> None:
     """Read what all workers of the host have counted."""
     window, cells = replica.ejection.windows, replica.cells
-    window.all_succeeded, window.all_failed = replica.succeeded, replica.failed
+    failed = replica.failed - window.before_return
+    window.all_succeeded, window.all_failed = replica.succeeded, failed
     if cells is not None:
         cells.write(SUCCEEDED, replica.succeeded)
-        cells.write(FAILED, replica.failed)
+        cells.write(FAILED, failed)
         window.all_succeeded += int(cells.siblings_sum(SUCCEEDED))
         window.all_failed += int(cells.siblings_sum(FAILED))
 

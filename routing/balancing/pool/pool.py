@@ -7,7 +7,7 @@ Eligibility is computed when something has changed, and on a slow timer that beg
 a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from math import frexp, inf
 from random import Random
 from typing import cast
@@ -26,7 +26,7 @@ from routing.balancing.outlier import eligibility
 from routing.balancing.outlier.effective_weight import EffectiveWeights
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.candidates import CandidateSearch
-from routing.balancing.pool.endpoint_set import EndpointSet
+from routing.balancing.pool.endpoint_set import KNOWN_STEP, EndpointSet, Pairs
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.report import ReplicaExplanation, explanation, replica_counters
 from routing.balancing.pool.slow_path import ANY_SLOT, DEQUEUED, NEW, SlowPath
@@ -37,7 +37,7 @@ from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import KeyedStrategy
 from routing.balancing.strategies.fault_isolation import IsolatedStrategy
 from routing.contract.sketch import bucket_of
-from routing.contract.table import FleetSnapshot, Version
+from routing.contract.table import FleetSnapshot, ReplicaSpec, Version
 from routing.contract.telemetry import FleetCounters
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
@@ -57,9 +57,11 @@ class Pool:
         rng: Random | None = None,
         quota_share: QuotaShare | None = None,
         site: str = "",
+        staged: bool = False,
     ) -> None:
-        """``site``: where the pool's requests come from; empty: it does not matter. Raises ValueError in
-        words when the snapshot cannot be routed from."""
+        """``site``: where the pool's requests come from; empty: it does not matter. ``staged``: the snapshot
+        is without its replicas; they come with :meth:`replace`, as if they had been there. Raises ValueError
+        in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
         self._host_share = quota_share or QuotaShare()
         self._shared = shared
@@ -94,7 +96,7 @@ class Pool:
         self._eligible: list[Replica] = []
         self._detour = False
         """Whether a request may need more than the usual path: estimates are calibrated, a replica on
-        probation needs its probe request, attempts are monitored, or sites matter."""
+        probation needs its probe request, one is starved, attempts are monitored, or sites matter."""
         self._all_sites: SiteSplit | None = None
         """The replicas by site, where sites may matter."""
         self._due = 0.0
@@ -102,20 +104,46 @@ class Pool:
         self._refresh_due = 0.0
         self._effective_weights = EffectiveWeights(self._host_share, self.admission.slot_freed)
         self.replace(snapshot)
+        if staged:
+            self._endpoints.unsettle()
 
     @property
     def replicas(self) -> list[Replica]:
         """The replicas in the table, in its order."""
         return self._endpoints.listed
 
-    def replace(self, snapshot: FleetSnapshot) -> None:
+    @property
+    def swaps(self) -> int:
+        """How often its replicas were replaced: what was prepared before is of no use after."""
+        return self._endpoints.swaps
+
+    def prepare(self, snapshot: FleetSnapshot) -> Generator[None, None, Pairs]:
+        """What of :meth:`replace` takes long for many replicas, in steps. Changes nothing that requests see.
+        Raises as it does; what is not used then must be dropped (:meth:`drop`)."""
+        for number, _ in enumerate(checked_limits(snapshot)):
+            if number % KNOWN_STEP == 0:
+                yield
+        return (yield from self._endpoints.prepare_in_steps(snapshot))
+
+    def drop(self, pairs: Pairs) -> None:
+        """What :meth:`prepare` returned is not used."""
+        self._endpoints.drop(pairs)
+
+    def tidy(self) -> Iterator[None]:
+        """What :meth:`replace` and :meth:`close` left to be done in steps."""
+        return self._endpoints.tidy()
+
+    def replace(self, snapshot: FleetSnapshot, pairs: Pairs | None = None, in_steps: bool = False) -> None:
         """Route from a newer snapshot; replicas whose uid and URL match keep their live state.
+
+        ``pairs``: what :meth:`prepare` made of it. ``in_steps``: :meth:`tidy` follows.
 
         Raises ValueError in words, and changes nothing, when the snapshot cannot be routed from.
         """
         terms = terms_of(snapshot, self._slow_path.terms)
-        check_limits(snapshot)
-        pairs = self._endpoints.prepare(snapshot)
+        if pairs is None:
+            check_limits(snapshot)
+            pairs = self._endpoints.prepare(snapshot)
 
         self.snapshot = snapshot
         self.name = snapshot.name
@@ -133,7 +161,7 @@ class Pool:
         self._outlier_detector.policy = snapshot.policy
         self._effective_weights.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
-        self._endpoints.take(pairs, snapshot.tls)
+        self._endpoints.take(pairs, snapshot.tls, in_steps)
         for replica in self.replicas:
             replica.ask_load(snapshot.probe.load_header)
         self._count_sites()
@@ -155,10 +183,11 @@ class Pool:
         self.speed.track_latency(strategy.memory)
         self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
 
-    def close(self) -> None:
-        """The fleet was removed: begin() rejects, and shared cells are given back as requests end."""
+    def close(self, in_steps: bool = False) -> None:
+        """The fleet was removed: begin() rejects, and shared cells are given back as requests end.
+        ``in_steps``: :meth:`tidy` follows."""
         self._slow_path.closed = True
-        self._endpoints.retire_all()
+        self._endpoints.retire_all(in_steps)
         self._clear_eligibility()
         self.admission.wake_next()
         self.admission.unshare()
@@ -321,7 +350,8 @@ class Pool:
             candidates = [replica for replica in self._eligible if replica not in excluded]
         else:
             candidates = self._eligible
-            attempt = slow.probe(work, now) if slow.eligibility.probation else None
+            found_out = slow.eligibility
+            attempt = slow.probe(work, now) if found_out.probation or found_out.starved else None
             if attempt is not None:
                 return attempt
         if not candidates:
@@ -339,6 +369,17 @@ class Pool:
         if self._outlier_detector.monitoring and not again and isinstance(found, Attempt):
             found.monitor()
         return found
+
+    # --- connect checks --------------------------------------------------------------------------
+
+    def unreachable(self, replica: Replica, words: str, now: float) -> None:
+        """A connect check has failed: eject the replica if that is allowed. ``words``: why."""
+        if not replica.leaving:
+            self._outlier_detector.unreachable(replica, words, now)
+
+    def reachable(self, replica: Replica, now: float) -> None:
+        """A connect check has found that the replica listens."""
+        self._outlier_detector.reachable(replica, now)
 
     # --- the slow timer --------------------------------------------------------------------------
 
@@ -404,6 +445,7 @@ class Pool:
         self._detour = (
             self._factors is not None
             or bool(found.probation)
+            or bool(found.starved)
             or self._outlier_detector.monitoring
             or slow.sites is not None
         )
@@ -449,19 +491,25 @@ class Pool:
 
 def check_limits(snapshot: FleetSnapshot) -> None:
     """Raise ValueError, in words, for values that cannot be routed from."""
-    for where, limit in _limits(snapshot):
-        if limit is not None and limit < 1:
-            raise ValueError(f"max_concurrency of {where} must be at least 1, not {limit}")
+    for _ in checked_limits(snapshot):
+        pass
+
+
+def checked_limits(snapshot: FleetSnapshot) -> Iterator[ReplicaSpec]:
+    """As :func:`check_limits`, one replica after the other."""
+    _check_limit(f"fleet {snapshot.name}", snapshot.policy.max_concurrency)
     seen: set[str] = set()
     for spec in snapshot.replicas:
-        if not 0 <= spec.weight < float("inf"):
+        if spec.max_concurrency is not None:
+            _check_limit(f"replica {spec.name}", spec.max_concurrency)
+        if not 0 <= spec.weight < inf:
             raise ValueError(f"weight of replica {spec.name} must be 0 or more, not {spec.weight!r}")
         if spec.uid in seen:
             raise ValueError(f"two replicas of fleet {snapshot.name} have the uid {spec.uid}")
         seen.add(spec.uid)
+        yield spec
 
 
-def _limits(snapshot: FleetSnapshot) -> Iterator[tuple[str, int | None]]:
-    yield f"fleet {snapshot.name}", snapshot.policy.max_concurrency
-    for spec in snapshot.replicas:
-        yield f"replica {spec.name}", spec.max_concurrency
+def _check_limit(where: str, limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise ValueError(f"max_concurrency of {where} must be at least 1, not {limit}")

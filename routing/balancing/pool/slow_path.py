@@ -276,11 +276,19 @@ class SlowPath:
         return Rejection("busy", "no replica has a free slot", None, timeout_s, preferred, declined_slot)
 
     def probe(self, work: float, now: float) -> Attempt | None:
-        """Send this request to a replica on probation, if no other request is deciding about it."""
+        """Send this request to a replica on probation, if no other request is deciding about it; or to one
+        that no strategy asks."""
         for replica in self.eligibility.probation:
             attempt = self._probe_at(replica, work, now)
             if attempt is not None:
                 return attempt
+        for replica in self.eligibility.starved:
+            progress, demand = replica.ejection.progress, Demand(work)
+            if progress.is_due and (
+                not replica.limited or sibling_load.claim_slot_and_memory(replica, demand)
+            ):
+                progress.is_due = False
+                return self._begin_in_slot(replica, work, now)
         return None
 
     def _probe_at(self, replica: Replica, work: float, now: float) -> Attempt | None:
@@ -290,7 +298,7 @@ class SlowPath:
         if replica.limited and not sibling_load.claim_slot_and_memory(replica, Demand(work)):
             shared_ejection.release_probe(replica)
             return None
-        state.probing = True
+        state.probing, state.probed_at = True, now
         attempt = self._begin_in_slot(replica, work, now)
         attempt.probe = True
         return attempt

@@ -1,18 +1,23 @@
 """Routing table of one worker: makes pools of snapshots, and finds a pool by name, alias or adapter.
 
-``(epoch, version)`` orders tables. Older ones are ignored. Invalid ones are refused with a message, and the
-last good one stays. Only a manifest removes fleets. Replicas whose uid and URL match keep their live state
-over every swap.
+``(epoch, version)`` orders tables. Older ones are ignored. Invalid ones and those of another installation are
+refused with a message, and the last good one stays. Only a manifest removes fleets. Replicas whose uid and
+URL match keep their live state over every swap.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from routing.balancing.admission.admission_queue import NullWaker, QueueWaker
 from routing.balancing.admission.memory_leases import MemoryLeases
+from routing.balancing.pool.endpoint_set import Pairs
 from routing.balancing.pool.pool import Pool
 from routing.contract.client_keys import salt_bytes
+from routing.contract.installation import objection
 from routing.contract.matches import MatchIndex
 from routing.contract.policy import Limits, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Version
@@ -29,6 +34,22 @@ class Bounds(NamedTuple):
 
     head_s: float
     max_body_bytes: int
+
+
+class Staged(NamedTuple):
+    """A snapshot that is ready to be applied."""
+
+    snapshot: FleetSnapshot
+    pool: Pool
+    """Of the fleet, or a new one for it."""
+    pairs: Pairs
+    swaps: int
+
+    def fits(self, snapshot: FleetSnapshot, pool: Pool | None) -> bool:
+        """Whether it is this snapshot's, and its pool is as it was."""
+        if self.snapshot is not snapshot or self.swaps != self.pool.swaps:
+            return False
+        return pool is self.pool or pool is None
 
 
 class Table:
@@ -55,6 +76,9 @@ class Table:
         """Called with its pool after each snapshot that was applied."""
         self._waker: QueueWaker = NullWaker()
         self._bounds: Bounds | None = None
+        self._staged: dict[str, Staged] = {}
+        self._closed: list[Pool] = []
+        """Removed fleets that :meth:`tidy` is to look at."""
 
     @property
     def shared(self) -> SharedCounters | None:
@@ -83,11 +107,40 @@ class Table:
         for pool in self.fleets.values():
             pool.admission.waker = waker
 
-    def apply_manifest(self, manifest: Manifest) -> bool:
+    def stage(self, snapshot: FleetSnapshot) -> Iterator[None]:
+        """Prepare a snapshot in steps, between which requests may be served; :meth:`apply_snapshot` with the
+        same object then takes little time, however many replicas it has. Changes nothing that requests see,
+        and raises nothing: what is wrong is said when it is applied."""
+        name = snapshot.name
+        self._unstage(name)
+        present = self.fleets.get(name)
+        if present is not None and (snapshot.epoch, snapshot.version) <= present.version:
+            return
+        with suppress(ValueError):
+            pool = present or self._new_pool(replace(snapshot, replicas=[]), staged=True)
+            try:
+                pairs = yield from pool.prepare(snapshot)
+            except BaseException:
+                if present is None:
+                    pool.close()
+                raise
+            self._staged[name] = Staged(snapshot, pool, pairs, pool.swaps)
+
+    def tidy(self) -> Iterator[None]:
+        """What was left to be done in steps, between which requests may be served."""
+        closed, self._closed = self._closed, []
+        for pool in (*closed, *self.fleets.values()):
+            yield from pool.tidy()
+
+    def apply_manifest(self, manifest: Manifest, in_steps: bool = False) -> bool:
         """Apply a newer manifest: remove fleets it does not list, update names. False: it is not newer.
 
-        Raises TableRefused, and changes nothing, when its names contradict each other.
+        ``in_steps``: :meth:`tidy` follows.
+
+        Raises TableRefused, and changes nothing, when its names contradict each other or it is of another
+        installation.
         """
+        self._check_origin(manifest, "manifest")
         if Version(manifest.epoch, manifest.version) <= self.version:
             return False
         check_manifest(manifest)
@@ -95,8 +148,11 @@ class Table:
             self.matches = MatchIndex(manifest.matches) if manifest.matches else None
         self.manifest = manifest
         for name in [name for name in self.fleets if name not in manifest.fleets]:
+            self._unstage(name)
             pool = self.fleets.pop(name)
-            pool.close()
+            pool.close(in_steps)
+            if in_steps:
+                self._closed.append(pool)
             self.memory.take_fleet(name, (), pool.admission.memory_freed)
         self.memory.take_devices(manifest.accelerators)
         self._bounds = None
@@ -104,27 +160,41 @@ class Table:
         self.on_manifest()
         return True
 
-    def apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
+    def apply_snapshot(self, snapshot: FleetSnapshot, in_steps: bool = False) -> bool:
         """Apply a newer snapshot of one fleet. False: not newer, or the manifest does not list the fleet.
 
+        ``in_steps``: :meth:`tidy` follows.
+
         Before the first manifest any fleet is accepted. Raises TableRefused, and changes nothing, when it
-        cannot be routed from.
+        cannot be routed from or is of another installation.
         """
         name = snapshot.name
-        if self.version > (0, 0) and name not in self.manifest.fleets:
-            return False
         pool = self.fleets.get(name)
-        if pool is not None and (snapshot.epoch, snapshot.version) <= pool.version:
+        staged = self._staged.get(name)
+        if staged is None or not staged.fits(snapshot, pool):
+            self._unstage(name)
+            staged = None
+        if self.version > (0, 0) and name not in self.manifest.fleets:
+            self._unstage(name)
             return False
         try:
+            self._check_origin(snapshot, f"fleet {name}")
+        except TableRefused:
+            self._unstage(name)
+            raise
+        if pool is not None and (snapshot.epoch, snapshot.version) <= pool.version:
+            self._unstage(name)
+            return False
+        try:
+            if staged is not None:
+                staged.pool.replace(snapshot, staged.pairs, in_steps)
+                del self._staged[name]
+            elif pool is not None:
+                pool.replace(snapshot, None, in_steps)
             if pool is None:
-                self.fleets[name] = pool = Pool(
-                    snapshot, self._shared, self._rng, self.quota_share, self.site
-                )
+                self.fleets[name] = pool = self._new_pool(snapshot) if staged is None else staged.pool
                 pool.admission.waker = self._waker
                 self._index()
-            else:
-                pool.replace(snapshot)
         except ValueError as error:
             raise TableRefused(
                 f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
@@ -133,6 +203,21 @@ class Table:
         self._bounds = None
         self.on_snapshot(self.fleets[name])
         return True
+
+    def _new_pool(self, snapshot: FleetSnapshot, staged: bool = False) -> Pool:
+        return Pool(snapshot, self._shared, self._rng, self.quota_share, self.site, staged)
+
+    def _unstage(self, name: str) -> None:
+        """What was staged of this fleet is not applied."""
+        staged = self._staged.pop(name, None)
+        if staged is not None:
+            staged.pool.drop(staged.pairs)
+            if self.fleets.get(name) is not staged.pool:
+                staged.pool.close()
+
+    def _check_origin(self, table: Manifest | FleetSnapshot, what: str) -> None:
+        if why := objection(self.manifest, table):
+            raise TableRefused(f"{what}, version {table.epoch}:{table.version}: {why}")
 
     def _index(self) -> None:
         """Names win over aliases and adapters, so that a new one never hides a fleet."""

@@ -15,6 +15,7 @@ class SuccessRateWindows:
     __slots__ = (
         "all_failed",
         "all_succeeded",
+        "before_return",
         "began",
         "by_client",
         "earlier_by_client",
@@ -30,9 +31,42 @@ class SuccessRateWindows:
         self.failed = self.earlier_failed = 0
         self.all_succeeded = self.all_failed = 0
         """Lately: this worker's and what its peers have shown."""
+        self.before_return = 0
+        """Of this worker's failures, those of requests that it was sent before it last returned. They count
+        nowhere."""
         self.by_client: dict[int, int] = {}
         """Failures of the present window by client, of a few clients."""
         self.earlier_by_client: dict[int, int] = {}
+
+
+class ProgressState:
+    """What a replica has finished, and since when it was sent nothing."""
+
+    __slots__ = (
+        "asked",
+        "asked_at",
+        "doubted_until",
+        "finished",
+        "finished_at",
+        "fleet_asked",
+        "is_due",
+        "succeeded_at",
+    )
+
+    def __init__(self) -> None:
+        self.finished = 0
+        """Its successes, when that was looked at last."""
+        self.finished_at = 0.0
+        """When there was one more, or nothing was waited for."""
+        self.succeeded_at = 0.0
+        """When there was one more."""
+        self.asked = self.fleet_asked = 0
+        """Requests that it and the whole fleet had been sent when it was last sent one."""
+        self.asked_at = 0.0
+        self.doubted_until = 0
+        """It was silent: in doubt until it was sent so many requests."""
+        self.is_due = False
+        """Whether the next request is for it, because no strategy asks it (starvation)."""
 
 
 class EjectionState:
@@ -40,19 +74,26 @@ class EjectionState:
 
     __slots__ = (
         "adopted",
+        "back_off_until",
+        "cause",
         "claimed_at",
         "consecutive_ejections",
         "count",
         "failure_run",
         "failures",
         "lasted_s",
+        "probed_at",
         "probing",
+        "progress",
         "reason",
         "returned_after",
         "returned_at",
+        "settled_at",
+        "since",
         "soft_until",
         "stalled",
         "until",
+        "was_ready",
         "windows",
     )
 
@@ -62,7 +103,13 @@ class EjectionState:
         self.failure_run = FailureRun()
         """By whom those are."""
         self.until = 0.0
-        """End of the ejection, then probation until one probe request passes; 0: not ejected."""
+        """When the next probe request is due, then probation until it passes; 0: not ejected."""
+        self.since = 0.0
+        """When the replica was ejected that has not returned since; 0: not ejected."""
+        self.back_off_until = 0.0
+        """End of the back-off: a probe request that fails after that doubles it."""
+        self.cause = 0
+        """What it was ejected for: one of those of :mod:`routing.balancing.outlier.ejection`."""
         self.claimed_at = 0.0
         """When this ejection began; workers that eject at once are ordered by it."""
         self.adopted = False
@@ -74,6 +121,8 @@ class EjectionState:
         """Answers that this worker had had from it by then."""
         self.probing = False
         """Whether this worker has the one probe request in flight."""
+        self.probed_at = 0.0
+        """When that was sent. One that was sent earlier decides nothing any more."""
         self.stalled = False
         """Ejected for silence: any byte from it lets it back."""
         self.reason = ""
@@ -83,6 +132,11 @@ class EjectionState:
         """Until when it gets next to nothing (:mod:`routing.balancing.outlier.soft_ejection`); 0: it is as
         any other."""
         self.windows = SuccessRateWindows()
+        self.progress = ProgressState()
+        self.settled_at = 0.0
+        """When what was sent before the return has been answered, so that learning begins anew; 0: it has."""
+        self.was_ready = True
+        """Whether its probes passed, when that was looked at last."""
 
     def __repr__(self) -> str:
         state = f"until {self.until:.3f}: {self.reason}" if self.until else f"{self.failures} failures"

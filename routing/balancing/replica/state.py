@@ -32,6 +32,14 @@ class UpstreamHooks(Protocol):
     def ask_load(self, asks: bool) -> None:
         """Whether requests ask the replica for its load."""
 
+    def silent_requests(self, now: float, for_s: float) -> tuple[int, int]:
+        """How many requests in flight are older than that, and how many of these have heard nothing as long.
+        Not counted: tunnels, and requests that their clients are still sending."""
+
+    def free_requests(self, words: str, *, all_of_them: bool) -> None:
+        """The replica is taken to be lost: soon have its requests retried elsewhere. ``all_of_them``: also
+        end those that may not be retried; else they go on waiting."""
+
 
 class Replica:
     """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""

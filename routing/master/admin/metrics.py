@@ -238,6 +238,12 @@ def _version_metrics(out: Exposition, reports: list[WorkerReport]) -> None:
             version = Version.parse(fleet.applied)
             oldest[fleet.name] = min(oldest.get(fleet.name, version), version)
             refused[fleet.name] = max(refused.get(fleet.name, 0), int(bool(fleet.refused)))
+    out.family(
+        "switchyard_manifest_refused",
+        "gauge",
+        "1 while a worker refuses the manifest in Redis: it is invalid, or of another installation.",
+        [((), int(any(report.refused_manifest for report in reports)))],
+    )
     named: list[tuple[Labels, str]] = [((("fleet", name),), name) for name in sorted(oldest)]
     out.family(
         "switchyard_table_version",

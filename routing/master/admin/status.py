@@ -42,6 +42,8 @@ def _worker_row(worker: WorkerStatus, manifest: str | None) -> dict[str, Any]:
             "open_fds": report.open_fds,
             "max_fds": report.max_fds,
             "short_of": report.short_of,
+            "installation": report.installation,
+            "refused_manifest": report.refused_manifest,
             "refused_tables": {fleet.name: fleet.refused for fleet in report.fleets if fleet.refused},
         }
     return row

@@ -2,8 +2,9 @@
 
 A shell, a supervisor or a container engine watches the process of the first master, which it has started.
 Therefore that process stays, unless a service manager can be notified of another main process. It forwards
-signals to its successor, and exits when the successor has exited. If it is killed, the successor exits too. A
-successor that has a successor itself does the same, between the two.
+signals to its successor, and exits when the successor has exited. If it is killed, the successor exits too,
+and leaves its workers to the master that is started next. A successor that has a successor itself does the
+same, between the two.
 """
 
 import asyncio

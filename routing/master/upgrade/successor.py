@@ -1,11 +1,14 @@
 """Successor: the new master of a hot restart, as the old one sees it; it has the same command line."""
 
 import asyncio
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from routing.master.upgrade import inherited_sockets
 from routing.master.upgrade.handover_messages import (
@@ -115,7 +118,12 @@ class Successor:
             async with asyncio.timeout(within_s):
                 await self.gone()
         except TimeoutError:
+            workers = _children(self._process.pid)
             self._process.kill()
+            # They would outlive it.
+            for pid in workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             await self.gone()
 
     async def gone(self) -> int:
@@ -133,6 +141,14 @@ class Successor:
 def _spawn(command: list[str], environment: dict[str, str], fds: list[int]) -> "subprocess.Popen[bytes]":
     # A process group of its own: Ctrl-C in a terminal is for the first master, which forwards it.
     return subprocess.Popen(command, env=environment, pass_fds=fds, process_group=0)
+
+
+def _children(pid: int) -> list[int]:
+    """Its child processes, where the system tells (Linux)."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _batches(sticky_ids: list[tuple[str, ReplicaRef]]) -> Iterator[list[tuple[str, ReplicaRef]]]:

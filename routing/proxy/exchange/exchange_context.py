@@ -8,6 +8,7 @@ from typing import Protocol
 from routing.balancing.pool.table import Table
 from routing.balancing.replica.state import Replica
 from routing.proxy.auth.client_keys import ClientKeys
+from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
 from routing.proxy.settings import ProxySettings
@@ -34,6 +35,8 @@ class ExchangeContext(Protocol):
     """How to make a key: for the 401 while there is none."""
     sticky_registry: StickyRegistry
     """Which replica stores which response."""
+    connect_checks: ConnectChecks
+    """Whether replicas that cannot be reached listen."""
     rejected: int
     """Requests rejected before any fleet was found."""
     draining: bool

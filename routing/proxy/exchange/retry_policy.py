@@ -3,8 +3,8 @@
 Rules, numbered as in the tests:
 
 - R1: no request byte was written: any method.
-- R2: the request was written, no response byte came: idempotent methods (RFC 9110 §9.2.2) and stateless
-  calls.
+- R2: the request was written, and nothing of a response was forwarded: no byte came, or none that makes a
+  valid head. Idempotent methods (RFC 9110 §9.2.2) and stateless calls, once.
 - R5: the replica responded, and nothing of it was forwarded: the same requests, if the policy lists the
   status.
 

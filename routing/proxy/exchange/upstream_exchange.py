@@ -20,7 +20,7 @@ from routing.contract.sketch import bucket_of
 from routing.http.response_handler import Passthrough
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
-from routing.http.upstream_pool import NOT_VERIFIED
+from routing.http.upstream_pool import NOT_VERIFIED, UNREACHABLE
 from routing.protocols import openai
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import affinity_key, local_reply, queued_request, router, timeouts, tunnel
@@ -45,6 +45,9 @@ _SUCCESS = Outcome.SUCCESS
 _CLOSES = b"\r\nConnection: close\r\n\r\n"
 _KEEPS = b"\r\n\r\n"
 _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "gets no requests"}
+CONNECT_TIMEOUT = "connect_timeout"
+_UNREACHED_AGAIN_S = 1.0
+"""``Retry-After`` where no replica was reached."""
 
 
 class UpstreamExchange(ExchangeState):
@@ -144,7 +147,15 @@ class UpstreamExchange(ExchangeState):
     def connect_failed(self, reason: str, code: str) -> None:
         self.cancel_connecting = None
         what = _WHY_NOT.get(code, "cannot be reached")
-        self._fail(Outcome.REFUSED, LocalReply(502, code, f"the replica {what}: {reason}"), repeat=True)
+        self._fail(Outcome.REFUSED, self._unreached(code, f"the replica {what}: {reason}"), repeat=True)
+
+    def _unreached(self, code: str, words: str) -> LocalReply:
+        """The reply where no connection was made. 503 says that nothing was done, so that the client may send
+        the request again. 502 says that another replica may have begun it, or that this one was reached and
+        is not to be trusted."""
+        if code == NOT_VERIFIED or not self.repeatable:
+            return LocalReply(502, code, words)
+        return LocalReply(503, code, words, _UNREACHED_AGAIN_S)
 
     def descriptors_exhausted(self) -> None:
         self.cancel_connecting = None
@@ -372,11 +383,52 @@ class UpstreamExchange(ExchangeState):
         assert upstream is not None
         self.upstream = None
         policy = pool.policy.retries.replay_safe
-        repeat = no_response_yet and self.repeatable and replay_is_safe(self.head, pool.protocol, policy)
+        repeat = (
+            self.streaming_response is None
+            and self.repeatable
+            and replay_is_safe(self.head, pool.protocol, policy)
+            # What is no response comes from a broken replica: that one is not tried again.
+            and (no_response_yet or self._has_another(pool))
+        )
         # A request whose connection was lost is repeated once only.
         self.repeatable = False
         failure = LocalReply(502, "replica_lost" if no_response_yet else "bad_response", reason)
-        self._fail(Outcome.LOST, failure, repeat, stale=upstream.reused)
+        self._fail(Outcome.LOST, failure, repeat, stale=no_response_yet and upstream.reused)
+
+    def _has_another(self, pool: Pool) -> bool:
+        """Whether a replica that has not had the request could take it now."""
+        assert self.attempt is not None
+        return pool.has_other_than((*self.tried, self.attempt.replica), monotonic())
+
+    def waiting_since(self) -> tuple[float, float] | None:
+        attempt, response = self.attempt, self.streaming_response
+        if attempt is None or (response is not None and response.is_tunnel):
+            return None
+        if response is None and self.upload is not None and not self.upload.complete:
+            return None
+        return attempt.started, self.progressed_at
+
+    def replica_lost(self, reason: str, *, in_any_case: bool) -> None:
+        upstream, response = self.upstream, self.streaming_response
+        if upstream is None or (response is not None and response.is_tunnel):
+            return
+        if in_any_case or self._may_go_elsewhere():
+            upstream.give_up(reason)
+
+    def _may_go_elsewhere(self) -> bool:
+        """Whether the retry rules allow to take the request from its replica, and another has a slot."""
+        pool = self.pool
+        assert pool is not None
+        return (
+            self.streaming_response is None
+            and self.repeatable
+            and self.pinned is None
+            and len(self.tried) < MAX_RETRIES
+            and replay_is_safe(self.head, pool.protocol, pool.policy.retries.replay_safe)
+            and not timeouts.no_time_left(self, monotonic())
+            and pool.budget.has_left
+            and self._has_another(pool)
+        )
 
     def _fail(self, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False) -> None:
         """The attempt has failed. ``repeat``: the retry rules allow another. ``stale``: it used an idle
@@ -392,6 +444,10 @@ class UpstreamExchange(ExchangeState):
         elif outcome is not Outcome.PREVENTED:
             attempt.source = fingerprint_of(self)
         attempt.settle(outcome, now)
+        if failure.code in (UNREACHABLE, CONNECT_TIMEOUT):
+            self.proxy.connect_checks.refused(pool, attempt.replica)
+        elif outcome is Outcome.LOST:
+            self.proxy.connect_checks.lost(pool, attempt.replica)
         if self.streaming_response is not None:
             local_reply.record_completion(self, "cut", failed=not self.streaming_response.is_tunnel)
             self.client.abort(self.streaming_response.ends_with_connection)
@@ -422,7 +478,8 @@ class UpstreamExchange(ExchangeState):
         connecting = self.cancel_connecting is not None
         self._drop_upstream()
         if connecting:
-            failure = LocalReply(504, "connect_timeout", exceeded.message)
+            code, words = CONNECT_TIMEOUT, exceeded.message
+            failure = LocalReply(504, code, words) if exceeded.final else self._unreached(code, words)
             self._fail(Outcome.REFUSED, failure, repeat=not exceeded.final)
         else:
             self._fail(Outcome.TIMEOUT, LocalReply(504, "timeout", exceeded.message), repeat=False)

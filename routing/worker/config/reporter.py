@@ -89,6 +89,8 @@ class Reporter:
             software=SOFTWARE,
             site=self._applier.table.site,
             manifest=str(self._applier.manifest_version),
+            installation=self._applier.table.manifest.installation,
+            refused_manifest=self._applier.refused_manifest,
             table_age_s=max(0.0, now - (self._started if known_at is None else known_at)),
             redis_ok=self._link.connected,
             draining=self.draining,

@@ -1,4 +1,4 @@
-"""Sticky ids in Redis, for the proxies of other hosts: one key for each id, with an expiry.
+"""Sticky ids in Redis, for the proxies of other hosts: one key for each id, with an expiry, the newest only.
 
 They are written in the background, and only while Redis can be reached. The only effect of a lost id is that
 other hosts do not know it.
@@ -18,6 +18,9 @@ from routing.worker.config.subscriber import REDIS_ERRORS
 FIND_LIMIT_S = 0.05
 MOST_WAITING = 10_000
 """Limit of ids that wait to be written; further ones are dropped."""
+
+BATCH = 250
+"""Ids of one script, which Redis works on for a millisecond or two."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ReplicaRef).decode
@@ -51,11 +54,14 @@ class RedisStickyStore:
 
     async def _write(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, {}
-            pipe = self._client.pipeline(transaction=False)
-            for name, replica_ref in batch.items():
-                pipe.set(redis_keys.sticky_key(name), _encode(replica_ref), ex=round(STICKY_TTL_S))
+            waiting, self._waiting = list(self._waiting.items()), {}
             try:
-                await pipe.execute()
+                for first in range(0, len(waiting), BATCH):
+                    await self._store(waiting[first : first + BATCH])
             except REDIS_ERRORS:
                 self._waiting.clear()
+
+    async def _store(self, batch: list[tuple[str, ReplicaRef]]) -> None:
+        arguments = [part for name, replica_ref in batch for part in (name, _encode(replica_ref))]
+        bounds = (round(STICKY_TTL_S), redis_keys.MOST_STICKY_IDS)
+        await self._client.eval(redis_keys.KEEP_STICKY_IDS, 1, redis_keys.STICKY_IDS, *bounds, *arguments)

@@ -18,9 +18,17 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from routing.contract import redis_keys
+from routing.contract import redis_keys, snapshot_chunks
 from routing.contract.decode_errors import DECODE_ERRORS
-from routing.contract.table import FleetSnapshot, Manifest, Version, decode_manifest, decode_snapshot
+from routing.contract.installation import objection
+from routing.contract.table import (
+    FleetSnapshot,
+    Manifest,
+    Version,
+    decode_manifest,
+    decode_snapshot,
+    implausible,
+)
 from routing.contract.telemetry import Acknowledgement, encode_acknowledgement
 from routing.worker.config.table_applier import TableApplier
 
@@ -35,6 +43,8 @@ they were closed; the client does not translate it."""
 
 READ_ALL_EVERY_S = 5.0
 COMMAND_TIMEOUT_S = 1.0
+READ_CHUNKED = 3
+"""How often a snapshot in chunks is read anew because it was replaced meanwhile."""
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 
@@ -125,9 +135,7 @@ class Subscriber:
             await self._read_all()
 
     async def _read_fleet(self, name: str) -> None:
-        snapshot = self._decoded_snapshot(name, await self._client.hget(redis_keys.fleet_key(name), "body"))
-        if snapshot is not None:
-            self._applier.apply(None, [snapshot])
+        await self._applier.apply_in_slices(None, await self._fetch([name]))
         await self._acknowledge({redis_keys.fleet_acks_key(name): self._applier.fleet_acknowledgement(name)})
 
     async def _read_all(self) -> None:
@@ -146,7 +154,7 @@ class Subscriber:
         stored = zip(names, answers[0::2], strict=True)
         newer = [name for name, version in stored if self._is_newer(name, version)]
         snapshots = await self._fetch(newer)
-        self._applier.apply(manifest, snapshots)
+        await self._applier.apply_in_slices(manifest, snapshots)
         stored_acks = {redis_keys.MANIFEST_ACKS: manifest_ack}
         current = {redis_keys.MANIFEST_ACKS: self._applier.manifest_acknowledgement()}
         for name, ack in zip(names, answers[1::2], strict=True):
@@ -166,32 +174,80 @@ class Subscriber:
     def _is_newer(self, name: str, stored: list[bytes | None]) -> bool:
         epoch, number = stored
         if epoch is None or number is None:
+            self._applier.nothing_newer(name)
             return False
-        held = self._applier.fleet_version(name)
         try:
-            return Version(int(epoch), int(number)) > held
+            version = Version(int(epoch), int(number))
         except ValueError:
             self._applier.refuse_fleet(name, f"the version {epoch!r}:{number!r} in Redis is not a number")
             return False
+        if why := implausible(version):
+            self._applier.refuse_fleet(name, why)
+            return False
+        newer = version > self._applier.fleet_version(name)
+        if not newer:
+            self._applier.nothing_newer(name)
+        return newer
 
     async def _fetch(self, names: list[str]) -> list[FleetSnapshot]:
         if not names:
             return []
         pipe = self._client.pipeline(transaction=False)
         for name in names:
-            pipe.hget(redis_keys.fleet_key(name), "body")
-        bodies = await pipe.execute()
-        decoded = (self._decoded_snapshot(name, body) for name, body in zip(names, bodies, strict=True))
-        return [snapshot for snapshot in decoded if snapshot is not None]
+            pipe.hmget(redis_keys.fleet_key(name), "body", snapshot_chunks.CHUNKS)
+        answers = await pipe.execute()
+        found = []
+        for name, (body, chunks) in zip(names, answers, strict=True):
+            if chunks is None:
+                snapshot = self._decoded_snapshot(name, body)
+            else:
+                snapshot = await self._read_chunked(name)
+            if snapshot is not None:
+                found.append(snapshot)
+        return found
+
+    async def _read_chunked(self, name: str) -> FleetSnapshot | None:
+        """A large snapshot, chunk by chunk: between two of them requests are served. ``None``: it is refused;
+        or it was written anew each time that it was read, and is read with the next notification."""
+        try:
+            for _ in range(READ_CHUNKED):
+                snapshot = await self._chunks_of_one_version(name)
+                if snapshot is not None:
+                    return self._of_fleet(name, snapshot)
+        except (ValueError, *DECODE_ERRORS) as problem:
+            self._applier.refuse_fleet(name, str(problem))
+        return None
+
+    async def _chunks_of_one_version(self, name: str) -> FleetSnapshot | None:
+        """``None``: it was written anew meanwhile. Raises ValueError, and msgspec's errors."""
+        key, version = redis_keys.fleet_key(name), ("epoch", "version")
+        epoch, number, body, stored = await self._client.hmget(key, *version, "body", snapshot_chunks.CHUNKS)
+        count = snapshot_chunks.number_of_chunks(stored)
+        if not count:
+            return None if body is None else decode_snapshot(body)
+        chunks = []
+        for at in range(count):
+            *now, chunk = await self._client.hmget(key, *version, snapshot_chunks.chunk_field(at))
+            if now != [epoch, number]:
+                return None
+            chunks.append(snapshot_chunks.decode_chunk(chunk or b""))
+        return snapshot_chunks.joined(body or b"", chunks)
 
     def _decoded_manifest(self, body: bytes | None) -> Manifest | None:
+        """``None``: there is none, or none that may be applied."""
         if body is None:
+            self._applier.nothing_newer()
             return None
         try:
-            return decode_manifest(body)
+            manifest = decode_manifest(body)
         except DECODE_ERRORS as problem:
             self._applier.refuse_manifest(str(problem))
             return None
+        if why := objection(self._applier.table.manifest, manifest):
+            # Its fleets are not even read: those of the table in use are kept up to date instead.
+            self._applier.refuse_manifest(f"manifest, version {manifest.epoch}:{manifest.version}: {why}")
+            return None
+        return manifest
 
     def _decoded_snapshot(self, name: str, body: bytes | None) -> FleetSnapshot | None:
         if body is None:
@@ -201,6 +257,9 @@ class Subscriber:
         except DECODE_ERRORS as problem:
             self._applier.refuse_fleet(name, str(problem))
             return None
+        return self._of_fleet(name, snapshot)
+
+    def _of_fleet(self, name: str, snapshot: FleetSnapshot) -> FleetSnapshot | None:
         if snapshot.name != name:
             self._applier.refuse_fleet(name, f"the snapshot stored for it is named {snapshot.name}")
             return None

@@ -3,11 +3,18 @@
 If a table is refused, the last good one stays in use. The reason is kept until a newer table is applied,
 because reports and acknowledgements repeat it. Emergency drains at this proxy override every table of the
 control plane, and are never written into the stored table.
+
+A table of thousands of replicas takes too long to be applied at once. :meth:`TableApplier.apply_in_slices`
+prepares it in slices of a few milliseconds, between which the event loop serves requests, and swaps it in
+then.
 """
 
+import asyncio
+import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 
 from msgspec.structs import replace
 
@@ -20,6 +27,9 @@ from routing.contract.telemetry import Acknowledgement, EmergencyDrainReport, Fl
 log = logging.getLogger(__name__)
 
 NOTHING_APPLIED = Version(0, 0)
+
+SLICED_ABOVE = 200
+"""Replicas of one snapshot: fewer are applied at once, in less than 10 ms."""
 
 
 class TableApplier:
@@ -46,14 +56,37 @@ class TableApplier:
 
     def apply(self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]) -> None:
         """Apply what is newer. Never raises for a bad table; see :attr:`refused_fleets`."""
+        took_manifest, taken = self._swap(manifest, snapshots)
+        for _ in self.table.tidy():
+            pass
+        if took_manifest or taken:
+            self._changed(manifest if took_manifest else None, taken)
+
+    async def apply_in_slices(self, manifest: Manifest | None, snapshots: Sequence[FleetSnapshot]) -> None:
+        """As :meth:`apply`. Requests are served meanwhile, from the tables of before until all are swapped
+        in, in one step."""
+        large = [snapshot for snapshot in snapshots if len(snapshot.replicas) > SLICED_ABOVE]
+        with _no_garbage_collection() if large else nullcontext():
+            for snapshot in large:
+                await _in_slices(self.table.stage(self._with_drains(snapshot)))
+            took_manifest, taken = self._swap(manifest, snapshots)
+            if large:
+                await asyncio.sleep(0)
+            if took_manifest or taken:
+                self._changed(manifest if took_manifest else None, taken)
+            await _in_slices(self.table.tidy())
+
+    def _swap(
+        self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]
+    ) -> tuple[bool, list[FleetSnapshot]]:
+        """Whether the manifest was applied, and which snapshots were."""
         took_manifest = manifest is not None and self._apply_manifest(manifest)
         taken = [snapshot for snapshot in snapshots if self._apply_snapshot(snapshot)]
         for name in self._applied.keys() - self.table.fleets.keys():
             del self._applied[name]
         for name in self.refused_fleets.keys() - self.table.manifest.fleets.keys():
             del self.refused_fleets[name]
-        if took_manifest or taken:
-            self._changed(manifest if took_manifest else None, taken)
+        return took_manifest, taken
 
     def apply_emergency_drains(self, drained: Iterable[tuple[str, str, float]]) -> None:
         """Drain exactly these replicas: fleet, replica, and when that ends. Others are as the tables say."""
@@ -78,6 +111,13 @@ class TableApplier:
                 report = None if text is None else decode_stored(text, now_ms)
                 if report is not None:
                     reported_load.record(replica, report, now)
+
+    def nothing_newer(self, fleet: str | None = None) -> None:
+        """Redis holds nothing newer of this fleet, or no manifest (``None``): what was refused is gone."""
+        if fleet is None:
+            self.refused_manifest = ""
+        else:
+            self.refused_fleets.pop(fleet, None)
 
     def refuse_manifest(self, why: str) -> None:
         if why != self.refused_manifest:
@@ -107,7 +147,7 @@ class TableApplier:
 
     def _apply_manifest(self, manifest: Manifest) -> bool:
         try:
-            took = self.table.apply_manifest(manifest)
+            took = self.table.apply_manifest(manifest, in_steps=True)
         except TableRefused as refusal:
             self.refuse_manifest(str(refusal))
             return False
@@ -116,7 +156,7 @@ class TableApplier:
 
     def _apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
         try:
-            took = self.table.apply_snapshot(self._with_drains(snapshot))
+            took = self.table.apply_snapshot(self._with_drains(snapshot), in_steps=True)
         except TableRefused as refusal:
             self.refuse_fleet(snapshot.name, str(refusal))
             return False
@@ -141,3 +181,20 @@ class TableApplier:
         if (fleet, replica.name) in self._drained and replica.admin_state == "active":
             return replace(replica, admin_state="draining")
         return replica
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Thousands of new objects would start a full collection in the middle of a slice, of many times its
+    length."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def _in_slices(steps: Iterator[None]) -> None:
+    """Requests that have come meanwhile are served after each step."""
+    for _ in steps:
+        await asyncio.sleep(0)

@@ -275,6 +275,15 @@ def test_ejection_is_named_beside_the_other_facts(api: Api, llm: str, redis_clie
     assert body["why"] == "health is checking: not probed yet; ejected: 5 failures in a row"
 
 
+def test_the_reason_of_an_ejection_is_named_where_another_state_is_shown(
+    api: Api, llm: str, redis_client: Any
+) -> None:
+    why = "refused, for 5 s; ejected: nothing listens at 10.0.0.1:8000; probation in 3 s"
+    store_frame(redis_client, ejected=True, state="down", why=why)
+    body = api.get("/fleets/llm/replicas/a").json()
+    assert body["why"].endswith("; ejected: nothing listens at 10.0.0.1:8000; probation in 3 s")
+
+
 def test_a_drain_by_hand_is_told_with_its_proxy(api: Api, llm: str, redis_client: Any) -> None:
     ReplicaHealth.objects.update(state="ready", has_passed=True)
     places = [DrainedAt(proxy="edge/7", expires_in_s=3119.6)]

@@ -34,14 +34,20 @@ class Around:
         return float(seconds + microseconds / 1e6)
 
     def heartbeat(
-        self, role: str, age_s: float = 0.1, loop_age_s: float = 0.1, software: str = SOFTWARE
+        self,
+        role: str,
+        age_s: float = 0.1,
+        loop_age_s: float = 0.1,
+        software: str = SOFTWARE,
+        name: str = "",
+        uptime_s: float = 60.0,
     ) -> None:
-        name = f"{role}/host/{role}"
+        name = f"{role}/host/{name or role}"
         heartbeat = ProcessHeartbeat(
             name=name,
             role=role,
             software=software,
-            uptime_s=60.0,
+            uptime_s=uptime_s,
             loop_age_s=loop_age_s,
             cpu_percent=1.5,
             memory_bytes=100 << 20,
@@ -49,23 +55,31 @@ class Around:
         self.redis.zadd(NAMES, {name: self.now() - age_s})
         self.redis.hset(BODIES, name, msgspec.json.encode(heartbeat))
 
-    def conductor(self, *, leads: bool = True, tick_ms: float = 5.0) -> None:
-        heartbeat = ConductorHeartbeat(
-            name=f"host/{os.getpid()}", leads=leads, tick_ms=tick_ms, away=[], uptime_s=60.0
-        )
+    def conductor(
+        self,
+        *,
+        leads: bool = True,
+        tick_ms: float = 5.0,
+        name: str = "",
+        uptime_s: float = 60.0,
+        age_s: float = 0.0,
+    ) -> None:
+        name = f"host/{name or os.getpid()}"
+        heartbeat = ConductorHeartbeat(name=name, leads=leads, tick_ms=tick_ms, away=[], uptime_s=uptime_s)
         conductor_heartbeats.send(self.redis, heartbeat)
+        self.redis.zadd(conductor_heartbeats.CONDUCTORS, {name: self.now() - age_s})
 
-    def worker(self, index: int, age_s: float = 0.1, **report: Any) -> None:
-        name = f"edge/7/{index}"
+    def worker(self, index: int, age_s: float = 0.1, name: str = "", **report: Any) -> None:
+        name = name or f"edge/7/{index}"
         shown = {"software": SOFTWARE, "manifest": manifest(self.redis), **report}
         said = WorkerReport(worker=name, incarnation=1, sequence=1, uptime_s=30.0, **shown)
         self.redis.zadd(redis_keys.WORKERS, {name: self.now() - age_s})
         self.redis.hset(redis_keys.REPORTS, name, encode_report(said))
 
-    def everything(self) -> None:
+    def everything(self, uptime_s: float = 60.0) -> None:
         for role in ("web", "worker", "beat"):
-            self.heartbeat(role)
-        self.conductor()
+            self.heartbeat(role, uptime_s=uptime_s)
+        self.conductor(uptime_s=uptime_s)
 
 
 def manifest(redis: Any) -> str:
@@ -219,6 +233,45 @@ def test_a_process_that_ends_leaves_the_list(redis_client: Any, around: Around) 
     around.heartbeat("beat", age_s=process_heartbeats.FORGET_S + 1)
     process_heartbeats.forget_old(redis_client)
     assert redis_client.hlen(BODIES) == 0
+
+
+def test_a_crashed_process_that_was_replaced_is_calm(api: Api, around: Around, llm: str) -> None:
+    around.everything(uptime_s=30.0)
+    around.redis.zadd(keys.DUE, {"a": around.now() * 1000 + 60_000})
+    applied = [FleetCounters(name=llm, applied=snapshot(around.redis, llm))]
+    around.worker(0, fleets=applied)
+    for age_s, name in ((40.0, "gone"), (90.0, "gone-before")):
+        around.heartbeat("worker", name=name, age_s=age_s, uptime_s=20.0)
+        around.conductor(name=name, age_s=age_s, uptime_s=20.0)
+    around.worker(0, name="edge/6/0", age_s=40.0, fleets=applied)
+    answer = api.get("/system")
+    content = answer.json()
+    assert content["verdict"]["level"] == "calm", content["verdict"]
+    workers = [row for row in content["processes"] if row["role"] == "worker"]
+    replaced = {row["name"]: row for row in workers if row["state"] == "replaced"}
+    assert replaced["host/gone"]["words"] == "It stopped 40 s ago; host/worker has taken its place."
+    assert replaced["host/gone-before"]["words"].endswith("; host/gone has taken its place.")
+    (old, new) = content["proxies"]
+    assert (old["name"], old["state"], new["state"]) == ("edge/6/0", "replaced", "current")
+    assert parts(answer)["conductor"]["facts"]["candidates"] == "1"
+
+
+def test_of_two_that_crashed_and_one_that_came_one_is_missed(api: Api, around: Around) -> None:
+    around.everything(uptime_s=30.0)
+    for name in ("gone", "gone-too"):
+        around.heartbeat("worker", name=name, age_s=40.0, uptime_s=3600.0)
+    part = parts(api.get("/system"))["worker"]
+    assert (part["level"], part["state"]) == ("warn", "silent")
+
+
+def test_two_beats_are_no_trouble(api: Api, around: Around) -> None:
+    around.everything()
+    around.heartbeat("beat", name="second")
+    part = parts(api.get("/system"))["beat"]
+    assert (part["level"], part["words"]) == (
+        "calm",
+        "2 beats are running. One of them schedules, the others stand by.",
+    )
 
 
 def test_workers_at_their_limits(api: Api, around: Around, llm: str) -> None:

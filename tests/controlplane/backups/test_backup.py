@@ -19,7 +19,7 @@ from django.db import connection
 
 from controlplane.backups import tables
 from controlplane.models import ClientKey, Event, Fleet, PolicyRevision, Replica, TableState
-from controlplane.publishing import publisher
+from controlplane.publishing import installation, publisher
 from controlplane.services import client_keys, fleets, policies, replicas, tokens
 from routing.contract import redis_keys
 from routing.contract.table import Version
@@ -112,6 +112,46 @@ def test_a_running_proxy_takes_the_restored_table_though_it_knew_a_later_one(
     policies.change("llm", {"slow_start_s": 7}, "tests")
     version = Version(state.epoch, Fleet.objects.get().table_version)
     assert publisher.acknowledged("llm", version, wait_s=10).applied == 1, "changes go on from there"
+
+
+def test_a_restore_in_place_stays_the_installation_and_database_that_it_was(
+    backup: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = installation.identity()
+    restore(backup, "--replace", capture=capsys)
+    after = installation.identity()
+    assert (after.id, after.instance, after.succeeded) == (before.id, before.instance, ())
+    assert publisher.publish_all() == 2
+
+
+def test_a_database_without_fleets_becomes_the_installation_of_the_backup_and_follows_its_own(
+    backup: Path, redis_client: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a loss: everything was started anew, and published nothing, before the backup came."""
+    before = installation.identity()
+    Fleet.objects.all().delete()
+    TableState.objects.update(installation="young", instance="young")
+    redis_client.flushall()
+    publisher.publish_all()
+    restore(backup, "--replace", capture=capsys)
+    after = installation.identity()
+    assert (after.id, after.succeeded) == (before.id, ("young",))
+    assert after.instance not in (before.instance, "young")
+    assert publisher.publish_all() == 2
+    assert redis_client.hget(redis_keys.INSTALLATION, "id").decode() == before.id
+
+
+def test_a_database_with_fleets_stays_the_installation_that_it_was(
+    backup: Path, redis_client: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As staging that is filled from production."""
+    TableState.objects.update(installation="staging", instance="staging")
+    redis_client.flushall()
+    publisher.publish_all()
+    restore(backup, "--replace", capture=capsys)
+    after = installation.identity()
+    assert (after.id, after.instance) == ("staging", "staging")
+    assert publisher.publish_all() == 2
 
 
 def test_the_epoch_is_beyond_what_redis_and_the_database_have_seen(

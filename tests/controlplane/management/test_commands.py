@@ -208,7 +208,7 @@ def test_prune_removes_what_the_file_does_not_name(apply: Any) -> None:
     apply(FILE)
     only_digits = "version: 1\nfleets:\n" + FILE[FILE.index("  - name: digits") :]
     assert apply(only_digits) == ["Nothing to change."]
-    assert apply(only_digits, prune=True) == ["fleet llm: deleted", "hardware h100: deleted"]
+    assert apply(only_digits, prune=True, confirm=True) == ["fleet llm: deleted", "hardware h100: deleted"]
 
 
 def test_dump_is_a_file_that_changes_nothing(apply: Any) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.probes.prober import MOST_AT_ONCE, ReplicaProbe, ReplicaProbeResult, probe
+from controlplane.probes import prober
+from controlplane.probes.prober import MOST_AT_ONCE, ProbesOverdue, ReplicaProbe, ReplicaProbeResult, probe
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import checks_of
 from routing.contract.table import Protocol
@@ -164,6 +165,14 @@ def test_whoever_takes_results_slowly_makes_no_probe_time_out(server: HttpServer
         found.append(finding.verdict.passed)
         time.sleep(0.9)  # as a database that makes its writers wait
     assert found == [True, True, True]
+
+
+def test_probes_that_never_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a thread hangs where no time limit reaches."""
+    monkeypatch.setattr(prober, "OVERDUE_S", 0.2)
+    monkeypatch.setattr(prober, "_run", lambda questions, results: None)
+    with pytest.raises(ProbesOverdue, match="2 probes have not ended after 0 s"):
+        ask(*(question("http://127.0.0.1:9", f"u{n}", timeout_s=0.05) for n in range(2)))
 
 
 def test_no_questions_need_no_answer() -> None:

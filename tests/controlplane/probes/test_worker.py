@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,7 @@ from controlplane.services import fleets, replicas
 from tests.conftest import RedisServer
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.process_group import process_group
 
 
 def wait_for(what: Callable[[], object], limit_s: float = 40.0) -> None:
@@ -30,21 +29,12 @@ def wait_for(what: Callable[[], object], limit_s: float = 40.0) -> None:
         time.sleep(0.02)
 
 
-@contextmanager
-def celery(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def celery(*arguments: str) -> "AbstractContextManager[subprocess.Popen[bytes]]":
     database = settings.DATABASES["default"]["NAME"]
-    process = subprocess.Popen(
+    return process_group(
         [sys.executable, "-m", "celery", "-A", "controlplane.celery", *arguments, "--loglevel", "WARNING"],
-        cwd=ROOT,
-        env=os.environ | {"SWITCHYARD_DATABASE_URL": f"sqlite://{database}"},
-        start_new_session=True,
+        os.environ | {"SWITCHYARD_DATABASE_URL": f"sqlite://{database}"},
     )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 WORKER = ("worker", "--pool", "threads", "--concurrency", "4", "--without-mingle", "--without-gossip")

@@ -3,17 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import redis as redis_package
 from django.db import transaction
 
-from controlplane.models import Event, Fleet, ReplicaHealth, TableState
-from controlplane.publishing import publisher
-from controlplane.services import fleets, policies
+from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth, TableState
+from controlplane.publishing import installation, publisher
+from controlplane.services import fleets, policies, replicas
 from controlplane.services.errors import Conflict
 from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
-from routing.contract import redis_keys
-from routing.contract.table import FleetSnapshot, Manifest, decode_manifest, decode_snapshot, encode
+from routing.contract import redis_keys, snapshot_chunks
+from routing.contract.table import FleetSnapshot, Manifest, Version, decode_manifest, decode_snapshot, encode
+from routing.contract.telemetry import FleetCounters, WorkerReport
 from tests.controlplane.conftest import Api
 
 
@@ -89,7 +91,7 @@ def test_at_rest_it_costs_two_queries(
 def test_an_older_message_never_replaces_a_newer_one(llm: str, redis_client: Any) -> None:
     old = publisher.snapshot_of(Fleet.objects.get())
     policies.change("llm", {"strategy": "round_robin"}, "anna")
-    publisher._store([old])
+    publisher._store(installation.identity(), [old])
     assert snapshot(redis_client).version == 2
 
 
@@ -114,12 +116,49 @@ def test_a_manifest_that_is_ahead_counts_too(llm: str, redis_client: Any) -> Non
     assert (manifest(redis_client).epoch, manifest(redis_client).version) == (stored.epoch + 1, 1)
 
 
+def test_a_database_restored_while_redis_is_empty_too_is_published(llm: str, redis_client: Any) -> None:
+    """Only the proxies know the later table then: their reports say so."""
+    for seconds in (1, 2, 3):
+        policies.change("llm", {"slow_start_s": seconds}, "anna")
+    later = WorkerReport(
+        worker="edge/1/0",
+        incarnation=1,
+        sequence=1,
+        installation=installation.identity().id,
+        manifest=str(Version(1, manifest(redis_client).version)),
+        fleets=[FleetCounters(name="llm", applied="1:4")],
+    )
+    foreign = msgspec.structs.replace(later, installation="another", manifest="7:1")
+    assert publisher.publish_all([later, foreign]) == 0
+    Fleet.objects.update(table_version=1, policy={}, revision=1)
+    redis_client.flushall()
+    assert publisher.publish_all([later, foreign]) == 2
+    assert (snapshot(redis_client).epoch, snapshot(redis_client).version) == (2, 1)
+    assert publisher.publish_all([later, foreign]) == 0, "once is enough, though it has not taken it yet"
+
+
 def test_a_replaced_database_of_the_same_versions_is_found(llm: str, redis_client: Any) -> None:
     foreign = {"epoch": 1, "version": 1, "revision": 1, "name": "llm", "protocol": "generic"}
     redis_client.hset(redis_keys.fleet_key("llm"), "body", encode(FleetSnapshot(**foreign)))
     assert publisher.publish_all() == 2
     assert snapshot(redis_client).epoch == 2
     assert snapshot(redis_client).protocol == "openai"
+
+
+def test_a_write_to_a_restored_database_is_published_at_once(llm: str, redis_client: Any) -> None:
+    """It gets the very version that Redis has of another content."""
+    policies.change("llm", {"slow_start_s": 1}, "anna")
+    Fleet.objects.update(table_version=1, policy={}, revision=1)
+    PolicyRevision.objects.filter(number=2).delete()
+    assert policies.change("llm", {"slow_start_s": 9}, "anna").published
+    assert (snapshot(redis_client).epoch, snapshot(redis_client).version) == (2, 2)
+    assert snapshot(redis_client).policy.slow_start_s == 9
+    assert publisher.publish_all() == 0
+
+
+def test_what_another_process_stored_first_is_no_restore(llm: str, redis_client: Any) -> None:
+    assert publisher.publish([Fleet.objects.get().pk], with_manifest=True)
+    assert TableState.objects.get().epoch == 1
 
 
 def test_a_write_between_the_two_reads_is_no_restore(
@@ -140,8 +179,30 @@ def test_a_write_between_the_two_reads_is_no_restore(
 
 def test_an_empty_database_publishes_an_empty_manifest(redis_client: Any) -> None:
     assert publisher.publish_all() == 1
-    assert manifest(redis_client) == Manifest(epoch=1, version=1)
+    assert manifest(redis_client) == Manifest(epoch=1, version=1, installation=installation.identity().id)
     assert publisher.publish_all() == 0
+
+
+def test_a_large_fleet_is_stored_in_chunks_and_healed_like_any_other(
+    make_fleet: Callable[..., str], redis_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_chunks, "CHUNK_REPLICAS", 2)
+    make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.0.0.1:{n + 1}"} for n in range(5)])
+    key = redis_keys.fleet_key("big")
+    assert redis_client.hget(key, "chunks") == b"3"
+    stored = snapshot_chunks.decode_fields(redis_client.hgetall(key))
+    assert stored == publisher.snapshot_of(Fleet.objects.get())
+    assert publisher.publish_all() == 0, "it is what the database says"
+    redis_client.flushall()
+    assert publisher.publish_all() == 2
+    publisher._contents_compared.clear()
+    redis_client.hset(key, "replicas:1", b"[]")
+    assert publisher.publish_all() == 2, "a chunk of another content is of another database"
+    assert TableState.objects.get().epoch == 2
+    for name in ("r2", "r3", "r4"):
+        replicas.delete("big", name, "anna")
+    assert set(redis_client.hgetall(key)) == {b"epoch", b"version", b"installation", b"body"}
+    assert len(snapshot(redis_client, "big").replicas) == 2
 
 
 def test_the_snapshot_of_a_replica_says_all_three_facts(api: Api, llm: str, redis_client: Any) -> None:

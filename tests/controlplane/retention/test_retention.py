@@ -4,7 +4,9 @@ import logging
 from datetime import timedelta
 
 import pytest
+from axes.models import AccessAttempt
 from django.conf import LazySettings
+from django.contrib.sessions.models import Session
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
@@ -68,14 +70,28 @@ def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
 ) -> None:
     asked = []
 
-    def refuses(model: type, before: object) -> retention.Forgotten:
+    def refuses(model: type, before: object, column: str) -> retention.Forgotten:
         asked.append(model)
         raise DatabaseError("disk is full")
 
     monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
     forget_old()
-    assert asked == [Event, AuditEntry]
+    assert asked == [Event, AuditEntry, Session, AccessAttempt]
     assert "old events stay until the next run: disk is full" in caplog.text
+
+
+def test_sessions_that_expired_and_old_failed_logins_go(caplog: pytest.LogCaptureFixture) -> None:
+    now = timezone.now()
+    for key, ends in (("over", now - timedelta(minutes=1)), ("valid", now + timedelta(minutes=10))):
+        Session.objects.create(session_key=key, session_data="", expire_date=ends)
+    for name, age in (("old", timedelta(hours=25)), ("new", timedelta(hours=23))):
+        row = AccessAttempt.objects.create(username=name, get_data="", post_data="", failures_since_start=1)
+        AccessAttempt.objects.filter(pk=row.pk).update(attempt_time=now - age)
+    with caplog.at_level(logging.INFO, LOGGER):
+        forget_old()
+    assert [session.pk for session in Session.objects.all()] == ["valid"]
+    assert [attempt.username for attempt in AccessAttempt.objects.all()] == ["new"]
+    assert told(caplog) == ["expired sessions: deleted 1", "failed logins older than 1 days: deleted 1"]
 
 
 def test_beat_knows_it() -> None:

@@ -96,7 +96,7 @@ fleets:
         CommandError, match=r"line 5, column 90: fleets\[0\].replicas\[0\].memory_bytes: does not fit"
     ):
         apply(more)
-    assert apply(more, prune=True)[:1] == ["fleet llm: deleted"]
+    assert apply(more, prune=True, confirm=True)[:1] == ["fleet llm: deleted"]
     assert list(Accelerator.objects.values_list("name", flat=True)) == ["node1/gpu0"], "the other is pruned"
 
 
@@ -123,7 +123,7 @@ def test_a_backup_holds_them(apply: Any, tmp_path: Path) -> None:
     apply(FILE)
     before = run("dump")
     call_command("backup", tmp_path / "backup")
-    apply("fleets: []", prune=True)
+    apply("fleets: []", prune=True, confirm=True)
     assert not Accelerator.objects.exists()
     call_command("restore", tmp_path / "backup", "--replace")
     assert run("dump") == before

@@ -7,7 +7,7 @@ import pytest
 from controlplane.supervision import startup_checks
 from controlplane.supervision.environment import OWN_REDIS, socket_path
 from controlplane.supervision.options import UpOptions
-from controlplane.supervision.stack import RunningStack
+from controlplane.supervision.stack import RunningStack, remove_socket
 
 
 def test_a_named_redis_that_answers_is_no_news(redis_url: str) -> None:
@@ -39,5 +39,5 @@ def test_a_deep_data_folder_leaves_no_folder_of_its_socket(
     stack = RunningStack(UpOptions(), data, f"unix://{socket}?db=0", print)
     stack.make_folders()
     socket.touch()
-    stack.remove_socket()
+    remove_socket(stack.own_redis_socket, data)
     assert not socket.parent.exists()

@@ -9,7 +9,7 @@ import redis
 import redis.asyncio
 from django.db import OperationalError, connection
 
-from controlplane.models import Event, Fleet, Replica, ReplicaHealth
+from controlplane.models import Event, Fleet, Replica, ReplicaHealth, TableState
 from controlplane.observability import conductor_heartbeats
 from controlplane.probes import recent_traffic
 from controlplane.services import fleets, replicas
@@ -21,7 +21,7 @@ from controlplane.telemetry.notices import emergency_drains
 from controlplane.telemetry.notices.overloads import OVER_AFTER_S as OVERLOAD_OVER_AFTER_S
 from controlplane.telemetry.notices.worker_shortages import OVER_AFTER_S
 from routing.contract import redis_keys
-from routing.contract.table import decode_manifest
+from routing.contract.table import Manifest, decode_manifest, encode
 from routing.contract.telemetry import EmergencyDrainReport, ReplicaCounters, WorkerReport
 from tests.clock import Clock
 from tests.conftest import RedisServer
@@ -153,6 +153,43 @@ def test_what_is_missing_from_redis_is_published_again(
     assert body is not None
     assert decode_manifest(body).fleets.keys() == {"digits"}
     assert redis_client.exists(redis_keys.fleet_key("digits"), frames.OVERVIEW_KEY) == 2
+
+
+def test_what_workers_refuse_is_compared_with_the_database(
+    redis_client: "redis.Redis", clock: Clock, conductor: Callable[..., Conductor], row: Replica
+) -> None:
+    """Its version is right, so only its content tells."""
+    leader = conductor()
+    leader.tick()
+    redis_client.hset(redis_keys.MANIFEST, "body", encode(Manifest(epoch=2**63 - 1, version=1)))
+    leader.tick()
+    send(redis_client, report(refused_manifest="no control plane writes a version like …"))
+    leader.tick()
+    body = redis_client.hget(redis_keys.MANIFEST, "body")
+    assert body is not None
+    assert (decode_manifest(body).epoch, list(decode_manifest(body).fleets)) == (2, ["digits"])
+
+
+def test_a_conductor_of_another_installation_does_not_lead_until_redis_is_its_own(
+    redis_client: "redis.Redis",
+    conductor: Callable[..., Conductor],
+    row: Replica,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = redis_client.hgetall(redis_keys.MANIFEST)
+    TableState.objects.update(installation="another", instance="another")
+    stranger = conductor("stranger")
+    for _ in range(3):
+        assert stranger.tick() == []
+    assert redis_client.exists(LEADER_KEY) == 0, "the installation's own conductors are not kept from leading"
+    assert redis_client.hgetall(redis_keys.MANIFEST) == before
+    assert conductor_heartbeats.read(redis_client) == []
+    told = [line for line in caplog.messages if "this conductor does not lead, requests go on" in line]
+    assert len(told) == 1, "once, not each second"
+    assert "switchyard takeover" in told[0]
+    redis_client.flushall()
+    assert stranger.tick()
+    assert "may lead again" in caplog.text
 
 
 def ejection_events() -> list[tuple[str, str]]:

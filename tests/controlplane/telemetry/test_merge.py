@@ -10,7 +10,13 @@ from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.merge import FleetNumbers, Merged, MergeState, ReceivedReport, merge
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.telemetry import EmergencyDrainReport, FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import (
+    SAID_BY_ANOTHER,
+    EmergencyDrainReport,
+    FleetCounters,
+    ReplicaCounters,
+    WorkerReport,
+)
 from tests.controlplane.telemetry.reports import fleet, replica, report, sketch_of
 
 
@@ -257,6 +263,18 @@ def test_an_ejection_is_known_with_the_reason_of_the_worker_that_saw_it() -> Non
     numbers = merged.fleets["digits"].replicas["u1"]
     assert (numbers.ejected_by, numbers.workers) == (2, 2)
     assert (numbers.ejection_reason, numbers.ejected_for_s) == ("5 failures in a row", 4.0)
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+def test_a_worker_that_follows_another_hides_no_reason(told_first: bool) -> None:
+    """Though it has ejected the replica as often before."""
+    nothing = "nothing listens at 10.0.0.1:8000"
+    seen = replica(1, ejected_for_s=4.0, ejections=1, ejection_reason=nothing)
+    followed = replica(1, ejected_for_s=4.0, ejections=1, ejection_reason=f"{SAID_BY_ANOTHER} saw it fail")
+    both = [seen, followed] if told_first else [followed, seen]
+    reports = [report(f"host/1/{at}", fleets=[fleet(replicas=[one])]) for at, one in enumerate(both)]
+    merged = merge(MergeState(), heard(*reports), 0.0)
+    assert merged.fleets["digits"].replicas["u1"].ejection_reason == nothing
 
 
 def test_a_credential_that_cannot_be_read_is_counted_by_worker() -> None:

@@ -35,6 +35,15 @@ def test_the_disk_copy_is_read_as_it_was_saved(tmp_path: Path) -> None:
     assert {path.name for path in directory.iterdir()} == {"manifest.json"}
 
 
+def test_a_version_that_no_control_plane_writes_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older proxy may have saved it; nothing could ever be newer."""
+    DiskCache(tmp_path).save(Manifest(epoch=2**63 - 1, version=1), [])
+    assert DiskCache(tmp_path).load() is None
+    assert "manifest.json cannot be used: no control plane writes" in caplog.text
+
+
 def test_a_damaged_file_costs_that_file_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     DiskCache(tmp_path).save(MANIFEST, [table()])
     (tmp_path / "fleet-echo.json").write_bytes(b'{"epoch": 1, "ver')

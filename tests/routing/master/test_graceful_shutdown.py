@@ -1,4 +1,4 @@
-"""Signals: drain, deadline, force; and that no worker outlives its master (cases F17 and F18)."""
+"""Signals: drain, deadline, force (cases F17 and F18)."""
 
 import contextlib
 import http.client
@@ -154,14 +154,4 @@ def test_a_second_signal_forces_the_exit(
         assert running.exit_status(5.0) == 1
         # A second is the promise; the machine that runs the tests may be busy.
         assert time.monotonic() - sent < 3.0
-    until(lambda: gone(workers), "the workers are gone")
-
-
-def test_workers_die_with_their_parent(
-    one_replica: tuple[Path, Replica], proxy: Callable[..., Proxy]
-) -> None:
-    running = proxy("--fleets", str(one_replica[0]), "--workers", "2").ready()
-    workers = running.workers()
-    assert len(workers) == 2
-    os.kill(running.process.pid, signal.SIGKILL)
     until(lambda: gone(workers), "the workers are gone")

@@ -8,20 +8,23 @@ export class ApiProblem extends Error {
   /**
    * @param {number} status 0: no response @param {string} message
    * @param {{pointer: string, detail: string}[]} [fields] each wrong field of the body, by its JSON pointer
+   * @param {string} [confirm] token with which the same request is accepted: it takes out most of what serves
    */
-  constructor(status, message, fields = []) {
+  constructor(status, message, fields = [], confirm = "") {
     super(message);
     this.status = status;
     this.fields = fields;
+    this.confirm = confirm;
   }
 }
 
 /**
  * @param {string} method @param {string} path below /api/v1
- * @param {{body?: unknown, etag?: string | null}} [options] `etag`: refuse when somebody else wrote meanwhile
+ * @param {{body?: unknown, etag?: string | null, confirm?: string}} [options] `etag`: refuse when somebody else wrote
+ *   meanwhile; `confirm`: token of an ApiProblem
  * @returns {Promise<{data: any, etag: string | null}>} Ends within TIME_LIMIT_MS, and throws nothing but ApiProblem.
  */
-export async function api(method, path, { body, etag } = {}) {
+export async function api(method, path, { body, etag, confirm } = {}) {
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -30,7 +33,7 @@ export async function api(method, path, { body, etag } = {}) {
   const signal = AbortSignal.timeout(TIME_LIMIT_MS);
   const json = body === undefined ? undefined : JSON.stringify(body);
   try {
-    const response = await fetch(API + path, { method, headers, body: json, signal });
+    const response = await fetch(API + path + (confirm ? `?confirm=${confirm}` : ""), { method, headers, body: json, signal });
     if (!response.ok) throw await problem(response);
     // The limit holds for the body too: the server may stop in the middle of it.
     const data = response.status === 204 ? null : await response.json();
@@ -53,7 +56,8 @@ async function problem(response) {
   if (status === 401) return new ApiProblem(status, "You are signed out. Sign in again in another tab, then do this once more: what you typed stays here.");
   if (status === 412) return new ApiProblem(status, "Somebody else changed this meanwhile. Reload to see it, then try again.");
   try {
-    const { title, detail, errors = [] } = await response.json();
+    const { title, detail, errors = [], confirm = "" } = await response.json();
+    if (confirm) return new ApiProblem(status, `${detail.split(" To do it all the same")[0]} Do it once more to confirm.`, [], confirm);
     // One wrong field is named in `detail`; of several, each is named here.
     const more = errors.filter((/** @type {any} */ one) => !detail?.endsWith(one.detail));
     const fields = more.map((/** @type {any} */ one) => `${one.pointer.slice(1).replaceAll("/", ".")}: ${one.detail}`.replace(/^: /, ""));

@@ -279,14 +279,18 @@ def test_probation_lets_exactly_one_request_decide(make_pool, send, fail, caplog
 
 
 def test_a_failed_probe_doubles_and_the_cap_holds(make_pool, fail):
+    """Those within a back-off leave it as it is."""
     pool = make_pool(3, strategy="round_robin")
     fail(pool, "r0", 5, 1.0)
-    state, lasted = pool.replicas[0].ejection, []
-    for _ in range(9):
-        lasted.append(state.lasted_s)
+    state = pool.replicas[0].ejection
+    lasted = [state.lasted_s]
+    while len(lasted) < 9:
+        before = state.back_off_until
         probe = pool.begin(1.0, state.until)
         assert probe.replica.name == "r0"
         probe.settle(Outcome.FAILED, state.until)
+        if state.back_off_until != before:
+            lasted.append(state.lasted_s)
     for n, seconds in enumerate(lasted):
         assert min(5 * 2**n * 0.8, 300 * 0.8) <= seconds <= min(5 * 2**n * 1.2, 300)
     assert len(set(lasted)) > 6

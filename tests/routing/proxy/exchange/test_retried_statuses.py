@@ -210,6 +210,7 @@ async def test_a_server_error_counts_against_its_replica(rig: Rig) -> None:
     assert rig.table.fleets["f"].replicas[0].ejection.until > 0
 
 
+@pytest.mark.usefixtures("no_connect_checks")
 async def test_an_answer_that_is_dropped_for_a_dead_replica(rig: Rig) -> None:
     """The one that is asked instead is gone: the third one answers."""
     never = Ejection(consecutive_failures=1000, max_ejected_percent=0)

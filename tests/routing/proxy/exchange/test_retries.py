@@ -66,6 +66,7 @@ async def test_refused_connections_go_elsewhere(rig: Rig, request_bytes: bytes) 
     assert pool.counters.errors == 0
 
 
+@pytest.mark.usefixtures("no_connect_checks")
 async def test_the_answer_tells_how_often_and_why(rig: Rig) -> None:
     replicas = await fleet_of(rig, 3, policy(budget_percent=100))
     client = await rig.client()
@@ -88,7 +89,7 @@ async def test_an_error_tells_it_too(rig: Rig) -> None:
     for replica in await fleet_of(rig, 3):
         await replica.stop()
     answer = await (await rig.client()).ask(post())
-    assert answer.status == 502
+    assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
     assert answer.get(b"x-switchyard-retries") == [b"2"]
     assert answer.get(b"x-switchyard-retry-reason") == [b"replica_unreachable, replica_unreachable"]
 
@@ -110,7 +111,7 @@ async def test_at_most_two_extra_tries(rig: Rig) -> None:
         await replica.stop()
     client = await rig.client()
     answer = await client.ask(post())
-    assert answer.status == 502
+    assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
     assert b"cannot be reached" in answer.body
     pool = rig.table.fleets["f"]
     assert pool.counters.retries == 2
@@ -127,8 +128,19 @@ async def test_connect_timeout_goes_elsewhere(rig: Rig) -> None:
             assert (await client.ask(post())).get(b"x-switchyard-replica") == [good.name.encode()]
         rig.fleet(bad, policy=policy(connect_s=0.2))
         answer = await client.ask(post())
-        assert answer.status == 504
+        assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
         assert b"no connection within 0.2 s" in answer.body
+
+
+async def test_lost_once_and_then_refused_is_no_invitation_to_send_it_again(rig: Rig) -> None:
+    """One replica may have begun it: 502, though the other one was not even reached, in either order."""
+    first, second = await fleet_of(rig, 2)
+    first.script = answer_bytes(b"", "fin")
+    await second.stop()
+    client = await rig.client()
+    for _ in range(4):
+        answer = await client.ask(GET)
+        assert (answer.status, answer.get(b"retry-after")) == (502, [])
 
 
 @pytest.mark.parametrize("then", ["fin", "rst"])
@@ -266,23 +278,39 @@ async def test_post_on_a_closing_connection_is_not_repeated(rig: Rig) -> None:
     assert len(only.requests) == 2
 
 
-PARTS = {"byte": b"H", "line": OK, "head": OK + b"Content-Length: 5\r\n\r\nhe"}
+@pytest.mark.row("R3")
+async def test_never_after_the_first_byte(rig: Rig) -> None:
+    """R3: the client gets a truncated answer, never a mixture."""
+    replicas = await fleet_of(rig, 2)
+    for replica in replicas:
+        replica.script = answer_bytes(OK + b"Content-Length: 5\r\n\r\nhe", "fin")
+    client = await rig.client()
+    answer = await client.ask(GET)
+    assert sum(len(replica.requests) for replica in replicas) == 1
+    assert (answer.status, answer.body, answer.complete) == (200, b"he", False)
+
+
+PARTS = {"byte": b"H", "line": OK, "not HTTP": b"SSH-2.0-OpenSSH_9.6\r\n\r\n"}
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-@pytest.mark.row("R3")
-async def test_never_after_the_first_byte(rig: Rig, part: bytes) -> None:
-    """R3: the client gets an error, or a truncated answer, never a mixture."""
+@pytest.mark.parametrize(
+    ("request_bytes", "repeated"), [(GET, True), (post(), False)], ids=["GET", "an unsafe POST"]
+)
+@pytest.mark.row("R2")
+async def test_what_was_not_forwarded_hinders_no_retry(
+    rig: Rig, part: bytes, request_bytes: bytes, repeated: bool
+) -> None:
+    """Nothing of it is a response; the client has seen nothing."""
     replicas = await fleet_of(rig, 2)
     for replica in replicas:
         replica.script = answer_bytes(part, "fin")
     client = await rig.client()
-    answer = await client.ask(GET)
-    assert sum(len(replica.requests) for replica in replicas) == 1
-    if b"\r\n\r\n" in part:
-        assert (answer.status, answer.body, answer.complete) == (200, b"he", False)
-    else:
-        assert answer.status == 502
+    assert (await client.ask(request_bytes)).status == 502
+    assert sum(len(replica.requests) for replica in replicas) == (2 if repeated else 1)
+    replicas[0].script = answer_bytes(OK_ANSWER)
+    if repeated:
+        assert [(await client.ask(request_bytes)).status for _ in range(4)] == [200] * 4
 
 
 @pytest.mark.row("R3")

@@ -1,5 +1,6 @@
 """The table applier: emergency drains over every table, and refusals."""
 
+import asyncio
 from random import Random
 
 from routing.balancing.pool.table import Table
@@ -9,7 +10,7 @@ from routing.worker.config.table_applier import TableApplier
 
 def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
     specs = [
-        ReplicaSpec(uid=f"u{number}", name=f"r{number}", url=f"http://10.0.0.{number}:80")
+        ReplicaSpec(uid=f"u{number}", name=f"r{number}", url=f"http://10.0.{number // 250}.{number % 250}:80")
         for number in range(1, replicas + 1)
     ]
     return FleetSnapshot(
@@ -58,3 +59,39 @@ def test_a_refusal_is_told_until_a_good_table_comes() -> None:
     feed.apply(Manifest(epoch=1, version=2, default="nobody"), [])
     assert "nobody" in feed.manifest_acknowledgement().refused
     assert feed.manifest_acknowledgement().applied == "1:1"
+
+
+async def test_a_large_table_is_applied_in_slices_and_swapped_in_at_once() -> None:
+    taken: list[tuple[Manifest | None, list[FleetSnapshot]]] = []
+    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: taken.append((manifest, snapshots)))
+    feed.apply(MANIFEST, [table()])
+    seen: list[int] = []
+
+    async def others() -> None:
+        """What the event loop serves meanwhile."""
+        while True:
+            seen.append(len(feed.table.fleets["echo"].replicas))
+            await asyncio.sleep(0)
+
+    serving = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    large = table(version=2, replicas=2000)
+    await feed.apply_in_slices(None, [large])
+    serving.cancel()
+    assert set(seen) == {2, 2000} or set(seen) == {2}
+    assert seen.count(2) >= 2000 / 60, "it was served after every slice"
+    assert feed.fleet_version("echo") == (1, 2)
+    assert taken[1:] == [(None, [large])]
+
+
+async def test_a_drain_in_the_middle_of_slices_holds() -> None:
+    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: None)
+    feed.apply(MANIFEST, [table()])
+    applying = asyncio.create_task(feed.apply_in_slices(None, [table(version=2, replicas=1000)]))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    feed.apply_emergency_drains([("echo", "r1", 1e9)])
+    await applying
+    replicas = feed.table.fleets["echo"].replicas
+    assert len(replicas) == 1000
+    assert [replica.name for replica in replicas if replica.spec.admin_state == "draining"] == ["r1"]

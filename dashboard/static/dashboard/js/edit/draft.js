@@ -33,6 +33,8 @@ export class Draft {
     this.busy = false;
     /** Status of the last refusal; 0: no response. */
     this.status = 0;
+    /** The last change that must be sent once more to confirm it, and its token. */
+    this.asked = { what: "", token: "" };
   }
 
   /** @param {string} name @returns {string} without spaces around it */
@@ -91,11 +93,13 @@ export class Draft {
     this.busy = true;
     this.errors = {};
     this.problem = "";
+    const what = JSON.stringify([method, path, body]);
     try {
       this.changed();
-      return await api(method, path, { body, etag });
+      return await api(method, path, { body, etag, confirm: this.asked.what === what ? this.asked.token : "" });
     } catch (error) {
       if (!(error instanceof ApiProblem)) throw error;
+      this.asked = { what, token: error.confirm };
       this.#wrong(error, taken);
       requestAnimationFrame(() => this.#focusWrong());
       return null;
@@ -115,7 +119,7 @@ export class Draft {
       if (field in this.values) this.errors[field] = (before ? `${sentence(before)} ` : "") + this.#entry(pointer, field) + detail;
       else elsewhere.push(detail);
     }
-    if (!fields.length && status === 409 && taken) this.errors[taken] = message;
+    if (!fields.length && status === 409 && taken && !this.asked.token) this.errors[taken] = message;
     else if (!fields.length) this.problem = message;
     else this.problem = elsewhere.join(" ");
   }

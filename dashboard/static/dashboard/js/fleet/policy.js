@@ -48,6 +48,8 @@ export class Policy {
     this.result = null;
     /** What is wrong and belongs to no field. */
     this.problem = "";
+    /** The revision that must be gone back to once more to confirm it, and the token for that. */
+    this.asked = { revision: 0, token: "" };
     /** What is wrong with a field, by its `id`. @type {Record<string, string>} */
     this.errors = {};
     /** The revision to go back to after a change made here. */
@@ -172,7 +174,9 @@ export class Policy {
   /** As it was at an earlier revision, which makes a new one. @param {number} revision */
   goBack(revision) {
     this.restored = true;
-    return this.#write(() => api("POST", `/fleets/${this.fleet}/revisions/${revision}/restore`), this.revision);
+    const confirm = this.asked.revision === revision ? this.asked.token : "";
+    this.asked = { revision, token: "" };
+    return this.#write(() => api("POST", `/fleets/${this.fleet}/revisions/${revision}/restore`, { confirm }), this.revision);
   }
 
   /** @param {() => Promise<{data: any, etag: string | null}>} request @param {number} previous */
@@ -198,7 +202,8 @@ export class Policy {
   }
 
   /** Each at its field, where it is about what stands there. @param {import("../api.js").ApiProblem} problem */
-  #wrong({ message, fields = [] }) {
+  #wrong({ message, fields = [], confirm }) {
+    this.asked.token = confirm;
     if (this.restored || !fields.length) {
       this.problem = message;
       return;

@@ -84,7 +84,7 @@ async def test_a_replica_that_is_ejected_may_be_asked_again_soon(fleet: Fleet) -
     before = len(other.replica.requests)
     # Refused before a byte was sent, and yet no other is asked: it could not know the response.
     answer = await fleet.client.ask(create(previous_response_id=name))
-    assert error(answer)[:2] == (502, "replica_unreachable")
+    assert error(answer)[:2] == (503, "replica_unreachable")
     assert not answer.get(b"x-switchyard-retries")
     answer = await fleet.client.ask(create(previous_response_id=name))
     status, code, words = error(answer)

@@ -1,0 +1,99 @@
+"""Large drops: a write that takes all or most of what serves out at once is confirmed at the write.
+
+What serves are replicas that operators let take requests: active, with a weight. A write that may take many
+of them out counts before and after. It is refused with a token that stands for exactly this loss, so that
+what is confirmed is what was shown; nothing is written, and other writes go on meanwhile. Deleting one named
+thing needs none of this: the name is the confirmation.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from django.db.models import F, FloatField, QuerySet, Value
+from django.db.models.functions import Coalesce
+from django.utils.crypto import salted_hmac
+
+from controlplane.models import Replica
+from controlplane.services.errors import ServiceError
+
+NAMES_SHOWN = 5
+
+
+class Serving(NamedTuple):
+    """One replica that takes requests. At another URL it is another instance, which has not been probed."""
+
+    fleet: str
+    replica: str
+    url: str
+
+
+class Drop(NamedTuple):
+    """What a write takes out."""
+
+    lost: list[Serving]
+    before: int
+    """Replicas that served."""
+    fleets: list[str]
+    """Fleets of which nothing that served is left."""
+
+    @property
+    def words(self) -> str:
+        names = _named([f"{one.fleet}/{one.replica}" for one in self.lost])
+        text = f"{len(self.lost)} of {self.before} replicas that take requests go out at once: {names}."
+        if self.fleets:
+            word = "fleet" if len(self.fleets) == 1 else "fleets"
+            text += f" Nothing that serves now is left of {word} {_named(self.fleets)}."
+        return text
+
+    @property
+    def token(self) -> str:
+        """Stands for exactly this loss."""
+        return salted_hmac("switchyard.dropping", json.dumps(self.lost)).hexdigest()[:16]
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+class NeedsConfirmation(ServiceError):
+    """All or most of what serves would go at once."""
+
+    status = 409
+
+    def __init__(self, drop: Drop) -> None:
+        super().__init__(drop.words)
+        self.token = drop.token
+
+
+def serving() -> frozenset[Serving]:
+    """One query."""
+    weight = Coalesce(F("weight"), F("hardware__weight"), Value(1.0), output_field=FloatField())
+    rows: QuerySet[Replica] = Replica.objects.filter(admin_state=Replica.AdminState.ACTIVE)
+    taking = rows.annotate(taken_weight=weight).filter(taken_weight__gt=0)
+    return frozenset(Serving(*row) for row in taking.values_list("fleet__name", "name", "url"))
+
+
+def drop_between(before: frozenset[Serving], after: frozenset[Serving]) -> Drop | None:
+    """``None``: at most half of all replicas, of each fleet that loses any, and of all fleets go."""
+    lost = before - after
+    had, kept = Counter(one.fleet for one in before), Counter(one.fleet for one in before & after)
+    fleets = sorted(name for name in had if not kept[name])
+    most_of_a_fleet = any(2 * kept[one.fleet] < had[one.fleet] for one in lost)
+    if not (most_of_a_fleet or 2 * len(lost) > len(before) or 2 * len(fleets) > len(had)):
+        return None
+    return Drop(sorted(lost), len(before), fleets)
+
+
+@contextmanager
+def confirmed(token: str) -> Iterator[None]:
+    """Inside a unit of work, around what it writes. Raises NeedsConfirmation when that drops most of what
+    serves and ``token`` is not that of this loss."""
+    before = serving()
+    yield
+    drop = drop_between(before, serving())
+    if drop is not None and token != drop.token:
+        raise NeedsConfirmation(drop)

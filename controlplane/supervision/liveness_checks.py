@@ -1,0 +1,86 @@
+"""Liveness checks of ``up``: a program that does not answer ``/livez`` for a minute is killed and restarted.
+
+A process whose main loop hangs ends by itself (its own watchdog); this is for one that hangs as a whole.
+"""
+
+import http.client
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from controlplane.supervision.supervised_program import SupervisedProgram
+
+ANSWER_LIMIT_S = 2.0
+
+
+class CheckLimits(NamedTuple):
+    every_s: float = 5.0
+    silent: int = 12
+    """So many checks in a row without an answer: it is stuck."""
+    starting: int = 60
+    """The same, of a process that has not answered yet."""
+
+
+LIMITS = CheckLimits()
+
+
+class LivenessChecks:
+    """Of the programs with a metrics port, from a thread of its own."""
+
+    def __init__(
+        self, programs: Sequence[SupervisedProgram], limits: CheckLimits, tell: Callable[[str], None]
+    ) -> None:
+        self._checks = [_Check(one, limits, tell) for one in programs if one.program.metrics_port]
+        self._every_s = limits.every_s
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="liveness", daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every_s):
+            for check in self._checks:
+                if not self._over.is_set():
+                    check.look()
+
+
+class _Check:
+    """Counts checks and not seconds: after a while in which the whole machine stood still all are alive."""
+
+    def __init__(self, checked: SupervisedProgram, limits: CheckLimits, tell: Callable[[str], None]) -> None:
+        self._checked = checked
+        self._limits = limits
+        self._tell = tell
+        self._pid = 0
+        self._failed = 0
+        self._has_answered = False
+
+    def look(self) -> None:
+        process, port = self._checked.process, self._checked.program.metrics_port
+        if process is None or port is None:
+            return
+        if process.pid != self._pid:
+            self._pid, self._failed, self._has_answered = process.pid, 0, False
+        if is_live(port):
+            self._failed, self._has_answered = 0, True
+            return
+        self._failed += 1
+        if self._failed >= (self._limits.silent if self._has_answered else self._limits.starting):
+            self._failed = 0
+            self._tell(f"{self._checked.program.name} does not answer and is killed")
+            self._checked.kill()
+
+
+def is_live(port: int) -> bool:
+    """Whether ``/livez`` of the metrics listener says so."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_LIMIT_S)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,97 @@
+"""Silent replica (stall): it has requests and sends nothing for them, or never comes to an end with one.
+
+Theory. Two things show that a replica hangs. No byte has come from it for ``stall_s``, on any request. Or
+requests wait at it for that long, and none has come to its end meanwhile: it sends a head or a token now and
+then, and that is all. Where responses do not stream, three times the fleet's 99th percentile counts instead
+of ``stall_s`` if it is longer, for silence is then how a slow response looks.
+
+Both are seen sooner where the fleet is fast: after ten times its 99th percentile, and 2 s at least, if three
+requests or more have waited for so long, every one of them in silence, and other replicas have finished
+requests meanwhile. One slow request is no evidence, and neither is a fleet that is silent as a whole.
+
+Requests that may be sent twice are then taken from the replica, if the others answer while it does not. Where
+nobody answers, or nothing is known of the fleet yet, they go on waiting.
+
+What a single request hears is known to its sender alone. So it is asked, by way of the replica's endpoint,
+and only when the replica has finished nothing for so long. A pool without a proxy goes by the first rule
+alone.
+
+Source: our own. Envoy and HAProxy time out single requests.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from routing.balancing.outlier import ejection, starvation
+from routing.balancing.replica.state import Replica
+
+LEAST_S = 2.0
+TIMES_P99 = 10.0
+SEVERAL = 3
+
+
+class Silence(NamedTuple):
+    """Why a replica is taken to hang."""
+
+    words: str
+    whole: bool
+    """Not one byte has come, so that the next one shows that it lives."""
+
+
+def follow(replica: Replica, now: float) -> None:
+    """On the slow timer: note when the replica last finished a request, or had none."""
+    progress = replica.ejection.progress
+    if replica.succeeded != progress.finished:
+        progress.finished = replica.succeeded
+        progress.finished_at = progress.succeeded_at = now
+    elif replica.in_flight <= replica.stall_exempt:
+        progress.finished_at = now
+
+
+def early_s(p99_s: float) -> float:
+    """After how long a fast fleet does not wait any longer; 0: nothing is known of it."""
+    return max(LEAST_S, TIMES_P99 * p99_s) if p99_s else 0.0
+
+
+def judge(
+    replica: Replica, replicas: Iterable[Replica], now: float, stall_s: float, p99_s: float
+) -> Silence | None:
+    """Whether the replica hangs; ``None``: it does not, or nobody knows."""
+    waiting = replica.in_flight - replica.stall_exempt
+    if waiting <= 0:
+        return None
+    silent_s = now - replica.last_heard_at
+    if ejection.stalled(waiting, replica.last_heard_at, now, stall_s, p99_s):
+        return Silence(f"stalled: nothing heard for {silent_s:.0f} s with {waiting} in flight", True)
+    limit_s, early = max(stall_s, 3 * p99_s), early_s(p99_s)
+    unfinished_s = now - replica.ejection.progress.finished_at
+    if early and silent_s > early:
+        starvation.doubt(replica)
+    if early < limit_s and 0 < early < unfinished_s and _others_answer(replica, replicas, now - early / 2):
+        old, silent = requests(replica, now, early)
+        if silent >= SEVERAL and silent == old:
+            words = f"stalled: {silent} requests have heard nothing for {early:.1f} s"
+            return Silence(f"{words}, while other replicas answer", silent_s > early)
+    if unfinished_s > limit_s:
+        _, silent = requests(replica, now, limit_s)
+        if silent:
+            words = f"stalled: {silent} in flight have heard nothing for {limit_s:.0f} s"
+            return Silence(f"{words}, and no request was finished", False)
+    return None
+
+
+def may_free(replica: Replica, replicas: Iterable[Replica], now: float, p99_s: float) -> bool:
+    """Whether requests that wait at a silent replica are better off elsewhere."""
+    return p99_s > 0 and _others_answer(replica, replicas, now - early_s(p99_s) / 2)
+
+
+def requests(replica: Replica, now: float, for_s: float) -> tuple[int, int]:
+    """How many requests wait at the replica for so long, and how many of them have heard nothing as long."""
+    return (0, 0) if replica.endpoint is None else replica.endpoint.silent_requests(now, for_s)
+
+
+def _others_answer(replica: Replica, replicas: Iterable[Replica], since: float) -> bool:
+    return any(
+        other is not replica and not other.ejection.until and other.ejection.progress.succeeded_at > since
+        for other in replicas
+    )

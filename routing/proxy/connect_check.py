@@ -1,0 +1,189 @@
+"""Connect check (TCP health check): whether anything listens where a request has found no connection.
+
+Theory. A killed process is known by its closed port long before five failures have come together: strategies
+avoid a replica after the first. So a request that is refused has another connection tried at once, and one
+whose connection broke a moment later, if there is no other connection to that replica: a process that is
+being killed drops its connections first, and accepts for a moment longer. If the check fails as well, the
+replica is ejected. Then the check is repeated each second. When it succeeds a probe request is due at once.
+
+Nothing is sent. A check says that a replica cannot be reached, never that it is well. One that times out
+counts only if nothing was heard from the replica meanwhile: a full backlog is load.
+
+Source: HAProxy's and Envoy's TCP health checks, begun by HAProxy's ``on-error`` and ``observe``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+from routing.balancing.pool.pool import Pool
+from routing.balancing.replica.state import Replica
+from routing.http.upstream_connection import UpstreamConnection
+from routing.http.upstream_pool import UNREACHABLE
+from routing.proxy.upstream_endpoint import UpstreamEndpoint
+
+AGAIN_S = 1.0
+REST_S = 0.2
+AFTER_LOSS_S = (0.05, 0.2, 0.5)
+"""Waits before the checks after a lost connection, until one fails."""
+
+
+class ConnectChecks:
+    """Of all replicas of one worker; one at a time of each."""
+
+    __slots__ = ("_endpoint_of", "_loop", "_running")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, endpoint_of: Callable[[Replica], UpstreamEndpoint]
+    ) -> None:
+        self._loop = loop
+        self._endpoint_of = endpoint_of
+        self._running: dict[Replica, ConnectCheck] = {}
+
+    def refused(self, pool: Pool, replica: Replica) -> None:
+        """A request has found no connection."""
+        check = self._running.get(replica)
+        if check is None:
+            self._begin(pool, replica, ()).look()
+        else:
+            check.hasten()
+
+    def lost(self, pool: Pool, replica: Replica) -> None:
+        """A request has lost its connection."""
+        if replica not in self._running:
+            self._begin(pool, replica, AFTER_LOSS_S).wait()
+
+    def _begin(self, pool: Pool, replica: Replica, waits: tuple[float, ...]) -> ConnectCheck:
+        check = ConnectCheck(self._loop, pool, replica, self._endpoint_of(replica), waits, self._end)
+        self._running[replica] = check
+        return check
+
+    def _end(self, replica: Replica) -> None:
+        self._running.pop(replica, None)
+
+
+class ConnectCheck:
+    """Of one replica, from the first suspicion until it is reached
+    (:class:`routing.http.upstream_pool.ConnectListener`)."""
+
+    __slots__ = (
+        "_began",
+        "_cancel",
+        "_end",
+        "_endpoint",
+        "_loop",
+        "_pool",
+        "_replica",
+        "_rests",
+        "_succeeded",
+        "_timer",
+        "_waits",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pool: Pool,
+        replica: Replica,
+        endpoint: UpstreamEndpoint,
+        waits: tuple[float, ...],
+        end: Callable[[Replica], None],
+    ) -> None:
+        """``waits``: before each of the next checks. ``end``: called when there is no more to find out."""
+        self._loop = loop
+        self._pool = pool
+        self._replica = replica
+        self._endpoint = endpoint
+        self._waits = waits
+        self._end = end
+        self._began = 0.0
+        self._succeeded = 0
+        """The replica's successes by then."""
+        self._cancel: Callable[[], object] | None = None
+        """Cancels the connection that is being opened; ``None``: none is."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._rests = False
+        """It has failed and nothing follows from that, so that it is not to be repeated for each request."""
+
+    def wait(self) -> None:
+        """Check after the next wait, or end."""
+        if not self._waits:
+            self._end(self._replica)
+            return
+        wait_s, *rest = self._waits
+        self._waits = tuple(rest)
+        self._timer = self._loop.call_later(wait_s, self.look)
+
+    def hasten(self) -> None:
+        """Check now."""
+        if self._cancel is None and not self._rests:
+            self._stop_timer()
+            self.look()
+
+    def look(self) -> None:
+        """Open a connection, unless there is one."""
+        self._timer = None
+        if self._replica.leaving or (self._waits and self._endpoint.is_connected):
+            self._end(self._replica)
+            return
+        self._began = monotonic()
+        self._succeeded = self._replica.succeeded
+        self._timer = self._loop.call_later(self._pool.policy.timeouts.connect_s, self._timed_out)
+        self._cancel = self._endpoint.pool.connect(self)
+
+    def connected(self, upstream: UpstreamConnection) -> None:
+        self._answered()
+        upstream.close()
+        self._reached()
+
+    def connect_failed(self, reason: str, code: str) -> None:
+        self._answered()
+        if code == UNREACHABLE:
+            self._failed(f"nothing listens at {self._replica.address.authority.decode()}: {reason}")
+        else:
+            # It listens, or nothing may be sent there: this is said elsewhere.
+            self._reached()
+
+    def descriptors_exhausted(self) -> None:
+        self._answered()
+        self._end(self._replica)
+
+    def _reached(self) -> None:
+        self._pool.reachable(self._replica, monotonic())
+        self.wait()
+
+    def _timed_out(self) -> None:
+        assert self._cancel is not None
+        self._cancel()
+        self._answered()
+        if self._was_heard():
+            self.wait()
+        else:
+            within_s = self._pool.policy.timeouts.connect_s
+            self._failed(f"no connection to {self._replica.address.authority.decode()} within {within_s:g} s")
+
+    def _was_heard(self) -> bool:
+        """Whether any byte has come from the replica during the check."""
+        now = monotonic()
+        old, silent = self._endpoint.silent_requests(now, now - self._began)
+        return self._replica.succeeded > self._succeeded or silent < old
+
+    def _failed(self, words: str) -> None:
+        self._pool.unreachable(self._replica, words, monotonic())
+        if self._replica.ejection.until and not self._replica.leaving:
+            self._waits = (AGAIN_S,)
+            self.wait()
+        else:
+            self._rests = True
+            self._timer = self._loop.call_later(REST_S, self._end, self._replica)
+
+    def _answered(self) -> None:
+        self._cancel = None
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

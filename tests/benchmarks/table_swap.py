@@ -1,0 +1,134 @@
+"""What a large table costs a worker: ``python -m tests.benchmarks.table_swap [--sizes 500,5000]``.
+
+Prints, for each number of replicas of a fleet, milliseconds of CPU that applying its table in slices takes:
+all of them, and the longest slice (between two of them requests are served). Then what such a table costs all
+the time: refreshing the pool (ten times a second) and encoding the report (once a second). Shared counts of
+two workers. Figures are the least of five rounds; compare runs of one machine only.
+"""
+
+import argparse
+import asyncio
+import gc
+import platform
+import time
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.table import Table
+from routing.contract import snapshot_chunks
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.contract.telemetry import WorkerReport, encode_report
+from routing.ipc.control_channel import Tables
+from routing.ipc.framed_channel import _encoder
+from routing.shared.shm_counters import SharedCounters
+from routing.worker.config.table_applier import TableApplier
+
+ROUNDS = 5
+
+
+def snapshot(version: int, size: int, first: int = 0, weight: float = 1.0) -> FleetSnapshot:
+    replicas = [
+        ReplicaSpec(
+            uid=f"c0ffee00-0000-0000-0000-{n:012}",
+            name=f"replica-{n}",
+            url=f"http://10.{n // 62500}.{n // 250 % 250}.{n % 250 + 1}:8000",
+            weight=weight,
+        )
+        for n in range(first, first + size)
+    ]
+    return FleetSnapshot(epoch=1, version=version, revision=1, name="f", protocol="openai", replicas=replicas)
+
+
+class Slices:
+    """CPU time of each slice: what runs between two turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.ms: list[float] = []
+
+    async def measure(self, applier: TableApplier, tables: list[FleetSnapshot]) -> None:
+        slices: list[float] = []
+        task = asyncio.ensure_future(applier.apply_in_slices(None, tables))
+        while not task.done():
+            began = time.process_time()
+            await asyncio.sleep(0)
+            slices.append((time.process_time() - began) * 1000)
+        await task
+        if not self.ms or sum(slices) < sum(self.ms):
+            self.ms = slices
+
+    def __str__(self) -> str:
+        return f"{sum(self.ms):8.1f} in {len(self.ms):4} slices, longest {max(self.ms):5.1f}"
+
+
+def least_ms(call: Callable[[], object]) -> float:
+    found = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        call()
+        found.append((time.process_time() - began) * 1000)
+    return min(found)
+
+
+def applier_of(shared: SharedCounters) -> TableApplier:
+    def changed(manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
+        _encoder.encode(Tables(manifest=manifest, snapshots=snapshots))  # as a worker tells its master
+
+    applier = TableApplier(Table(shared), changed)
+    applier.apply(Manifest(epoch=1, version=1, fleets={"f": 1}), [])
+    return applier
+
+
+def steps(size: int) -> Iterator[tuple[str, FleetSnapshot]]:
+    """What is applied, one after the other."""
+    yield "new fleet", snapshot(1, size)
+    yield "one health changes", _one_unready(snapshot(2, size))
+    yield "all weights change", snapshot(3, size, weight=2.0)
+    yield "all are replaced", snapshot(4, size, first=size)
+
+
+def _one_unready(table: FleetSnapshot) -> FleetSnapshot:
+    first, *others = table.replicas
+    return replace(table, replicas=[replace(first, health="unready"), *others])
+
+
+async def run(size: int) -> None:
+    found: dict[str, Slices] = {}
+    for _ in range(ROUNDS):
+        parent = SharedCounters.create(workers=2, replicas=2 * size + 100)
+        shared = SharedCounters.attach(parent.fd, 0)
+        applier = applier_of(shared)
+        gc.collect()
+        gc.freeze()
+        for name, table in steps(size):
+            await found.setdefault(name, Slices()).measure(applier, [table])
+        pool = applier.table.fleets["f"]
+    print(f"{size} replicas, ms of CPU")
+    fields = snapshot_chunks.stored_fields(snapshot(1, size))
+    chunk = fields.get(snapshot_chunks.chunk_field(0))
+    if chunk is not None:
+        print(f"  decoding one chunk  {least_ms(lambda: snapshot_chunks.decode_chunk(chunk)):8.1f}")
+    for name, slices in found.items():
+        print(f"  {name:20}{slices}")
+    print(f"  a refresh           {least_ms(lambda: pool.refresh(time.monotonic())):8.1f}")
+    print(f"  a report            {least_ms(lambda: encode_report(_report(pool))):8.1f}", flush=True)
+
+
+def _report(pool: Pool) -> WorkerReport:
+    return WorkerReport(
+        worker="h/1/0", incarnation=1, sequence=1, uptime_s=1.0, fleets=[pool.report(time.monotonic())]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="500,2000,5000,12000")
+    sizes = [int(size) for size in parser.parse_args().sizes.split(",")]
+    print(f"Python {platform.python_version()}, {platform.machine()}")
+    for size in sizes:
+        asyncio.run(run(size))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""The fault bench: a real proxy with a real Redis before real model servers, each behind a chaos proxy.
+
+What each test does with it is the same: clients send requests, a fault comes and goes, and every failure that
+a client saw is listed with its cause (:func:`listed`).
+"""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from routing.contract.policy import Policy
+from tests.faults.load import Result
+from tests.ports import free_ports
+from tests.proxy_process import ROOT, Proxy, Publisher, snapshot
+
+REPLICAS = 4
+SETTLE_S = 20.0
+
+
+class Replica:
+    """A model server and the chaos proxy before it, one process each. The fleet has the chaos proxy's URL."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.port, self.server_port = free_ports(2)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.executed = folder / f"{name}.executed"
+        self.executed.touch()
+        self.server = self._start_server()
+        command = (sys.executable, "-m", "tests.faults.chaos_proxy", str(self.port), str(self.server_port))
+        self._chaos = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._acknowledged("pass")
+
+    def _start_server(self) -> "subprocess.Popen[bytes]":
+        arguments = (str(self.server_port), str(self.executed))
+        return subprocess.Popen((sys.executable, "-m", "tests.faults.model_server", *arguments), cwd=ROOT)
+
+    def _acknowledged(self, mode: str) -> None:
+        assert self._chaos.stdout is not None
+        said = self._chaos.stdout.readline().strip()
+        assert said == mode, f"the chaos proxy of {self.name} said {said!r}"
+
+    def mode(self, mode: str) -> None:
+        """From now on (:mod:`tests.faults.chaos_proxy`)."""
+        assert self._chaos.stdin is not None
+        self._chaos.stdin.write(f"{mode}\n")
+        self._chaos.stdin.flush()
+        self._acknowledged(mode)
+
+    def kill(self) -> None:
+        """As ``kill -9``: the server ends, and its port is closed."""
+        self.server.kill()
+        self.server.wait()
+        self.mode("refuse")
+
+    def restart(self) -> None:
+        """After :meth:`kill`."""
+        self.server = self._start_server()
+        self.await_server()
+        self.mode("pass")
+
+    def await_server(self) -> None:
+        """Until the server listens."""
+        end = time.monotonic() + SETTLE_S
+        while not listens(self.server_port):
+            assert time.monotonic() < end, f"{self.name} does not listen"
+            time.sleep(0.02)
+
+    def signal(self, number: int) -> None:
+        self.server.send_signal(number)
+
+    def stop(self) -> None:
+        for process in (self.server, self._chaos):
+            with suppress(OSError):
+                process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+        for pipe in (self._chaos.stdin, self._chaos.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+class Bench:
+    """One fleet named ``echo``."""
+
+    def __init__(self, folder: Path, publisher: Publisher, redis_url: str, policy: Policy) -> None:
+        self.replicas = [Replica(f"r{number}", folder) for number in range(REPLICAS)]
+        publisher.manifest(1)
+        publisher.fleet(snapshot(1, self.replicas, protocol="openai", policy=policy))  # type: ignore[arg-type]
+        self.proxy = Proxy(folder, "--redis", redis_url, "--workers", "1", "--state-dir", str(folder / "s"))
+
+    def ready(self) -> "Bench":
+        self.proxy.ready()
+        for replica in self.replicas:
+            replica.await_server()
+        return self
+
+    def stop(self) -> None:
+        self.proxy.stop()
+        for replica in self.replicas:
+            replica.stop()
+
+    def executed(self) -> Counter[str]:
+        """How often each request was executed, on all servers together."""
+        return Counter(line for one in self.replicas for line in one.executed.read_text().split())
+
+    async def reasons(self, replica: Replica) -> str:
+        """Why the replica gets no requests, in the proxy's words; empty: it does."""
+        rows: dict[str, dict[str, Any]] = await asyncio.to_thread(self.proxy.replicas, "echo")
+        row = rows[replica.name]
+        return "" if row["eligible"] else "; ".join(row["reasons"])
+
+    async def until(self, condition: Callable[[str], bool], replica: Replica, limit_s: float) -> float:
+        """Seconds until what the proxy says of the replica fulfils this; fails after the limit."""
+        began, said = time.monotonic(), ""
+        while time.monotonic() - began < limit_s:
+            said = await self.reasons(replica)
+            if condition(said):
+                return time.monotonic() - began
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{replica.name} after {limit_s:g} s: {said or 'it gets requests'}")
+
+
+def listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def failures(results: Iterable[Result]) -> list[Result]:
+    return [result for result in results if not result.ok]
+
+
+def unexcused(results: Iterable[Result]) -> list[Result]:
+    """Failures that must not be: of requests that may be sent twice, where no response had begun."""
+    return [result for result in failures(results) if result.kind != "unsafe" and not result.begun]
+
+
+def listed(results: list[Result], faults: list[tuple[float, str]]) -> str:
+    """Every failure that a client saw, with its cause and the fault during which it came, counted.
+    ``faults``: since when, and what."""
+    lines: Counter[str] = Counter()
+    for result in failures(results):
+        ended = result.began + result.took_s
+        fault = next((name for since, name in reversed(faults) if ended >= since), "before any fault")
+        begun = ", begun" if result.begun else ""
+        lines[f"{fault}: {result.kind}{begun}: {result.cause or f'status {result.status}, cut'}"] += 1
+    told = [f"{count:5} {line}" for line, count in sorted(lines.items())]
+    return "\n".join([f"{len(results)} requests, {sum(lines.values())} failed", *told])
+
+
+def executed_twice(bench: Bench, results: Iterable[Result]) -> list[str]:
+    """Requests that may not be sent twice and were."""
+    executed = bench.executed()
+    return [one.id for one in results if one.kind == "unsafe" and executed[one.id] > 1]

@@ -1,0 +1,133 @@
+"""The clients of the fault bench: so many requests a second of four kinds, and what became of each."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+KINDS = ("get", "safe", "unsafe", "stream")
+"""In turn: GET, a POST that may be sent twice, one that may not, and a stream (which may)."""
+LIMIT_S = 40.0
+_BODY = b'{"model": "echo", "messages": []}'
+_STREAMED = b'{"model": "echo", "messages": [], "stream": true}'
+_LINES = {
+    "get": b"GET /fleets/echo/thing",
+    "safe": b"POST /fleets/echo/v1/chat/completions",
+    "unsafe": b"POST /fleets/echo/work",
+    "stream": b"POST /fleets/echo/v1/chat/completions",
+}
+
+
+@dataclass
+class Result:
+    """One request as its client saw it."""
+
+    id: str
+    kind: str
+    began: float
+    took_s: float = 0.0
+    status: int = 0
+    begun: bool = False
+    """Whether a byte of a replica's response has come: after that nobody may send it again."""
+    whole: bool = False
+    cause: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.whole and self.status == 200
+
+
+class Load:
+    """Clients of one proxy. ``async with`` runs them; afterwards :attr:`results` has all."""
+
+    def __init__(self, port: int, rate: float, kinds: tuple[str, ...] = KINDS) -> None:
+        self.results: list[Result] = []
+        self._port = port
+        self._every_s = 1 / rate
+        self._kinds: Iterator[str] = itertools.cycle(kinds)
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over = asyncio.Event()
+
+    async def __aenter__(self) -> "Load":
+        self._runner = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over.set()
+        await self._runner
+        while self._tasks:
+            await asyncio.wait(self._tasks, timeout=LIMIT_S)
+        for _, writer in self._idle:
+            writer.close()
+
+    async def _run(self) -> None:
+        due, numbers = time.monotonic(), itertools.count(1)
+        while not self._over.is_set():
+            while due <= time.monotonic():
+                kind = next(self._kinds)
+                result = Result(f"{kind}-{next(numbers)}", kind, time.monotonic())
+                self.results.append(result)
+                task = asyncio.create_task(self._ask(result))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+                due += self._every_s
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def _ask(self, result: Result) -> None:
+        writer = None
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                reader, writer = self._idle.pop() if self._idle else await self._open()
+                writer.write(request_of(result))
+                if await read_response(reader, result):
+                    self._idle.append((reader, writer))
+                    writer = None
+        except TimeoutError:
+            result.cause = f"no end within {LIMIT_S:g} s"
+        except (OSError, asyncio.IncompleteReadError) as problem:
+            result.cause = f"cut off: {type(problem).__name__}"
+        if writer is not None:
+            writer.close()
+        result.took_s = time.monotonic() - result.began
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self._port)
+
+
+def request_of(result: Result) -> bytes:
+    body = b"" if result.kind == "get" else _STREAMED if result.kind == "stream" else _BODY
+    length = b"Content-Length: %d\r\n" % len(body) if body else b""
+    fields = f"X-Fault-Id: {result.id}\r\nX-Fault-Kind: {result.kind}\r\n".encode()
+    return _LINES[result.kind] + b" HTTP/1.1\r\nHost: a.test\r\n" + fields + length + b"\r\n" + body
+
+
+async def read_response(reader: asyncio.StreamReader, result: Result) -> bool:
+    """Note what comes; returns whether the connection can be used again."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    result.status = int(head.split(" ")[1])
+    result.begun = "x-switchyard-replica:" in head
+    body = b""
+    if "transfer-encoding: chunked" in head:
+        while size := int((await reader.readuntil(b"\r\n"))[:-2], 16):
+            body += (await reader.readexactly(size + 2))[:-2]
+        await reader.readexactly(2)
+    else:
+        length = head.partition("content-length: ")[2].partition("\r\n")[0]
+        body = await reader.readexactly(int(length))
+    result.whole = True
+    if result.status != 200:
+        result.cause = f"{result.status} {error_code(body)}".strip()
+    return "connection: close" not in head
+
+
+def error_code(body: bytes) -> str:
+    """The proxy's own code for an error; of a replica's error its text."""
+    with suppress(ValueError):
+        said = json.loads(body)
+        error = said.get("error", said)
+        return str(error.get("code", "")) if isinstance(error, dict) else str(error)
+    return f"by the replica: {body[:20]!r}"

@@ -1,0 +1,147 @@
+"""A replica at which nothing listens is out at once and back soon; requests of a lost one go elsewhere."""
+
+import asyncio
+import time
+
+import msgspec
+
+from routing.contract.policy import Policy, Retries, Timeouts
+from tests.routing.proxy.rig import (
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Seen,
+    answer_bytes,
+    unreachable,
+    until,
+)
+
+GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
+POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello"
+POLICY = Policy(
+    strategy="round_robin",
+    slow_start_s=0,
+    retries=Retries(budget_percent=100),
+    timeouts=Timeouts(connect_s=2.0),
+)
+
+
+async def fleet_of(rig: Rig, count: int) -> list[Replica]:
+    replicas = [await rig.replica() for _ in range(count)]
+    rig.fleet(*replicas, policy=POLICY)
+    return replicas
+
+
+def reasons(rig: Rig) -> list[str]:
+    """Of the first replica."""
+    return rig.table.fleets["f"].explain(time.monotonic())[0].reasons
+
+
+async def test_one_refused_request_is_enough(rig: Rig) -> None:
+    """At any rate of requests, whatever the strategy thinks of it."""
+    killed, *_ = await fleet_of(rig, 4)
+    client = await rig.client()
+    # No connection is kept open to it: what is sent on one in the moment it closes is lost, not refused.
+    await killed.stop()
+    for _ in range(4):
+        assert (await client.ask(POST)).status == 200
+    await until(lambda: rig.table.fleets["f"].replicas[0].ejection.until)
+    [why] = reasons(rig)
+    assert "nothing listens at 127.0.0.1:" in why
+    assert "refused" in why
+    assert rig.table.fleets["f"].replicas[0].failed <= 2
+
+
+async def test_it_is_back_soon_after_it_listens_again(rig: Rig) -> None:
+    killed, *_ = await fleet_of(rig, 4)
+    client = await rig.client()
+    await killed.stop()
+    for _ in range(4):
+        assert (await client.ask(GET)).status == 200
+    replica = rig.table.fleets["f"].replicas[0]
+    await until(lambda: replica.ejection.until)
+    failed = replica.failed
+    ends = time.monotonic() + 2.5
+    while time.monotonic() < ends:
+        assert (await client.ask(GET)).status == 200
+        await asyncio.sleep(0.01)
+    assert replica.failed == failed, "no request is spent on it while nothing listens"
+    await killed.start()
+    asked = len(killed.requests)
+    ends = time.monotonic() + 10.0
+    while len(killed.requests) == asked:
+        assert time.monotonic() < ends
+        assert (await client.ask(GET)).status == 200
+        await asyncio.sleep(0.01)
+    assert not replica.ejection.until
+
+
+async def test_a_lost_connection_is_looked_into(rig: Rig) -> None:
+    """A process that is killed with a request in hand, where no other request follows."""
+    killed, *_ = await fleet_of(rig, 4)
+
+    async def die(connection: ReplicaConnection, seen: Seen) -> None:
+        await killed.stop()
+
+    killed.script = die
+    client = await rig.client()
+    for _ in range(4):
+        assert (await client.ask(GET)).status == 200
+    await until(lambda: rig.table.fleets["f"].replicas[0].ejection.until)
+    assert "nothing listens" in reasons(rig)[0]
+
+
+async def test_a_replica_that_only_drops_connections_listens(rig: Rig) -> None:
+    dropping, *_ = await fleet_of(rig, 4)
+    dropping.script = answer_bytes(b"", "fin")
+    client = await rig.client()
+    for _ in range(4):
+        assert (await client.ask(GET)).status == 200
+    await until(lambda: len(dropping.connections) > 1)
+    assert not rig.table.fleets["f"].replicas[0].ejection.until
+
+
+async def test_no_connection_in_time_is_looked_into_as_well(rig: Rig) -> None:
+    good = [await rig.replica() for _ in range(3)]
+    with unreachable() as gone:
+        policy = msgspec.structs.replace(POLICY, timeouts=Timeouts(connect_s=0.2))
+        rig.fleet(gone, *good, policy=policy)
+        client = await rig.client()
+        for _ in range(4):
+            assert (await client.ask(POST)).status == 200
+        await until(lambda: rig.table.fleets["f"].replicas[0].ejection.until)
+        assert "no connection to 127.0.0.1:" in reasons(rig)[0]
+        rig.fleet(*good, policy=policy)
+
+
+def declare_down(rig: Rig) -> None:
+    """The first replica's probes fail."""
+    old = rig.table.fleets["f"].snapshot
+    first, *others = old.replicas
+    replicas = [msgspec.structs.replace(first, health="down"), *others]
+    rig.table.apply_snapshot(msgspec.structs.replace(old, version=old.version + 1, replicas=replicas))
+
+
+async def test_requests_of_a_replica_that_is_declared_down_are_freed(rig: Rig) -> None:
+    """By the retry rules: one that may be sent twice is answered by another, one that may not gets a 502."""
+    silent, *others = await fleet_of(rig, 4)
+    silent.script = answer_bytes(b"")
+    rig.fleet(silent, *others, policy=POLICY, draining=tuple(others))
+    safe, unsafe = await rig.client(), await rig.client()
+    safe.send(GET)
+    unsafe.send(POST)
+    await until(lambda: len(silent.requests) == 2)
+    rig.fleet(silent, *others, policy=POLICY)
+    declare_down(rig)
+    pool = rig.table.fleets["f"]
+
+    def freed() -> bool:
+        pool.refresh(time.monotonic())
+        return not pool.replicas[0].in_flight
+
+    await until(freed)
+    assert (await safe.answer()).status == 200
+    answer = await unsafe.answer(b"POST")
+    assert (answer.status, answer.get(b"retry-after")) == (502, [])
+    assert b"its probes fail" in answer.body
+    assert [seen.line for one in others for seen in one.requests] == [b"GET /x HTTP/1.1"], "never sent twice"
