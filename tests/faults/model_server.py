@@ -1,7 +1,8 @@
 """A model server for the fault bench: a process to be killed or stopped, which notes what it executes.
 
 ``python -m tests.faults.model_server PORT FILE``: each request that it has received as a whole is a line in
-the file, with the client's id for it, before it is worked on.
+the file, with the client's id for it, before it is worked on. Probes (requests without an id) are not. A
+stream has as many events as its request says (``X-Fault-Events``), so that it can last for minutes.
 """
 
 import asyncio
@@ -32,10 +33,11 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(field(head, b"content-length") or 0))
-            os.write(file, field(head, b"x-fault-id") + b"\n")
+            if name := field(head, b"x-fault-id"):
+                os.write(file, name + b"\n")
             if field(head, b"x-fault-kind") == b"stream":
                 writer.write(STREAM)
-                for _ in range(EVENTS):
+                for _ in range(int(field(head, b"x-fault-events") or EVENTS)):
                     await asyncio.sleep(EVENT_S)
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
                 writer.write(b"0\r\n\r\n")
