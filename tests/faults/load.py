@@ -19,6 +19,7 @@ _LINES = {
     "unsafe": b"POST /fleets/echo/work",
     "stream": b"POST /fleets/echo/v1/chat/completions",
 }
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -43,12 +44,16 @@ class Result:
 class Load:
     """Clients of one proxy. ``async with`` runs them; afterwards :attr:`results` has all."""
 
-    def __init__(self, port: int, rate: float, kinds: tuple[str, ...] = KINDS) -> None:
+    def __init__(
+        self, port: int, rate: float, kinds: tuple[str, ...] = KINDS, *, fields: bytes = b""
+    ) -> None:
+        """``rate``: requests a second. ``fields``: more header fields, each with its CRLF."""
         self.results: list[Result] = []
+        self._fields = fields
         self._port = port
         self._every_s = 1 / rate
         self._kinds: Iterator[str] = itertools.cycle(kinds)
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
 
@@ -70,19 +75,26 @@ class Load:
             while due <= time.monotonic():
                 kind = next(self._kinds)
                 result = Result(f"{kind}-{next(numbers)}", kind, time.monotonic())
-                self.results.append(result)
+                self.begin(result)
                 task = asyncio.create_task(self._ask(result))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
                 due += self._every_s
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
+    def begin(self, result: Result) -> None:
+        """Called as a request begins."""
+        self.results.append(result)
+
+    def end(self, result: Result) -> None:
+        """Called when it is known what became of it."""
+
     async def _ask(self, result: Result) -> None:
         writer = None
         try:
             async with asyncio.timeout(LIMIT_S):
-                reader, writer = self._idle.pop() if self._idle else await self._open()
-                writer.write(request_of(result))
+                reader, writer = self._pooled() or await self._open()
+                writer.write(request_of(result, self._fields))
                 if await read_response(reader, result):
                     self._idle.append((reader, writer))
                     writer = None
@@ -93,16 +105,26 @@ class Load:
         if writer is not None:
             writer.close()
         result.took_s = time.monotonic() - result.began
+        self.end(result)
 
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    def _pooled(self) -> Connection | None:
+        """An idle connection that is still open, as far as a client can know."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and reader.exception() is None:
+                return reader, writer
+            writer.close()
+        return None
+
+    async def _open(self) -> Connection:
         return await asyncio.open_connection("127.0.0.1", self._port)
 
 
-def request_of(result: Result) -> bytes:
+def request_of(result: Result, fields: bytes = b"") -> bytes:
     body = b"" if result.kind == "get" else _STREAMED if result.kind == "stream" else _BODY
     length = b"Content-Length: %d\r\n" % len(body) if body else b""
-    fields = f"X-Fault-Id: {result.id}\r\nX-Fault-Kind: {result.kind}\r\n".encode()
-    return _LINES[result.kind] + b" HTTP/1.1\r\nHost: a.test\r\n" + fields + length + b"\r\n" + body
+    ours = f"X-Fault-Id: {result.id}\r\nX-Fault-Kind: {result.kind}\r\n".encode()
+    return _LINES[result.kind] + b" HTTP/1.1\r\nHost: a.test\r\n" + ours + fields + length + b"\r\n" + body
 
 
 async def read_response(reader: asyncio.StreamReader, result: Result) -> bool:

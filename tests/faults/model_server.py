@@ -39,6 +39,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
                 writer.write(STREAM)
                 for _ in range(int(field(head, b"x-fault-events") or EVENTS)):
                     await asyncio.sleep(EVENT_S)
+                    if writer.is_closing():
+                        return  # its client has left
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
                 writer.write(b"0\r\n\r\n")
             else:
