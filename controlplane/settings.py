@@ -137,8 +137,8 @@ AUDIT_DAYS = environment.whole_number(
     1,
     36500,
     about=SettingDoc(
-        "audit entries (who changed what), policy revisions not in force and revoked client keys older than this "
-        "are deleted, each hour",
+        "audit entries (who changed what), policy revisions not in force and revoked client keys older than "
+        "this are deleted, each hour",
         "1825",
     ),
 )

@@ -19,7 +19,7 @@ class Forgotten(NamedTuple):
 
 
 def forget(rows: "models.QuerySet[Any]", before: datetime, column: str = "at") -> Forgotten:
-    """Deletes those of the rows whose ``column`` lies before, oldest first, so that what is kept has no holes.
+    """Deletes those rows whose ``column`` lies before, oldest first, so that what is kept has no holes.
 
     Raises django.db.Error; the batches before it stay deleted.
     """
