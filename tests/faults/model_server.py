@@ -9,8 +9,8 @@ import os
 import sys
 
 TAKES_S = 0.01
-EVENTS = 8
-EVENT_S = 0.04
+EVENTS = {b"stream": (8, 0.04), b"long": (25, 0.4)}
+"""Of each kind of stream: how many events, and the seconds before each."""
 BODY = b'{"answer": "%b"}' % (b"x" * 26)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 ANSWER = HEAD % len(BODY) + BODY
@@ -33,11 +33,12 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(field(head, b"content-length") or 0))
             os.write(file, field(head, b"x-fault-id") + b"\n")
-            if field(head, b"x-fault-kind") == b"stream":
+            if events := EVENTS.get(field(head, b"x-fault-kind")):
                 writer.write(STREAM)
-                for _ in range(EVENTS):
-                    await asyncio.sleep(EVENT_S)
+                for _ in range(events[0]):
+                    await asyncio.sleep(events[1])
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
+                    await writer.drain()
                 writer.write(b"0\r\n\r\n")
             else:
                 await asyncio.sleep(TAKES_S)
