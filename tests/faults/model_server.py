@@ -1,21 +1,32 @@
 """A model server for the fault bench: a process to be killed or stopped, which notes what it executes.
 
 ``python -m tests.faults.model_server PORT FILE``: each request that it has received as a whole is a line in
-the file, with the client's id for it, before it is worked on.
+the file, with the client's id for it, before it is worked on. Probes (requests without an id) are not. A
+stream has as many events as its request says (``X-Fault-Events``), so that it can last for minutes.
 """
 
 import asyncio
 import os
 import sys
+from typing import NamedTuple
 
 TAKES_S = 0.01
-EVENTS = {b"stream": (8, 0.04), b"long": (25, 0.4)}
-"""Of each kind of stream: how many events, and the seconds before each."""
 BODY = b'{"answer": "%b"}' % (b"x" * 26)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 ANSWER = HEAD % len(BODY) + BODY
-STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = b"data: {}\n\n"
+
+
+class Stream(NamedTuple):
+    """How many events unless the request says, and the seconds before each."""
+
+    events: int
+    every_s: float
+
+
+STREAMS = {b"stream": Stream(8, 0.04), b"long": Stream(25, 0.4)}
+"""By the kind that the request names."""
 
 
 def field(head: bytes, name: bytes) -> bytes:
@@ -32,11 +43,13 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(field(head, b"content-length") or 0))
-            os.write(file, field(head, b"x-fault-id") + b"\n")
-            if events := EVENTS.get(field(head, b"x-fault-kind")):
-                writer.write(STREAM)
-                for _ in range(events[0]):
-                    await asyncio.sleep(events[1])
+            if name := field(head, b"x-fault-id"):
+                os.write(file, name + b"
+")
+            if kind := STREAMS.get(field(head, b"x-fault-kind")):
+                writer.write(STREAM_HEAD)
+                for _ in range(int(field(head, b"x-fault-events") or kind.events)):
+                    await asyncio.sleep(kind.every_s)
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
                     await writer.drain()
                 writer.write(b"0\r\n\r\n")

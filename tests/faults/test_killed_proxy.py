@@ -1,4 +1,4 @@
-"""``kill -9`` of the proxy's processes, again and again: its workers, its master, and both masters of an upgrade."""
+"""``kill -9`` of the proxy's processes, again and again: workers, the master, both masters of an upgrade."""
 
 import asyncio
 import signal
@@ -34,7 +34,7 @@ async def test_a_worker_is_killed(start_bench: Start) -> None:
             killed = rng.choice(sorted(before))
             faults.append((time.monotonic(), f"worker {number + 1} killed"))
             kills.append(await kill(killed))
-            await asyncio.to_thread(until, lambda: new_workers(bench, {killed}), "its successor serves")
+            await asyncio.to_thread(until, lambda gone={killed}: new_workers(bench, gone), "another serves")
             faults.append((time.monotonic(), "its successor serves"))
             await asyncio.sleep(2.0)
     cut = cut_by(load.results, kills)
