@@ -44,8 +44,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(field(head, b"content-length") or 0))
             if name := field(head, b"x-fault-id"):
-                os.write(file, name + b"
-")
+                os.write(file, name + b"\n")
             if kind := STREAMS.get(field(head, b"x-fault-kind")):
                 writer.write(STREAM_HEAD)
                 for _ in range(int(field(head, b"x-fault-events") or kind.events)):
