@@ -22,7 +22,7 @@ from tests.faults.load import Result
 from tests.faults.spans import BEFORE, latencies
 from tests.ports import free_port, free_ports
 from tests.proxy_process import ROOT, Proxy, Publisher, snapshot
-from tests.system.stack import command_line
+from tests.system.stack import command_line, exchange
 
 REPLICAS = 4
 SETTLE_S = 20.0
@@ -176,6 +176,18 @@ class Bench:
                 return time.monotonic() - began
             await asyncio.sleep(0.05)
         raise AssertionError(f"{replica.name} after {limit_s:g} s: {said or 'it gets requests'}")
+
+
+def settled(admin_port: int) -> list[int]:
+    """Process ids of a proxy's workers; none while a restart or an upgrade is under way, an old worker has
+    something to finish, or the admin listener changes hands."""
+    with suppress(OSError, HTTPException, ValueError):
+        status = exchange(admin_port, "GET", "/status").json
+        under_way = status["rolling_restart"]["under_way"] or status["upgrade"]["under_way"]
+        serving = all(row["serving"] for row in status["workers"])
+        if serving and not under_way and not status["leaving_workers"]:
+            return [row["pid"] for row in status["workers"]]
+    return []
 
 
 def listens(port: int) -> bool:

@@ -1,4 +1,5 @@
-"""The fault bench as a fixture; what it gives is in :mod:`tests.faults.bench`."""
+"""Fixtures: the fault bench (:mod:`tests.faults.bench`), and all of Switchyard
+(:mod:`tests.faults.whole_stack`)."""
 
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import redis
 
 from routing.contract.policy import Policy
 from tests.faults.bench import Bench
+from tests.faults.whole_stack import WholeStack
 from tests.proxy_process import Publisher
 
 
@@ -26,6 +28,16 @@ def start_bench(
     yield start
     for bench in started:
         bench.stop()
+
+
+@pytest.fixture
+def whole_stack(tmp_path: Path) -> Iterator[WholeStack]:
+    """With replicas that get requests; it is gone when the test ends."""
+    running = WholeStack(tmp_path)
+    try:
+        yield running.ready()
+    finally:
+        running.stop()
 
 
 @pytest.hookimpl(wrapper=True)
