@@ -1,4 +1,4 @@
-"""Full disks while clients go on asking: that of the proxy's state directory, and that of the control plane."""
+"""Full disks while clients go on asking: of the proxy's state directory, and of the control plane's data."""
 
 import asyncio
 import itertools
@@ -59,7 +59,7 @@ async def test_of_the_proxys_state(start_bench: Callable[..., Bench], tmp_path: 
 
 
 async def test_of_the_control_plane(tmp_path: Path) -> None:
-    """Reads are answered; a change is refused with the folder and the cure; afterwards all is well by itself."""
+    """Reads are answered; a change is refused with folder and cure; afterwards all is well by itself."""
     with mounted(tmp_path / "data", mebibytes=96) as disk:
         running = await asyncio.to_thread(WholeStack, tmp_path)
         try:
