@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
@@ -125,15 +125,24 @@ class Proxy:
     """``python -m routing`` on ports that the kernel chooses."""
 
     def __init__(
-        self, directory: Path, *arguments: str, listen: str = "127.0.0.1:0", descriptors: int | None = None
+        self,
+        directory: Path,
+        *arguments: str,
+        listen: str = "127.0.0.1:0",
+        descriptors: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """``descriptors``: as many as each process may have."""
+        """``descriptors``: as many as each process may have. ``environment``: in addition to ours."""
         self.log_file = directory / f"proxy-{time.monotonic_ns()}.log"
         self._mark = secrets.token_hex(8)
         command = [sys.executable, "-m", "routing", "--listen", listen, "--admin", "127.0.0.1:0", *arguments]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, stderr=log, stdout=log, env={**os.environ, MARK: self._mark}
+                command,
+                cwd=ROOT,
+                stderr=log,
+                stdout=log,
+                env={**os.environ, **(environment or {}), MARK: self._mark},
             )
         if descriptors is not None:
             # Before its imports are done, and long before it starts a worker.

@@ -76,6 +76,10 @@ log = logging.getLogger(__name__)
 HOUSEKEEPING_EVERY_S = 1.0
 LATE_ORPHANS_AFTER_S = (2.0, 10.0)
 """When to look again for workers of a master that was killed: one may have been busy when this one began."""
+EXIT_ABANDONED = 75
+"""Exit status (EX_TEMPFAIL) of a master that leaves its workers to the next one."""
+KILLED_BY_SIGNAL = 128
+"""Exit statuses above it are of a process that a signal has ended, as a shell reports it."""
 QUIET_S = 1.0
 """While the proxy drains, a connection is closed once it has been idle for this long. A client that has just
 connected, or just got a response, may be sending a request."""
@@ -363,9 +367,9 @@ class Master:
         self._leave_at_once()
 
     def _abandon_workers(self) -> NoReturn:
-        """End as if killed: the workers serve on."""
+        """End as if killed: the workers serve on, or finish what they have if they drain."""
         logging.shutdown()
-        os._exit(1)
+        os._exit(EXIT_ABANDONED)
 
     def _leave_at_once(self) -> None:
         self._forced.set()
@@ -455,7 +459,7 @@ class Master:
         self._close_listeners()
         ends: list[Coroutine[Any, Any, Any]] = [self._forced.wait(), self._all_gone(workers)]
         if successor is not None:
-            ends.append(successor.gone())
+            ends.append(self._successor_lost(successor))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                 await first_of(*ends)
@@ -466,6 +470,17 @@ class Master:
             log.warning("%d workers still had requests in flight after %g s", left, self.options.drain_s)
         log.info("drained")
         return 0
+
+    async def _successor_lost(self, successor: Successor) -> None:
+        """Return when the successor has ended in haste, or by an error. One that has drained leaves the time
+        to do the same; one that was killed leaves its workers to the next master, and so does this one."""
+        status = await successor.gone()
+        if status == 0:
+            await asyncio.Event().wait()
+        if status == EXIT_ABANDONED or status > KILLED_BY_SIGNAL:
+            words = "the master that has taken over has ended (status %d): the workers finish by themselves"
+            log.error(words, status)
+            self._abandon_workers()
 
     async def _all_gone(self, workers: Sequence[asyncio.Future[None]]) -> None:
         await all_of(workers)

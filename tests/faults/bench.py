@@ -11,15 +11,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from routing.contract.policy import Policy
 from tests.faults.load import Result
-from tests.ports import free_ports
+from tests.faults.spans import BEFORE, latencies
+from tests.ports import free_port, free_ports
 from tests.proxy_process import ROOT, Proxy, Publisher, snapshot
+from tests.system.stack import command_line, exchange
 
 REPLICAS = 4
 SETTLE_S = 20.0
@@ -92,13 +95,45 @@ class Replica:
 
 
 class Bench:
-    """One fleet named ``echo``."""
+    """One fleet named ``echo``. ``state``: the proxy's state directory."""
 
-    def __init__(self, folder: Path, publisher: Publisher, redis_url: str, policy: Policy) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        publisher: Publisher,
+        redis_url: str,
+        policy: Policy,
+        workers: int = 1,
+        state: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.replicas = [Replica(f"r{number}", folder) for number in range(REPLICAS)]
-        publisher.manifest(1)
-        publisher.fleet(snapshot(1, self.replicas, protocol="openai", policy=policy))  # type: ignore[arg-type]
-        self.proxy = Proxy(folder, "--redis", redis_url, "--workers", "1", "--state-dir", str(folder / "s"))
+        self._folder, self._publisher, self._policy = folder, publisher, policy
+        self._flags = ("--redis", redis_url, "--workers", str(workers))
+        self._flags += ("--state-dir", str(state or folder / "state"))
+        self._listen = f"127.0.0.1:{free_port()}"
+        self._environment = environment
+        self._proxies: list[Proxy] = []
+        self.version = 0
+        self.publish()
+        self.start_proxy()
+
+    def publish(self) -> None:
+        """A new version of the table, with nothing else changed."""
+        self.version += 1
+        fields = {"protocol": "openai", "policy": self._policy}
+        self._publisher.manifest(self.version, fleets={"echo": self.version})
+        self._publisher.fleet(snapshot(self.version, self.replicas, **fields))  # type: ignore[arg-type]
+
+    @property
+    def proxy(self) -> Proxy:
+        """The one that was started last."""
+        return self._proxies[-1]
+
+    def start_proxy(self) -> None:
+        """Also again, after its master was killed: on the same port, with the same flags."""
+        started = Proxy(self._folder, *self._flags, listen=self._listen, environment=self._environment)
+        self._proxies.append(started)
 
     def ready(self) -> "Bench":
         self.proxy.ready()
@@ -106,8 +141,19 @@ class Bench:
             replica.await_server()
         return self
 
+    def workers(self) -> list[int]:
+        """Process ids of the workers that serve; none while the admin listener changes hands."""
+        with suppress(OSError, HTTPException):
+            return self.proxy.workers()
+        return []
+
+    def masters(self) -> list[int]:
+        """Process ids of the masters of the proxy that was started last: after an upgrade there are more."""
+        return [pid for pid in self.proxy.processes() if "-m routing " in command_line(pid)]
+
     def stop(self) -> None:
-        self.proxy.stop()
+        for proxy in self._proxies:
+            proxy.stop()
         for replica in self.replicas:
             replica.stop()
 
@@ -132,6 +178,18 @@ class Bench:
         raise AssertionError(f"{replica.name} after {limit_s:g} s: {said or 'it gets requests'}")
 
 
+def settled(admin_port: int) -> list[int]:
+    """Process ids of a proxy's workers; none while a restart or an upgrade is under way, an old worker has
+    something to finish, or the admin listener changes hands."""
+    with suppress(OSError, HTTPException, ValueError):
+        status = exchange(admin_port, "GET", "/status").json
+        under_way = status["rolling_restart"]["under_way"] or status["upgrade"]["under_way"]
+        serving = all(row["serving"] for row in status["workers"])
+        if serving and not under_way and not status["leaving_workers"]:
+            return [row["pid"] for row in status["workers"]]
+    return []
+
+
 def listens(port: int) -> bool:
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
@@ -148,15 +206,15 @@ def unexcused(results: Iterable[Result]) -> list[Result]:
 
 
 def listed(results: list[Result], faults: list[tuple[float, str]]) -> str:
-    """Every failure that a client saw, with its cause and the fault during which it came, counted.
-    ``faults``: since when, and what."""
+    """Every failure that a client saw, with its cause and the fault during which it came, counted; and what
+    requests took meanwhile. ``faults``: since when, and what."""
     lines: Counter[str] = Counter()
     for result in failures(results):
-        ended = result.began + result.took_s
-        fault = next((name for since, name in reversed(faults) if ended >= since), "before any fault")
+        fault = next((name for since, name in reversed(faults) if result.ended >= since), BEFORE)
         begun = ", begun" if result.begun else ""
         lines[f"{fault}: {result.kind}{begun}: {result.cause or f'status {result.status}, cut'}"] += 1
     told = [f"{count:5} {line}" for line, count in sorted(lines.items())]
+    told += latencies(results, faults)
     return "\n".join([f"{len(results)} requests, {sum(lines.values())} failed", *told])
 
 

@@ -3,14 +3,22 @@
 import asyncio
 import itertools
 import json
+import select
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 KINDS = ("get", "safe", "unsafe", "stream")
 """In turn: GET, a POST that may be sent twice, one that may not, and a stream (which may)."""
+LONG = "long"
+"""A stream of ten seconds."""
+STREAMED = ("stream", LONG)
+STREAM_S = 10.0
 LIMIT_S = 40.0
+PAUSE_S = 0.1
+"""After a failure, before a client that goes on without a pause asks again."""
 _BODY = b'{"model": "echo", "messages": []}'
 _STREAMED = b'{"model": "echo", "messages": [], "stream": true}'
 _LINES = {
@@ -18,6 +26,7 @@ _LINES = {
     "safe": b"POST /fleets/echo/v1/chat/completions",
     "unsafe": b"POST /fleets/echo/work",
     "stream": b"POST /fleets/echo/v1/chat/completions",
+    LONG: b"POST /fleets/echo/v1/chat/completions",
 }
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -37,19 +46,34 @@ class Result:
     cause: str = ""
 
     @property
+    def ended(self) -> float:
+        return self.began + self.took_s
+
+    @property
     def ok(self) -> bool:
         return self.whole and self.status == 200
 
 
 class Load:
-    """Clients of one proxy. ``async with`` runs them; afterwards :attr:`results` has all."""
+    """Clients of one proxy. ``async with`` runs them; afterwards :attr:`results` has all.
+
+    ``rate``: requests a second. ``streams``: beside these so many streams of ten seconds, each followed by the
+    next. ``fields``: more header fields, each with its CRLF.
+    """
 
     def __init__(
-        self, port: int, rate: float, kinds: tuple[str, ...] = KINDS, *, fields: bytes = b""
+        self,
+        port: int,
+        rate: float,
+        kinds: tuple[str, ...] = KINDS,
+        streams: int = 0,
+        *,
+        fields: bytes = b"",
     ) -> None:
-        """``rate``: requests a second. ``fields``: more header fields, each with its CRLF."""
         self.results: list[Result] = []
         self._fields = fields
+        self._streams = streams
+        self._numbers = itertools.count(1)
         self._port = port
         self._every_s = 1 / rate
         self._kinds: Iterator[str] = itertools.cycle(kinds)
@@ -70,17 +94,26 @@ class Load:
             writer.close()
 
     async def _run(self) -> None:
-        due, numbers = time.monotonic(), itertools.count(1)
+        for place in range(self._streams):
+            self._spawn(self._stream_again_and_again(STREAM_S * place / self._streams))
+        due = time.monotonic()
         while not self._over.is_set():
             while due <= time.monotonic():
-                kind = next(self._kinds)
-                result = Result(f"{kind}-{next(numbers)}", kind, time.monotonic())
-                self.begin(result)
-                task = asyncio.create_task(self._ask(result))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._spawn(self._ask(next(self._kinds)))
                 due += self._every_s
             await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stream_again_and_again(self, begin_after_s: float) -> None:
+        """They begin one after the other, so that at any moment some have just begun and some are to end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), begin_after_s)
+        while not self._over.is_set():
+            await self._ask(LONG)
 
     def begin(self, result: Result) -> None:
         """Called as a request begins."""
@@ -89,11 +122,13 @@ class Load:
     def end(self, result: Result) -> None:
         """Called when it is known what became of it."""
 
-    async def _ask(self, result: Result) -> None:
+    async def _ask(self, kind: str) -> None:
+        result = Result(f"{kind}-{next(self._numbers)}", kind, time.monotonic())
+        self.begin(result)
         writer = None
         try:
             async with asyncio.timeout(LIMIT_S):
-                reader, writer = self._pooled() or await self._open()
+                reader, writer = self._open_idle() or await self._open()
                 writer.write(request_of(result, self._fields))
                 if await read_response(reader, result):
                     self._idle.append((reader, writer))
@@ -106,12 +141,15 @@ class Load:
             writer.close()
         result.took_s = time.monotonic() - result.began
         self.end(result)
+        if result.cause:
+            await asyncio.sleep(PAUSE_S)
 
-    def _pooled(self) -> Connection | None:
-        """An idle connection that is still open, as far as a client can know."""
+    def _open_idle(self) -> Connection | None:
+        """A connection of before, unless the proxy has closed it meanwhile: as every client's pool does."""
         while self._idle:
             reader, writer = self._idle.pop()
-            if not reader.at_eof() and reader.exception() is None:
+            descriptor = writer.get_extra_info("socket").fileno()
+            if descriptor >= 0 and not reader.at_eof() and not is_readable(descriptor):
                 return reader, writer
             writer.close()
         return None
@@ -120,8 +158,15 @@ class Load:
         return await asyncio.open_connection("127.0.0.1", self._port)
 
 
+def is_readable(descriptor: int) -> bool:
+    """Of a connection on which nothing is awaited: whether its end has come."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def request_of(result: Result, fields: bytes = b"") -> bytes:
-    body = b"" if result.kind == "get" else _STREAMED if result.kind == "stream" else _BODY
+    body = b"" if result.kind == "get" else _STREAMED if result.kind in STREAMED else _BODY
     length = b"Content-Length: %d\r\n" % len(body) if body else b""
     ours = f"X-Fault-Id: {result.id}\r\nX-Fault-Kind: {result.kind}\r\n".encode()
     return _LINES[result.kind] + b" HTTP/1.1\r\nHost: a.test\r\n" + ours + fields + length + b"\r\n" + body

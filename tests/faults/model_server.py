@@ -8,15 +8,25 @@ stream has as many events as its request says (``X-Fault-Events``), so that it c
 import asyncio
 import os
 import sys
+from typing import NamedTuple
 
 TAKES_S = 0.01
-EVENTS = 8
-EVENT_S = 0.04
 BODY = b'{"answer": "%b"}' % (b"x" * 26)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 ANSWER = HEAD % len(BODY) + BODY
-STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = b"data: {}\n\n"
+
+
+class Stream(NamedTuple):
+    """How many events unless the request says, and the seconds before each."""
+
+    events: int
+    every_s: float
+
+
+STREAMS = {b"stream": Stream(8, 0.04), b"long": Stream(25, 0.4)}
+"""By the kind that the request names."""
 
 
 def field(head: bytes, name: bytes) -> bytes:
@@ -35,13 +45,14 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
             await reader.readexactly(int(field(head, b"content-length") or 0))
             if name := field(head, b"x-fault-id"):
                 os.write(file, name + b"\n")
-            if field(head, b"x-fault-kind") == b"stream":
-                writer.write(STREAM)
-                for _ in range(int(field(head, b"x-fault-events") or EVENTS)):
-                    await asyncio.sleep(EVENT_S)
+            if kind := STREAMS.get(field(head, b"x-fault-kind")):
+                writer.write(STREAM_HEAD)
+                for _ in range(int(field(head, b"x-fault-events") or kind.events)):
+                    await asyncio.sleep(kind.every_s)
                     if writer.is_closing():
                         return  # its client has left
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
+                    await writer.drain()
                 writer.write(b"0\r\n\r\n")
             else:
                 await asyncio.sleep(TAKES_S)

@@ -1,10 +1,6 @@
-"""Each failing mode of one of four replicas, for as long and at the rate that ``make test-faults`` is for.
-
-``FAULT_RATE`` (requests per second, 300) and ``FAULT_S`` (seconds of each mode, 20) change that.
-"""
+"""Each failing mode of one of four replicas, for as long and at the rate that ``make test-faults`` is for."""
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -12,11 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from routing.contract.policy import Ejection, Policy, Timeouts
+from tests.faults.amounts import FOR_S, RATE
 from tests.faults.bench import Bench, executed_twice, failures, listed, unexcused
 from tests.faults.load import Load
 
-RATE = float(os.environ.get("FAULT_RATE", "300"))
-FOR_S = float(os.environ.get("FAULT_S", "20"))
 WARM_S = 12.0
 """By then the fleet's 99th percentile is known."""
 STALL_S = 8.0

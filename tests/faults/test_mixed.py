@@ -10,9 +10,10 @@ import pytest
 
 from routing.contract.policy import Policy
 from tests.conftest import RedisServer
+from tests.faults.amounts import FOR_S, RATE
 from tests.faults.bench import Bench, executed_twice, failures, listed, unexcused
 from tests.faults.load import Load
-from tests.faults.test_each_mode import FOR_S, POLICY, RATE, SLOWER_MACHINE, WARM_S
+from tests.faults.test_each_mode import POLICY, SLOWER_MACHINE, WARM_S
 
 MIXED = (
     "refuse",

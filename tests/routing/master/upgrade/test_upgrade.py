@@ -103,6 +103,44 @@ def test_the_old_one_finishes_its_stream_and_without_it_only_workers_are_left(
     assert asked(port, "/") == 200
 
 
+def test_a_stream_of_the_old_one_outlives_a_killed_successor(
+    tmp_path: Path, replicas: list[Replica], proxy: Callable[..., Proxy]
+) -> None:
+    file = str(fleet_file(tmp_path / "fleets.yaml", replicas[:1]))
+    running = proxy("--fleets", file, "--workers", "1").ready()
+    old = running.workers()
+    with open_stream(running, replicas[0]) as stream:
+        running.signal(signal.SIGUSR2)
+        new = successor(running, old)
+        last, port = running.workers(), running.port
+        os.kill(new, signal.SIGKILL)
+        assert running.exit_status() == 75
+        assert not gone(old)
+        replicas[0].release.set()
+        assert stream.read() == b"last"
+    until(lambda: gone(old), "the old worker has finished")
+    assert not gone(last)
+    assert asked(port, "/") == 200
+
+
+def test_a_stream_of_the_old_one_is_waited_for_when_the_proxy_is_stopped(
+    tmp_path: Path, replicas: list[Replica], proxy: Callable[..., Proxy]
+) -> None:
+    file = str(fleet_file(tmp_path / "fleets.yaml", replicas[:1]))
+    running = proxy("--fleets", file, "--workers", "1", "--min-drain-seconds", "0").ready()
+    old = running.workers()
+    with open_stream(running, replicas[0]) as stream:
+        running.signal(signal.SIGUSR2)
+        new = successor(running, old)
+        running.signal()
+        until(lambda: gone([new]), "the new master has nothing to finish")
+        assert not gone(old)
+        replicas[0].release.set()
+        assert stream.read() == b"last"
+    assert running.exit_status() == 0
+    assert gone(old)
+
+
 def test_who_is_told_to_stop_stops_the_one_that_was_to_follow(file: str, proxy: Callable[..., Proxy]) -> None:
     running = proxy("--fleets", file, "--workers", "1", "--min-drain-seconds", "0").ready()
     running.signal(signal.SIGUSR2)
