@@ -41,9 +41,10 @@ class ResponseHandler(Protocol):
     def lost(self, reason: str, no_response_yet: bool) -> None:
         """The connection broke or its bytes are invalid. ``no_response_yet``: no byte came before."""
 
-    def waiting_since(self) -> tuple[float, float] | None:
-        """When the request was sent, and when something last happened; ``None``: silence says nothing here,
-        for the client is still sending, or the connection has become a tunnel."""
+    def waiting_since(self) -> tuple[float, float, float] | None:
+        """When the request was sent, when something last happened, and how much work it is estimated to be;
+        ``None``: silence says nothing here, for the client is still sending, or the connection has become a
+        tunnel."""
 
     def replica_lost(self, reason: str, *, in_any_case: bool) -> None:
         """The replica is taken to be lost. ``in_any_case``: also if the request can then only fail."""

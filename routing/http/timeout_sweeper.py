@@ -4,6 +4,10 @@ Every ``PERIOD_S`` the sweeper checks each open client connection. A connection 
 which it wants to be checked (``deadline``). A busy one simply says 0.0, so that starting and ending a request
 costs no timer at all. Limits are therefore kept to within ``PERIOD_S``, or within what a response that has
 begun allows.
+
+Where the loop was held for long (a stopped process, a starved machine), timers run before what has come
+meanwhile is read. So a sweep that is late lets the loop read first: nobody has exceeded a limit because this
+process slept.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from time import monotonic
 from typing import Protocol
 
 PERIOD_S = 0.1
+LATE_S = 0.5
+READ_FIRST_S = 0.01
 
 
 class Timed(Protocol):
@@ -27,17 +33,18 @@ class Timed(Protocol):
 class TimeoutSweeper:
     """Runs while anything is registered; costs nothing otherwise."""
 
-    __slots__ = ("_loop", "_timer", "members")
+    __slots__ = ("_due", "_loop", "_timer", "members")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
         self.members: set[Timed] = set()
 
     def add(self, member: Timed) -> None:
         self.members.add(member)
         if self._timer is None:
-            self._timer = self._loop.call_later(PERIOD_S, self._sweep)
+            self._wait(PERIOD_S)
 
     def discard(self, member: Timed) -> None:
         self.members.discard(member)
@@ -45,9 +52,16 @@ class TimeoutSweeper:
     def _sweep(self) -> None:
         self._timer = None
         now = monotonic()
+        if now - self._due > LATE_S:
+            self._wait(READ_FIRST_S)
+            return
         try:
             for member in [member for member in self.members if member.deadline <= now]:
                 member.check(now)
         finally:
             if self.members and self._timer is None:
-                self._timer = self._loop.call_later(PERIOD_S, self._sweep)
+                self._wait(PERIOD_S)
+
+    def _wait(self, seconds: float) -> None:
+        self._due = monotonic() + seconds
+        self._timer = self._loop.call_later(seconds, self._sweep)

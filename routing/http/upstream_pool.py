@@ -53,6 +53,7 @@ class UpstreamPool:
         "deadline",
         "host",
         "idle",
+        "on_idle_closed",
         "on_load_report",
         "open",
         "port",
@@ -74,9 +75,11 @@ class UpstreamPool:
         evict_idle: Callable[[], bool],
         verification: Verification | None = None,
         on_load_report: Callable[[bytes], None] | None = None,
+        on_idle_closed: Callable[[], None] | None = None,
     ) -> None:
         """``verification``: of a replica that is spoken to over TLS. ``evict_idle``: for want of descriptors
-        closes idle connections to any replica; whether there were any."""
+        closes idle connections to any replica; whether there were any. ``on_idle_closed``: called when the
+        replica has closed the last connection, which was idle."""
         self._loop = loop
         self._evict_idle = evict_idle
         self._sweeper = sweeper
@@ -88,6 +91,7 @@ class UpstreamPool:
         self.authority = authority
         self.verification = verification
         self.on_load_report = on_load_report
+        self.on_idle_closed = on_idle_closed
         self._said = ""
         """Why the last connection was not verified, as the log has it."""
         self.idle: list[UpstreamConnection] = []
@@ -196,10 +200,13 @@ class UpstreamPool:
 
     def closed(self, upstream: UpstreamConnection) -> None:
         self.open.discard(upstream)
-        if upstream in self.idle:
+        was_idle = upstream in self.idle
+        if was_idle:
             self.idle.remove(upstream)
         if not self.open:
             self._sweeper.discard(self)
+            if was_idle and self.on_idle_closed is not None:
+                self.on_idle_closed()
 
     def check(self, now: float) -> None:
         """Close what has been idle for too long."""

@@ -2,7 +2,7 @@
 
 A Unix socket pair joins them (:mod:`routing.ipc.framed_channel`). Each message is one of the structs
 below. The end of the stream means that the other side is gone: the worker then serves on as an orphan
-(:mod:`routing.ipc.orphans`), the master starts a successor.
+(:mod:`routing.ipc.listener_handover`), the master starts a successor.
 """
 
 import msgspec

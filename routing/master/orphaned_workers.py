@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from routing.ipc import orphans
+from routing.ipc import listener_handover
 from routing.master.listeners import Address, is_taken, resolved
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class OrphanedWorkers:
         for one in self._found:
             shared = followed and _inode(one.listener) in ours
             with suppress(OSError):
-                one.channel.send(orphans.DRAIN_FOLLOWED if shared else orphans.DRAIN)
+                one.channel.send(listener_handover.DRAIN_FOLLOWED if shared else listener_handover.DRAIN)
             one.channel.close()
             log.info("worker process %d of the master that was killed finishes its requests", one.pid)
             if one.listener not in listeners:
@@ -63,15 +63,15 @@ class OrphanedWorkers:
 def find(address: Address, wait: bool = False) -> OrphanedWorkers:
     """Those that listen on this address. ``wait``: for some that are about to notice, if the port is taken.
     Blocks for some seconds at most."""
-    if not orphans.are_possible() or address.port == 0:
+    if not listener_handover.is_supported() or address.port == 0:
         return OrphanedWorkers()
     try:
         place = resolved(address)
-        names = orphans.names(place)
+        names = listener_handover.control_sockets(place)
         until = time.monotonic() + NOTICE_S
         while wait and not names and time.monotonic() < until and is_taken(address):
             time.sleep(POLL_EVERY_S)
-            names = orphans.names(place)
+            names = listener_handover.control_sockets(place)
     except OSError:
         return OrphanedWorkers()
     found = [_adopted(name) for name in names]
@@ -80,13 +80,13 @@ def find(address: Address, wait: bool = False) -> OrphanedWorkers:
 
 def _adopted(name: str) -> OrphanedWorker | None:
     try:
-        channel = orphans.connect(name, ANSWER_LIMIT_S)
+        channel = listener_handover.connect(name, ANSWER_LIMIT_S)
     except OSError:
         return None
-    pid = orphans.pid_of_peer(channel)
+    pid = listener_handover.peer_pid(channel)
     if pid is not None:
         try:
-            return OrphanedWorker(pid, orphans.receive_listener(channel), channel)
+            return OrphanedWorker(pid, listener_handover.receive_listener(channel), channel)
         except TimeoutError:
             log.error("worker process %d, whose master was killed, says nothing and is killed", pid)
             with suppress(ProcessLookupError):

@@ -7,7 +7,12 @@ being killed drops its connections first, and accepts for a moment longer. If th
 replica is ejected. Then the check is repeated each second. When it succeeds a probe request is due at once.
 
 Nothing is sent. A check says that a replica cannot be reached, never that it is well. One that times out
-counts only if nothing was heard from the replica meanwhile: a full backlog is load.
+counts only if nothing was heard from the replica meanwhile: a full backlog is load. It does not count either
+where this process was held itself, so that it could not see the connection made.
+
+A replica is also checked when it closes its last connection to this worker while that is idle. A killed
+process is seen so although nothing was sent to it. A server that closes idle connections early is connected
+to once each time.
 
 Source: HAProxy's and Envoy's TCP health checks, begun by HAProxy's ``on-error`` and ``observe``.
 """
@@ -26,8 +31,12 @@ from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
 AGAIN_S = 1.0
 REST_S = 0.2
+LATE_S = 0.25
+"""A timer that is so late has waited for this process. Another such time is given to the connection."""
 AFTER_LOSS_S = (0.05, 0.2, 0.5)
 """Waits before the checks after a lost connection, until one fails."""
+AFTER_IDLE_S = (0.3,)
+"""The same after an idle connection was closed."""
 
 
 class ConnectChecks:
@@ -55,6 +64,11 @@ class ConnectChecks:
         if replica not in self._running:
             self._begin(pool, replica, AFTER_LOSS_S).wait()
 
+    def idle_closed(self, pool: Pool, replica: Replica) -> None:
+        """The replica has closed the last connection to it, which was idle."""
+        if replica not in self._running and not replica.leaving:
+            self._begin(pool, replica, AFTER_IDLE_S).wait()
+
     def _begin(self, pool: Pool, replica: Replica, waits: tuple[float, ...]) -> ConnectCheck:
         check = ConnectCheck(self._loop, pool, replica, self._endpoint_of(replica), waits, self._end)
         self._running[replica] = check
@@ -71,6 +85,7 @@ class ConnectCheck:
     __slots__ = (
         "_began",
         "_cancel",
+        "_due",
         "_end",
         "_endpoint",
         "_loop",
@@ -98,7 +113,8 @@ class ConnectCheck:
         self._endpoint = endpoint
         self._waits = waits
         self._end = end
-        self._began = 0.0
+        self._began = self._due = 0.0
+        """When the present check began, and when it times out."""
         self._succeeded = 0
         """The replica's successes by then."""
         self._cancel: Callable[[], object] | None = None
@@ -130,8 +146,12 @@ class ConnectCheck:
             return
         self._began = monotonic()
         self._succeeded = self._replica.succeeded
-        self._timer = self._loop.call_later(self._pool.policy.timeouts.connect_s, self._timed_out)
+        self._await_until(self._began + self._pool.policy.timeouts.connect_s, self._began)
         self._cancel = self._endpoint.pool.connect(self)
+
+    def _await_until(self, due: float, now: float) -> None:
+        self._due = due
+        self._timer = self._loop.call_later(due - now, self._timed_out)
 
     def connected(self, upstream: UpstreamConnection) -> None:
         self._answered()
@@ -156,6 +176,10 @@ class ConnectCheck:
 
     def _timed_out(self) -> None:
         assert self._cancel is not None
+        now = monotonic()
+        if now - self._due > LATE_S:
+            self._await_until(now + LATE_S, now)
+            return
         self._cancel()
         self._answered()
         if self._was_heard():

@@ -232,6 +232,7 @@ class Proxy:
                 verification=None if tls is None else Verification(self._contexts, tls, address.host),
                 evict_idle=self.give_back_idle,
                 on_load_report=orca_report.load_listener(replica),
+                on_idle_closed=partial(self._idle_closed, replica),
             )
             replica.endpoint = endpoint = UpstreamEndpoint(
                 replica, pool, replica_fields(replica, settings.name)
@@ -241,6 +242,12 @@ class Proxy:
                 self._credentials.equip(replica)
         assert isinstance(endpoint, UpstreamEndpoint)
         return endpoint
+
+    def _idle_closed(self, replica: Replica) -> None:
+        pools = self.table.fleets.values()
+        pool = next((pool for pool in pools if replica in pool.replicas), None)
+        if pool is not None:
+            self.connect_checks.idle_closed(pool, replica)
 
     def give_back_idle(self) -> bool:
         """Close idle connections to replicas, because file descriptors run short. Returns whether there were

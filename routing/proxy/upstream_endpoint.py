@@ -63,13 +63,17 @@ class UpstreamEndpoint:
         """Whether there is a connection to the replica, idle or in use."""
         return bool(self._pool.open)
 
-    def silent_requests(self, now: float, for_s: float) -> tuple[int, int]:
+    def silent_requests(self, now: float, for_s: float, work_s: float = 0.0) -> tuple[int, int]:
         old = silent = 0
         for upstream in self._pool.open:
             since = None if upstream.handler is None else upstream.handler.waiting_since()
-            if since is not None and now - since[0] > for_s:
+            if since is None:
+                continue
+            sent, heard, work = since
+            limit_s = max(for_s, work * work_s)
+            if now - sent > limit_s:
                 old += 1
-                silent += now - since[1] > for_s
+                silent += now - heard > limit_s
         return old, silent
 
     def free_requests(self, words: str, *, all_of_them: bool) -> None:

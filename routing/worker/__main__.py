@@ -24,7 +24,7 @@ from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.contract import protected_paths
 from routing.contract.table import FleetSnapshot, Manifest
-from routing.ipc import logs, orphans
+from routing.ipc import listener_handover, logs
 from routing.ipc.access_log import AccessLog
 from routing.ipc.async_waits import first_of
 from routing.ipc.control_channel import (
@@ -210,7 +210,7 @@ class Worker:
         or until SIGTERM; then finish, for at most ``drain_s``. Returns when this worker must end.
         """
         await self._orphaned.wait()
-        if not (self._serving and orphans.are_possible()):
+        if not (self._serving and listener_handover.is_supported()):
             return
         if self._draining:
             self._leave_orphaned(followed=False)

@@ -40,6 +40,8 @@ FREED_AFTER_S = 2.0
 """How long a replica must have been silent before its requests are taken from it."""
 SETTLED_AFTER_S = 1.0
 """How long after a return what was sent before it may still be answered, and be learned from."""
+HELD_S = 1.5
+"""A worker that has not looked for so long was held itself: reports have it look once a second."""
 MONITOR_S = 30.0
 """How long a failure that is held against a client has the requests say who sent them."""
 
@@ -83,6 +85,7 @@ class OutlierDetector:
         self.monitoring = False
         """Whether the next requests are to say who sent them: :meth:`succeeded`."""
         self._monitor_until = 0.0
+        self._reviewed_at = self._heard_from = 0.0
 
     def follow_strategy(self, goes_by_load: bool) -> None:
         """Another strategy is in force. ``goes_by_load``: it counts requests in flight, and does not take
@@ -224,6 +227,10 @@ class OutlierDetector:
             silence.follow(replica, now)
         starvation.follow(replicas, now)
         stall_s, p99_s = self.policy.timeouts.stall_s, self._speed.p99_s
+        work_s = self._speed.mean_seconds / self._speed.mean_work
+        if now - self._reviewed_at > HELD_S:
+            self._heard_from = now
+        self._reviewed_at = now
         for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
@@ -232,7 +239,9 @@ class OutlierDetector:
                 failure_load.expire(replica, now)
             if state.until:
                 self._review_ejected(replica, now)
-            elif (silent := silence.judge(replica, replicas, now, stall_s, p99_s)) is not None:
+            elif (
+                silent := silence.judge(replica, replicas, now, stall_s, p99_s, work_s, self._heard_from)
+            ) is not None:
                 self._eject(replica, now, silent.words, ejection.SILENCE, stalled=silent.whole)
                 self._free_from_silent(replica, silent.words, now)
             elif (state.failures or state.failure_run.is_shown) and self._is_failure_run(replica, now):

@@ -1,13 +1,17 @@
 """Silent replica (stall): it has requests and sends nothing for them, or never comes to an end with one.
 
 Theory. Two things show that a replica hangs. No byte has come from it for ``stall_s``, on any request. Or
-requests wait at it for that long, and none has come to its end meanwhile: it sends a head or a token now and
-then, and that is all. Where responses do not stream, three times the fleet's 99th percentile counts instead
-of ``stall_s`` if it is longer, for silence is then how a slow response looks.
+requests wait at it for that long, half of them or more in silence, and none has come to its end meanwhile: it
+sends a head or a token now and then, and that is all. Where responses do not stream, three times the fleet's
+99th percentile counts instead of ``stall_s`` if it is longer, for silence is then how a slow response looks.
 
 Both are seen sooner where the fleet is fast: after ten times its 99th percentile, and 2 s at least, if three
 requests or more have waited for so long, every one of them in silence, and other replicas have finished
-requests meanwhile. One slow request is no evidence, and neither is a fleet that is silent as a whole.
+requests meanwhile. One slow request is no evidence, and neither is a fleet that is silent as a whole. A
+request that is larger than usual may take three times as long as others of its size did.
+
+A worker that was held itself (stopped, starved of CPU) has heard nothing because it did not listen. So its
+silence is counted from then on (``heard_from``).
 
 Requests that may be sent twice are then taken from the replica, if the others answer while it does not. Where
 nobody answers, or nothing is known of the fleet yet, they go on waiting.
@@ -27,6 +31,7 @@ from routing.balancing.replica.state import Replica
 
 LEAST_S = 2.0
 TIMES_P99 = 10.0
+TIMES_USUAL = 3.0
 SEVERAL = 3
 
 
@@ -54,27 +59,39 @@ def early_s(p99_s: float) -> float:
 
 
 def judge(
-    replica: Replica, replicas: Iterable[Replica], now: float, stall_s: float, p99_s: float
+    replica: Replica,
+    replicas: Iterable[Replica],
+    now: float,
+    stall_s: float,
+    p99_s: float,
+    work_s: float = 0.0,
+    heard_from: float = 0.0,
 ) -> Silence | None:
-    """Whether the replica hangs; ``None``: it does not, or nobody knows."""
+    """Whether the replica hangs; ``None``: it does not, or nobody knows.
+
+    ``work_s``: what a unit of estimated work usually takes in this fleet, in seconds. ``heard_from``: since
+    when this worker has listened without a break."""
     waiting = replica.in_flight - replica.stall_exempt
     if waiting <= 0:
         return None
-    silent_s = now - replica.last_heard_at
-    if ejection.stalled(waiting, replica.last_heard_at, now, stall_s, p99_s):
+    last_heard_at, finished_at = replica.last_heard_at, replica.ejection.progress.finished_at
+    if replica.endpoint is not None:
+        last_heard_at, finished_at = max(last_heard_at, heard_from), max(finished_at, heard_from)
+    silent_s = now - last_heard_at
+    if ejection.stalled(waiting, last_heard_at, now, stall_s, p99_s):
         return Silence(f"stalled: nothing heard for {silent_s:.0f} s with {waiting} in flight", True)
     limit_s, early = max(stall_s, 3 * p99_s), early_s(p99_s)
-    unfinished_s = now - replica.ejection.progress.finished_at
+    unfinished_s = now - finished_at
     if early and silent_s > early:
         starvation.doubt(replica)
     if early < limit_s and 0 < early < unfinished_s and _others_answer(replica, replicas, now - early / 2):
-        old, silent = requests(replica, now, early)
+        old, silent = requests(replica, now, early, TIMES_USUAL * work_s)
         if silent >= SEVERAL and silent == old:
             words = f"stalled: {silent} requests have heard nothing for {early:.1f} s"
             return Silence(f"{words}, while other replicas answer", silent_s > early)
     if unfinished_s > limit_s:
-        _, silent = requests(replica, now, limit_s)
-        if silent:
+        old, silent = requests(replica, now, limit_s)
+        if silent and 2 * silent >= old:
             words = f"stalled: {silent} in flight have heard nothing for {limit_s:.0f} s"
             return Silence(f"{words}, and no request was finished", False)
     return None
@@ -85,9 +102,10 @@ def may_free(replica: Replica, replicas: Iterable[Replica], now: float, p99_s: f
     return p99_s > 0 and _others_answer(replica, replicas, now - early_s(p99_s) / 2)
 
 
-def requests(replica: Replica, now: float, for_s: float) -> tuple[int, int]:
-    """How many requests wait at the replica for so long, and how many of them have heard nothing as long."""
-    return (0, 0) if replica.endpoint is None else replica.endpoint.silent_requests(now, for_s)
+def requests(replica: Replica, now: float, for_s: float, work_s: float = 0.0) -> tuple[int, int]:
+    """How many requests wait at the replica for so long, and how many of them have heard nothing as long.
+    ``work_s``: seconds that each unit of a request's work allows it, where that is more."""
+    return (0, 0) if replica.endpoint is None else replica.endpoint.silent_requests(now, for_s, work_s)
 
 
 def _others_answer(replica: Replica, replicas: Iterable[Replica], since: float) -> bool:

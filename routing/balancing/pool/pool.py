@@ -350,10 +350,12 @@ class Pool:
             candidates = [replica for replica in self._eligible if replica not in excluded]
         else:
             candidates = self._eligible
-            found_out = slow.eligibility
-            attempt = slow.probe(work, now) if found_out.probation or found_out.starved else None
-            if attempt is not None:
-                return attempt
+            found_out, affinity = slow.eligibility, self.affinity
+            if found_out.probation or found_out.starved:
+                in_session = bool(key) and affinity is not None and not affinity.block_bytes
+                attempt = slow.probe(work, now, in_session)
+                if attempt is not None:
+                    return attempt
         if not candidates:
             return slow.reject(again, now)
         demand = Demand(work, since)

@@ -275,14 +275,15 @@ class SlowPath:
         timeout_s = self.terms.policy.queue.timeout_s
         return Rejection("busy", "no replica has a free slot", None, timeout_s, preferred, declined_slot)
 
-    def probe(self, work: float, now: float) -> Attempt | None:
+    def probe(self, work: float, now: float, in_session: bool) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it; or to one
-        that no strategy asks."""
+        that no strategy asks. ``in_session``: not to such a one, for the request belongs to a session, which
+        is kept somewhere; the replica's own sessions try it out."""
         for replica in self.eligibility.probation:
             attempt = self._probe_at(replica, work, now)
             if attempt is not None:
                 return attempt
-        for replica in self.eligibility.starved:
+        for replica in () if in_session else self.eligibility.starved:
             progress, demand = replica.ejection.progress, Demand(work)
             if progress.is_due and (
                 not replica.limited or sibling_load.claim_slot_and_memory(replica, demand)

@@ -32,9 +32,10 @@ class UpstreamHooks(Protocol):
     def ask_load(self, asks: bool) -> None:
         """Whether requests ask the replica for its load."""
 
-    def silent_requests(self, now: float, for_s: float) -> tuple[int, int]:
+    def silent_requests(self, now: float, for_s: float, work_s: float = 0.0) -> tuple[int, int]:
         """How many requests in flight are older than that, and how many of these have heard nothing as long.
-        Not counted: tunnels, and requests that their clients are still sending."""
+        Not counted: tunnels, and requests that their clients are still sending. ``work_s``: seconds that each
+        unit of a request's work allows it, where that is more."""
 
     def free_requests(self, words: str, *, all_of_them: bool) -> None:
         """The replica is taken to be lost: soon have its requests retried elsewhere. ``all_of_them``: also

@@ -400,13 +400,13 @@ class UpstreamExchange(ExchangeState):
         assert self.attempt is not None
         return pool.has_other_than((*self.tried, self.attempt.replica), monotonic())
 
-    def waiting_since(self) -> tuple[float, float] | None:
+    def waiting_since(self) -> tuple[float, float, float] | None:
         attempt, response = self.attempt, self.streaming_response
         if attempt is None or (response is not None and response.is_tunnel):
             return None
         if response is None and self.upload is not None and not self.upload.complete:
             return None
-        return attempt.started, self.progressed_at
+        return attempt.started, self.progressed_at, attempt.work
 
     def replica_lost(self, reason: str, *, in_any_case: bool) -> None:
         upstream, response = self.upstream, self.streaming_response

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from routing.ipc import orphans
+from routing.ipc import listener_handover
 from routing.master import orphaned_workers
 from routing.master.listeners import Address, is_taken, open_listener, resolved
 from tests.proxy_process import Proxy, Replica, fleet_file, free_port, until
@@ -92,10 +92,10 @@ def test_without_a_master_sigterm_drains_a_worker(
     port, old = first.port, first.workers()
     with open_stream(first, replicas[0]) as stream:
         first.kill()
-        until(lambda: len(orphans.names(("127.0.0.1", port))) == 2, "both have noticed")
+        until(lambda: len(listener_handover.control_sockets(("127.0.0.1", port))) == 2, "both have noticed")
         for pid in old:
             os.kill(pid, signal.SIGTERM)
-        until(lambda: not orphans.names(("127.0.0.1", port)), "both are told")
+        until(lambda: not listener_handover.control_sockets(("127.0.0.1", port)), "both are told")
         assert not gone(old)
         replicas[0].release.set()
         assert stream.read() == b"last"
@@ -124,7 +124,7 @@ def test_a_worker_that_is_stuck_is_killed(
     first = start().ready()
     port, old = first.port, first.workers()
     first.kill()
-    until(lambda: len(orphans.names(("127.0.0.1", port))) == 2, "both have noticed")
+    until(lambda: len(listener_handover.control_sockets(("127.0.0.1", port))) == 2, "both have noticed")
     os.kill(old[0], signal.SIGSTOP)
     found = orphaned_workers.find(Address("127.0.0.1", port))
     assert len(found) == 1
@@ -147,5 +147,5 @@ def test_an_address_is_named_as_its_listener_names_it() -> None:
     with listener:
         here = listener.getsockname()[:2]
         assert resolved(Address("localhost", here[1])) == here
-        with orphans.open_door(here), pytest.raises(OSError, match="in use"):
-            orphans.open_door(here)
+        with listener_handover.open_control_socket(here), pytest.raises(OSError, match="in use"):
+            listener_handover.open_control_socket(here)

@@ -10,12 +10,16 @@ class Endpoint:
 
     def __init__(self):
         self.requests = []
-        """``[sent, heard]`` of each."""
+        """``[sent, heard]`` of each, and its work where that matters."""
         self.freed = []
 
-    def silent_requests(self, now, for_s):
-        old = [heard for sent, heard in self.requests if now - sent > for_s]
-        return len(old), sum(now - heard > for_s for heard in old)
+    def silent_requests(self, now, for_s, work_s=0.0):
+        old = silent = 0
+        for sent, heard, *work in self.requests:
+            limit_s = max(for_s, work_s * sum(work))
+            old += now - sent > limit_s
+            silent += now - sent > limit_s and now - heard > limit_s
+        return old, silent
 
     def free_requests(self, words, *, all_of_them):
         self.freed.append((words, all_of_them))
@@ -102,6 +106,105 @@ def test_not_where_one_of_them_is_heard(pool):
         left += serve(pool, now, now + 0.2, hanging=["r0"])
     assert not pool.replicas[0].ejection.until
     settle_all(left, Outcome.SUCCESS, 30.0)
+
+
+def test_not_where_the_requests_are_large_for_their_time(make_pool):
+    """Three long prompts at one replica, while the others have short ones: the larger, the more patience."""
+    pool = make_pool(3, strategy="round_robin", slow_start_s=0)
+    serve(pool, 1.0, 25.0)
+    for replica in pool.replicas:
+        replica.endpoint = Endpoint()
+    long = []
+    while len(long) < 3:
+        attempt = pool.begin(100.0, 25.0)
+        if attempt.replica.name == "r0":
+            attempt.replica.endpoint.requests.append([25.0, 25.0, 100.0])
+            long.append(attempt)
+        else:
+            attempt.settle(Outcome.CANCELLED, 25.0)
+    others_serve(pool, 25.0, 38.0)
+    assert not pool.replicas[0].ejection.count
+    others_serve(pool, 38.0, 45.0)
+    assert pool.replicas[0].ejection.count, "nothing takes so long: three times 100 requests of 50 ms"
+    settle_all(long, Outcome.LOST, 45.0)
+
+
+def others_serve(pool, begin, end):
+    """Fifty requests a second at the other replicas; r0 finishes none."""
+    now = begin
+    while now < end:
+        attempt = pool.begin(1.0, now)
+        mine = attempt.replica.name == "r0"
+        attempt.settle(Outcome.CANCELLED if mine else Outcome.SUCCESS, now if mine else now + 0.05)
+        now += 0.02
+
+
+def test_a_worker_that_was_held_has_heard_nothing_because_of_itself(pool):
+    """It slept for ten seconds. What came meanwhile is read after the first look at the replicas."""
+    left = serve(pool, 25.0, 26.0, hanging=["r0"])
+    serve(pool, 36.0, 36.1)
+    assert not any(replica.ejection.until for replica in pool.replicas)
+    assert not pool.replicas[0].endpoint.freed
+    left += serve(pool, 36.1, 38.5, hanging=["r0"])
+    assert pool.replicas[0].ejection.until, "silent for another two seconds, in which it listened"
+    settle_all(left, Outcome.LOST, 39.0)
+
+
+def long_streams(pool, silent_ones):
+    """Each replica has four streams that do not end for a minute; at r0 some of them pause."""
+    streams = [pool.begin(1.0, 25.0) for _ in range(12)]
+    mine = [attempt for attempt in streams if attempt.replica.name == "r0"]
+    requests = pool.replicas[0].endpoint.requests = [[25.0, 25.0] for _ in mine]
+    now = 25.0
+    while now < 80.0:
+        for attempt in streams:
+            attempt.heard(now)
+        for request in requests[silent_ones:]:
+            request[1] = now
+        pool.refresh(now)
+        now += 0.5
+    return streams
+
+
+@pytest.mark.parametrize(("silent_ones", "is_out"), [(1, False), (3, True)])
+def test_most_must_be_silent_where_nothing_ends(pool, silent_ones, is_out):
+    """One pause of 30 s among long streams is none of the replica's."""
+    left = long_streams(pool, silent_ones)
+    assert bool(pool.replicas[0].ejection.until) == is_out
+    settle_all(left, Outcome.SUCCESS, 80.0)
+
+
+def test_the_only_replica_stays(make_pool):
+    pool = make_pool(1, strategy="round_robin", slow_start_s=0)
+    serve(pool, 1.0, 25.0)
+    pool.replicas[0].endpoint = endpoint = Endpoint()
+    left = serve(pool, 25.0, 100.0, hanging=["r0"])
+    assert not pool.replicas[0].ejection.until
+    assert not endpoint.freed
+    settle_all(left, Outcome.SUCCESS, 100.0)
+
+
+def test_one_of_two_is_seen_early_too(make_pool):
+    pool = make_pool(2, strategy="round_robin", slow_start_s=0)
+    serve(pool, 1.0, 25.0)
+    for replica in pool.replicas:
+        replica.endpoint = Endpoint()
+    left = serve(pool, 25.0, 28.0, hanging=["r0"])
+    assert pool.replicas[0].ejection.until
+    assert not pool.replicas[1].ejection.until
+    settle_all(left, Outcome.LOST, 28.5)
+
+
+def test_where_none_may_be_ejected_its_requests_are_freed_all_the_same(make_pool):
+    never = {"max_ejected_percent": 0}
+    pool = make_pool(3, strategy="round_robin", slow_start_s=0, ejection=never)
+    serve(pool, 1.0, 25.0)
+    for replica in pool.replicas:
+        replica.endpoint = Endpoint()
+    left = serve(pool, 25.0, 28.0, hanging=["r0"])
+    assert not pool.replicas[0].ejection.until
+    assert pool.replicas[0].endpoint.freed
+    settle_all(left, Outcome.LOST, 28.5)
 
 
 def test_heads_and_then_nothing_is_silence_too(make_pool):
