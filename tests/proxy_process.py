@@ -321,11 +321,10 @@ class Publisher:
         self.client.eval(
             redis_keys.HOLD_INSTALLATION, 1, redis_keys.INSTALLATION, *ours, table.epoch, "", "take", ""
         )
-        fields: dict[str, Any] = {"body": encode(table)}
         if isinstance(table, FleetSnapshot):
-            fields = snapshot_chunks.stored_fields(table)
-        body = fields.pop("body")
-        chunks = [part for field in fields.items() for part in field]
+            body, chunks = snapshot_chunks.stored_arguments(table)
+        else:
+            body, chunks = encode(table), []
         arguments = (table.epoch, table.version, body, redis_keys.CHANGES_CHANNEL, announcement)
         keys = (key, redis_keys.INSTALLATION)
         self.client.eval(redis_keys.STORE_IF_NEWER, 2, *keys, *arguments, *ours, "", *chunks)

@@ -91,6 +91,11 @@ def expected_version(request: Request) -> int | None:
     return int(match.group(1))
 
 
+def confirmation(request: Request) -> str:
+    """What ``?confirm=`` says: a token, or the name of what is to go. Empty: nothing was said."""
+    return str(request.query_params.get("confirm", ""))
+
+
 def versioned(data: Any, version: int, status: int = 200) -> Response:
     """An answer with its ETag."""
     return Response(data, status=status, headers={"ETag": f'"{version}"'})

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import filters, live, presenters, request_schemas, serializers
-from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet
@@ -58,10 +58,10 @@ class FleetList(ApiView):
 
 def _check_confirmed(request: Request, name: str) -> None:
     """A fleet that clients use at this moment goes only when its name is said twice."""
-    confirmed = request.query_params.get("confirm")
-    if confirmed is not None and confirmed != name:
+    confirmed = confirmation(request)
+    if confirmed and confirmed != name:
         raise exceptions.ParseError(f'confirm is "{confirmed[:80]}", but the name of the fleet is "{name}".')
-    seen = live.fresh_summary(name) if confirmed is None else None
+    seen = live.fresh_summary(name) if not confirmed else None
     if seen is not None and (seen.in_flight or seen.rps or seen.p50_s is not None):
         traffic = f"{seen.rps:.3g} requests a second, {seen.in_flight} in flight"
         if not seen.rps and not seen.in_flight:

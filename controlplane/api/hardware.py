@@ -4,7 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import filters, presenters, request_schemas, serializers
-from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, creates, deletes, lists, reads
 from controlplane.models import HardwareClass
@@ -52,7 +52,7 @@ class HardwareDetail(ApiView):
             body_of(request),
             request.user.get_username(),
             if_version=expected_version(request),
-            confirm=request.query_params.get("confirm", ""),
+            confirm=confirmation(request),
         )
         row = change.hardware
         data = {**presenters.hardware(row), **presenters.hardware_outcome(change, WAIT_S)}

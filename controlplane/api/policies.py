@@ -4,7 +4,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import filters, presenters, request_schemas, serializers
-from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, lists, reads
 from controlplane.models import PolicyRevision
@@ -90,6 +90,6 @@ class RevisionRestore(ApiView):
             number,
             request.user.get_username(),
             if_version=expected_version(request),
-            confirm=request.query_params.get("confirm", ""),
+            confirm=confirmation(request),
         )
         return _answer(change)

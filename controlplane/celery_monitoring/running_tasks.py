@@ -1,7 +1,10 @@
 """Running tasks, and which of them hang: Celery's time limits end nothing in a pool of threads.
 
 A thread cannot be ended from outside. So a task that runs beyond its hard time limit makes its worker not
-live (``/livez``), and whoever watches the worker restarts it. What the task held runs out, and is done again.
+live (``/livez``), and the watchdog ends the worker, to be started anew. Of the tasks that end with it a tick
+and a batch of probes are acknowledged late: their messages come again after ``visibility_timeout``, and are
+dropped where they have expired by then; either way what was due is still due, and the next tick hands it out.
+Forgetting what is old is acknowledged early and left out; the next hour's run finds the same rows.
 """
 
 import logging

@@ -124,7 +124,7 @@ def _evaluate(ours: Identity, messages: Sequence[Message]) -> list[int | bytes]:
     pipeline = redis.client().pipeline(transaction=False)
     for message in messages:
         key, announcement = _key_and_announcement(message)
-        body, *chunks = _fields(message)
+        body, chunks = _body_and_chunks(message)
         pipeline.eval(
             redis_keys.STORE_IF_NEWER,
             2,
@@ -142,12 +142,10 @@ def _evaluate(ours: Identity, messages: Sequence[Message]) -> list[int | bytes]:
     return answers
 
 
-def _fields(message: Message) -> list[str | bytes]:
-    """The body, then field and value of each chunk."""
+def _body_and_chunks(message: Message) -> tuple[bytes, list[str | bytes]]:
     if isinstance(message, Manifest):
-        return [encode(message)]
-    fields = snapshot_chunks.stored_fields(message)
-    return [fields.pop("body"), *(part for field in fields.items() for part in field)]
+        return encode(message), []
+    return snapshot_chunks.stored_arguments(message)
 
 
 def _key_and_announcement(message: Message) -> tuple[str, str]:

@@ -45,6 +45,12 @@ def stored_fields(snapshot: FleetSnapshot) -> dict[str, bytes]:
     return fields | {chunk_field(number): msgspec.json.encode(chunk) for number, chunk in enumerate(chunks)}
 
 
+def stored_arguments(snapshot: FleetSnapshot) -> tuple[bytes, list[str | bytes]]:
+    """The body, and the last arguments of ``STORE_IF_NEWER``: field and value of each chunk, in turn."""
+    fields = stored_fields(snapshot)
+    return fields.pop("body"), [part for field in fields.items() for part in field]
+
+
 def number_of_chunks(field: bytes | None) -> int:
     """0: the body is the whole snapshot. Raises ValueError."""
     number = 0 if field is None else int(field)

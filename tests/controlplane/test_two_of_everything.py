@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
@@ -38,6 +38,7 @@ from tests.controlplane.probes.servers import HttpServer
 from tests.controlplane.telemetry.reports import fleet, replica, report
 from tests.ports import free_ports
 from tests.process_group import process_group
+from tests.proxy_process import until
 
 pytestmark = [pytest.mark.system, pytest.mark.any_database, pytest.mark.django_db(transaction=True)]
 
@@ -48,15 +49,6 @@ WRITES = 40
 CELERY = [sys.executable, "-m", "celery", "-A", "controlplane.celery"]
 WORKER = [*CELERY, "worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "ERROR"]
 WORKER += ["--without-mingle", "--without-gossip"]
-
-
-def wait_for(what: Callable[[], Any]) -> Any:
-    """The first true answer."""
-    began = time.monotonic()
-    while not (answer := what()):
-        assert time.monotonic() - began < PATIENCE_S, "waited in vain"
-        time.sleep(0.05)
-    return answer
 
 
 def process(command: Sequence[str]) -> "AbstractContextManager[subprocess.Popen[bytes]]":
@@ -164,8 +156,7 @@ def one_leader(client: "redis.Redis", *, other_than: int = 0) -> int:
         now = leaders(client)
         return now[0] if len(now) == 1 and now[0] != other_than else 0
 
-    leader: int = wait_for(found)
-    return leader
+    return until(found, "one leader", PATIENCE_S)
 
 
 def last_tick(client: "redis.Redis", pid: int) -> float:
@@ -216,16 +207,16 @@ def test_every_effect_happens_once(
             stack.enter_context(process([sys.executable, "manage.py", "conductor"]))
             uvicorn = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--no-access-log"]
             stack.enter_context(process([*uvicorn, "--log-level", "error", "--port", str(ports[number])]))
-        wait_for(web.ready)
-        wait_for(lambda: [health(name) for name in "ab"] == ["ready", "ready"])
-        wait_for(lambda: len(conductor_heartbeats.read(redis_client)) == 2)
+        until(web.ready, "both web processes are ready", PATIENCE_S)
+        until(lambda: [health(name) for name in "ab"] == ["ready", "ready"], "all is well", PATIENCE_S)
+        until(lambda: len(conductor_heartbeats.read(redis_client)) == 2, "two conductors", PATIENCE_S)
 
         # Transitions: one event each, from whichever worker saw it.
         for _ in range(3):
             server_of["a"].answer = servers.loading
-            wait_for(lambda: health("a") == "unready")
+            until(lambda: health("a") == "unready", "it is unready", PATIENCE_S)
             server_of["a"].answer = servers.ready
-            wait_for(lambda: health("a") == "ready")
+            until(lambda: health("a") == "ready", "it is ready", PATIENCE_S)
         assert states("health", "a") == ["ready", *["unready", "ready"] * 3]
         assert states("health", "b") == ["ready"]
 
@@ -234,17 +225,17 @@ def test_every_effect_happens_once(
         os.kill(first, signal.SIGSTOP)
         try:
             proxy.eject()
-            wait_for(lambda: states("ejection", "a"))
+            until(lambda: states("ejection", "a"), "the ejection is told", PATIENCE_S)
         finally:
             os.kill(first, signal.SIGCONT)
         second = one_leader(redis_client, other_than=first)
         ticked = last_tick(redis_client, first)
-        wait_for(lambda: last_tick(redis_client, first) > ticked)
+        until(lambda: last_tick(redis_client, first) > ticked, "it ticks again", PATIENCE_S)
         os.kill(second, signal.SIGKILL)
         one_leader(redis_client, other_than=second)
         assert states("ejection", "a") == ["ejected"]
         proxy.ejected = False
-        wait_for(lambda: len(states("ejection", "a")) > 1)
+        until(lambda: len(states("ejection", "a")) > 1, "the return is told", PATIENCE_S)
         assert states("ejection", "a") == ["ejected", "ready"]
 
         # Writes at both web processes: each that was accepted happened once, and probing goes on as before.
@@ -264,10 +255,10 @@ def test_every_effect_happens_once(
         assert Event.objects.filter(text="old").count() == OLD
         for _ in range(2):
             app.send_task("controlplane.retention.tasks.forget_old", expires=600)
-        wait_for(lambda: not Event.objects.filter(text="old").exists())
+        until(lambda: not Event.objects.filter(text="old").exists(), "what is old goes", PATIENCE_S)
         assert Event.objects.count() == young
 
-        wait_for(lambda: stored_version(redis_client) == Fleet.objects.get().table_version)
+        until(lambda: stored_version(redis_client) == Fleet.objects.get().table_version, "stored", PATIENCE_S)
         seconds = time.monotonic() - began
         probes = len(server_of["b"].requests) - asked
         assert 1 <= probes <= seconds / (0.8 * PERIOD_S) + 2, "each replica is probed as often as it is to be"

@@ -57,8 +57,8 @@ class Result:
 class Load:
     """Clients of one proxy. ``async with`` runs them; afterwards :attr:`results` has all.
 
-    ``rate``: requests a second. ``streams``: beside these so many streams of ten seconds, each followed by the
-    next. ``fields``: more header fields, each with its CRLF.
+    ``rate``: requests a second. ``streams``: beside these so many streams of ten seconds, each followed by
+    the next. ``fields``: more header fields, each with its CRLF.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class Clocks:
         base = self.watchdog._checked_at
         monkeypatch.setattr(time, "monotonic", lambda: base + seconds)
         try:
-            return self.watchdog.is_stuck()
+            return bool(self.watchdog.look())
         finally:
             monkeypatch.undo()
 

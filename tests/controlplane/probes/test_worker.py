@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -20,13 +18,7 @@ from tests.conftest import RedisServer
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer
 from tests.process_group import process_group
-
-
-def wait_for(what: Callable[[], object], limit_s: float = 40.0) -> None:
-    began = time.monotonic()
-    while not what():
-        assert time.monotonic() - began < limit_s, "waited in vain"
-        time.sleep(0.02)
+from tests.proxy_process import until
 
 
 def celery(*arguments: str) -> "AbstractContextManager[subprocess.Popen[bytes]]":
@@ -54,26 +46,26 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
         beat = ("beat", "--schedule", str(tmp_path / "beat"), "--pidfile", "")
         stack.enter_context(celery(*beat))
         replicas.register("tiny", {"name": "a", "url": server.url}, "test")
-        wait_for(lambda: ReplicaHealth.objects.filter(state="ready").exists())
+        until(lambda: ReplicaHealth.objects.filter(state="ready").exists(), "the first is ready")
 
         # Running: a replica that is registered now need not wait for its turn.
         replicas.register("tiny", {"name": "b", "url": server.url}, "test")
-        wait_for(lambda: ReplicaHealth.objects.filter(state="ready").count() == 2, limit_s=5.0)
+        until(lambda: ReplicaHealth.objects.filter(state="ready").count() == 2, "and the second")
 
         # In the middle of a batch: both probes hang, and their worker dies.
         server.answer = servers.hang
-        wait_for(lambda: server.open >= 2)
+        until(lambda: server.open >= 2, "two probes hang")
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
         assert redis_client.zcard(keys.DUE) == 2
         server.answer = servers.ready
         asked = len(server.requests)
         stack.enter_context(celery(*WORKER))
-        wait_for(lambda: len(server.requests) >= asked + 4)
+        until(lambda: len(server.requests) >= asked + 4, "the next worker probes")
         assert set(ReplicaHealth.objects.values_list("state", flat=True)) == {"ready"}
 
         # Redis loses everything, the queue included: probing goes on by itself.
         redis_client.flushall()
         asked = len(server.requests)
-        wait_for(lambda: len(server.requests) >= asked + 2, limit_s=10.0)
+        until(lambda: len(server.requests) >= asked + 2, "probing goes on")
         assert server.most_open <= 2, "no replica was ever probed twice at a time"
