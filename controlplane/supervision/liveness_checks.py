@@ -1,6 +1,7 @@
 """Liveness checks of ``up``: a program that does not answer ``/livez`` for a minute is killed and restarted.
 
-A process whose main loop hangs ends by itself (its own watchdog); this is for one that hangs as a whole.
+A process of the control plane whose main loop hangs ends by itself (its own watchdog); this is for one that
+hangs as a whole, and for the proxy's master process, whose workers then serve on.
 """
 
 import http.client
@@ -25,12 +26,12 @@ LIMITS = CheckLimits()
 
 
 class LivenessChecks:
-    """Of the programs with a metrics port, from a thread of its own."""
+    """Of the programs that answer ``/livez``, from a thread of its own."""
 
     def __init__(
         self, programs: Sequence[SupervisedProgram], limits: CheckLimits, tell: Callable[[str], None]
     ) -> None:
-        self._checks = [_Check(one, limits, tell) for one in programs if one.program.metrics_port]
+        self._checks = [_Check(one, limits, tell) for one in programs if one.program.livez_port]
         self._every_s = limits.every_s
         self._over = threading.Event()
 
@@ -59,7 +60,7 @@ class _Check:
         self._has_answered = False
 
     def look(self) -> None:
-        process, port = self._checked.process, self._checked.program.metrics_port
+        process, port = self._checked.process, self._checked.program.livez_port
         if process is None or port is None:
             return
         if process.pid != self._pid:
@@ -75,7 +76,7 @@ class _Check:
 
 
 def is_live(port: int) -> bool:
-    """Whether ``/livez`` of the metrics listener says so."""
+    """Whether ``/livez`` at this port says so."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_LIMIT_S)
     try:
         connection.request("GET", "/livez")

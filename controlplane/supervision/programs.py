@@ -41,8 +41,15 @@ class Program(NamedTuple):
     """Above 0: lower CPU priority than the others."""
     metrics_port: int | None = None
     """Port of its metrics listener, on this machine only."""
+    admin_port: int | None = None
+    """Port of a proxy's admin listener, on this machine only."""
     outlives: bool = False
     """Whether it is kept as it runs when ``up`` was killed and is started again: requests go through it."""
+
+    @property
+    def livez_port(self) -> int | None:
+        """Where it answers ``/livez``; ``None``: nowhere."""
+        return self.metrics_port or self.admin_port
 
 
 class ExampleReplica(NamedTuple):
@@ -79,7 +86,8 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
         found += [example(replica, options, data) for replica in TINY_LLM + DIGITS]
     found += control_plane(options)
     proxy = proxy_command(options, data)
-    found.append(Program("proxy", proxy, Group.FRONT, stop_s=DRAIN_S + 10, outlives=True))
+    port = options.admin_port
+    found.append(Program("proxy", proxy, Group.FRONT, stop_s=DRAIN_S + 10, admin_port=port, outlives=True))
     if options.client:
         client = [PYTHON, "-u", "-m", "examples.client", "--proxy", options.proxy_url]
         client += ["--wait-for", f"http://127.0.0.1:{options.admin_port}/status"]

@@ -74,6 +74,8 @@ from routing.tls.certificate import Certificate
 log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY_S = 1.0
+HELD_S = 5.0
+"""A master that was held so long (stopped, frozen, starved of CPU) judges no worker by its silence then."""
 LATE_ORPHANS_AFTER_S = (2.0, 10.0)
 """When to look again for workers of a master that was killed: one may have been busy when this one began."""
 EXIT_ABANDONED = 75
@@ -394,11 +396,17 @@ class Master:
         return answers
 
     async def _housekeeping(self) -> None:
+        looked_at = time.monotonic()
         while True:
             await asyncio.sleep(HOUSEKEEPING_EVERY_S)
             now = time.monotonic()
+            was_held, looked_at = now - looked_at > HELD_S, now
             for process in (process for worker in self.supervised for process in worker.processes):
-                process.check_heartbeat(now)
+                if was_held:
+                    process.restart_heartbeat(now)
+                else:
+                    process.check_heartbeat(now)
+            sd_notify.notify("WATCHDOG=1")
             over = self.drains.expire(now)
             for fleet, replica, _ in over:
                 log.warning("the emergency drain of replica %s of fleet %s has run out", replica, fleet)

@@ -124,6 +124,10 @@ class WorkerProcess:
         if self._process is not None:
             self._process.kill()
 
+    def restart_heartbeat(self, now: float) -> None:
+        """The master was held itself, so what the process has sent meanwhile is not read yet."""
+        self._heard_at = now
+
     def check_heartbeat(self, now: float) -> None:
         """Kill a process that has sent nothing for too long."""
         if self._process is not None and now - self._heard_at > HEARTBEAT_TIMEOUT_S:

@@ -45,8 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-port = int(os.environ["SWITCHYARD_METRICS_LISTEN"].rpartition(":")[2])
-server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
 open(sys.argv[1], "w").write(str(os.getpid()))
 server.serve_forever()
 """
@@ -241,11 +240,13 @@ def test_where_a_log_cannot_be_made_there_is_none(tmp_path: Path) -> None:
     LogFile(tmp_path / "no such folder" / "one.log").rotate()
 
 
+@pytest.mark.parametrize("listener", ["metrics_port", "admin_port"])
 def test_a_program_that_hangs_as_a_whole_is_killed_and_started_again(
-    tmp_path: Path, supervisor: Callable[..., Running]
+    tmp_path: Path, supervisor: Callable[..., Running], listener: str
 ) -> None:
     port = free_port()
-    running = supervisor(program(tmp_path, "web", ANSWERING, metrics_port=port))
+    code = ANSWERING.replace("PORT", str(port))
+    running = supervisor(program(tmp_path, "web", code, **{listener: port}))
     first = running.pid("web")
     until(lambda: (tmp_path / "web.log").read_text().count("/livez") >= 2, "it is asked, and answers")
     os.kill(first, signal.SIGSTOP)

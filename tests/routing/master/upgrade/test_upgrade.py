@@ -167,26 +167,32 @@ def service_manager(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
+def said(listener: socket.socket) -> bytes:
+    """The next message that is not said again and again."""
+    return until(lambda: listener.recv(100).removeprefix(b"WATCHDOG=1"), "something is said")
+
+
 def test_a_service_manager_is_told_who_the_main_process_is(
     tmp_path: Path, file: str, proxy: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with service_manager(tmp_path / "notify") as listener:
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         running = proxy("--fleets", file, "--workers", "1", "--min-drain-seconds", "0")
-        assert listener.recv(100) == b"READY=1"
+        assert said(listener) == b"READY=1"
+        until(lambda: listener.recv(100) == b"WATCHDOG=1", "its main loop runs")
         old, port = running.ready().workers(), running.port
         running.signal(signal.SIGUSR2)
-        main = re.fullmatch(rb"MAINPID=(\d+)", listener.recv(100))
+        main = re.fullmatch(rb"MAINPID=(\d+)", said(listener))
         assert main
         new = int(main[1])
         try:
-            assert listener.recv(100) == b"READY=1"
+            assert said(listener) == b"READY=1"
             assert successor(running, old) == new
             assert running.exit_status() == 0
             assert asked(port, "/") == 200
         finally:
             os.kill(new, signal.SIGTERM)
-            assert listener.recv(100) == b"STOPPING=1"
+            assert said(listener) == b"STOPPING=1"
             until(lambda: gone([new]), "it is gone")
 
 
