@@ -7,9 +7,12 @@ refuses that and keeps the table that it has, and does not take it for a fleet w
 
 All fields of a key are written in one step, with its version. Whoever reads them one by one compares the
 version each time.
+
+A snapshot that comes as a whole (the old form in Redis, a table from the master) is decoded without its
+replicas first (:class:`EncodedSnapshot`), then these in steps of as many.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +34,38 @@ class SnapshotHead(FleetSnapshot, frozen=True, kw_only=True):
     """The rest of a snapshot whose replicas are in chunks."""
 
     replicas: int  # type: ignore[assignment]  # how many there are in all chunks
+
+
+class EncodedSnapshot(FleetSnapshot, frozen=True, kw_only=True):
+    """A snapshot whose replicas are not decoded yet."""
+
+    replicas: list[msgspec.Raw]  # type: ignore[assignment]
+
+
+_encoded_json: msgspec.json.Decoder[EncodedSnapshot] = msgspec.json.Decoder(EncodedSnapshot)
+_replica_json: msgspec.json.Decoder[ReplicaSpec] = msgspec.json.Decoder(ReplicaSpec)
+_replica_msgpack: msgspec.msgpack.Decoder[ReplicaSpec] = msgspec.msgpack.Decoder(ReplicaSpec)
+
+
+def from_json_in_steps(data: bytes) -> Generator[None, None, FleetSnapshot]:
+    """As :func:`routing.contract.table.decode_snapshot`, in steps. Raises as that does."""
+    return _decoded_in_steps(_encoded_json.decode(data), _replica_json.decode)
+
+
+def from_msgpack_in_steps(encoded: EncodedSnapshot) -> Generator[None, None, FleetSnapshot]:
+    """The snapshot, in steps. Raises as :func:`decode_chunk`."""
+    return _decoded_in_steps(encoded, _replica_msgpack.decode)
+
+
+def _decoded_in_steps(
+    encoded: EncodedSnapshot, decode: Callable[[msgspec.Raw], ReplicaSpec]
+) -> Generator[None, None, FleetSnapshot]:
+    replicas: list[ReplicaSpec] = []
+    for at in range(0, len(encoded.replicas), CHUNK_REPLICAS):
+        if at:
+            yield
+        replicas += [decode(raw) for raw in encoded.replicas[at : at + CHUNK_REPLICAS]]
+    return FleetSnapshot(**_rest(encoded), replicas=replicas)
 
 
 def stored_fields(snapshot: FleetSnapshot) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ below. The end of the stream means that the other side is gone: the worker then 
 import msgspec
 
 from routing.contract.log_format import Format
+from routing.contract.snapshot_chunks import EncodedSnapshot
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.ipc.framed_channel import FramedChannel
 from routing.shared.sticky_ids import ReplicaRef
@@ -56,6 +57,13 @@ class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
 
     manifest: Manifest | None
     snapshots: list[FleetSnapshot]
+
+
+class EncodedTables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
+    """:class:`Tables` as a worker receives it, to be decoded in steps."""
+
+    manifest: Manifest | None
+    snapshots: list[EncodedSnapshot]
 
 
 class NewCertificate(msgspec.Struct, frozen=True, tag="new_certificate", kw_only=True):
@@ -166,9 +174,8 @@ class StickyReply(msgspec.Struct, frozen=True, tag="kept_by", kw_only=True):
     """``None``: no worker has learned it."""
 
 
-Message = (
+_Other = (
     WorkerBootstrap
-    | Tables
     | NewCertificate
     | Overrides
     | LimitsShared
@@ -185,11 +192,23 @@ Message = (
     | StickyReply
 )
 
+Message = _Other | Tables
+Received = _Other | EncodedTables
+"""By a worker."""
+
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_worker_decoder: msgspec.msgpack.Decoder[Received] = msgspec.msgpack.Decoder(Received)
 
 
 class ControlChannel(FramedChannel[Message]):
-    """One end of the socket pair."""
+    """The master's end of the socket pair."""
 
     def decode(self, body: bytes) -> Message:
         return _decoder.decode(body)
+
+
+class WorkerControlChannel(FramedChannel[Message | EncodedTables]):
+    """The worker's end."""
+
+    def decode(self, body: bytes) -> Received:
+        return _worker_decoder.decode(body)

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Coroutine
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +24,20 @@ import uvloop
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.contract import protected_paths
-from routing.contract.table import FleetSnapshot, Manifest
+from routing.contract.snapshot_chunks import from_msgpack_in_steps
+from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.ipc import listener_handover, logs
 from routing.ipc.access_log import AccessLog
 from routing.ipc.async_waits import first_of
 from routing.ipc.control_channel import (
     Applied,
-    ControlChannel,
     Drain,
+    EncodedTables,
     LimitsShared,
-    Message,
     NewCertificate,
     Overrides,
     QueryReplicaStates,
+    Received,
     ReplicaState,
     ReplicaStates,
     Serving,
@@ -45,6 +47,7 @@ from routing.ipc.control_channel import (
     Tables,
     TelemetryReport,
     WorkerBootstrap,
+    WorkerControlChannel,
 )
 from routing.proxy import Proxy
 from routing.shared.shm_counters import SharedCounters
@@ -52,6 +55,7 @@ from routing.shared.worker_wakeup import WorkerWakeups
 from routing.tls.certificate import Certificate, server_context
 from routing.worker.acceptor import Acceptor
 from routing.worker.config.reporter import Reporter
+from routing.worker.config.slices import in_slices
 from routing.worker.config.sticky_lookup import StickyLookup
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.orphan import Orphan
@@ -92,13 +96,14 @@ class Worker:
         self._orphaned = asyncio.Event()
         self._orphan = Orphan(listener, self._leave_orphaned)
         self._serving = False
-        self._channel = ControlChannel(self._on_message, self._orphaned.set)
+        self._channel = WorkerControlChannel(self._on_message, self._orphaned.set)
         self._counts = counts
         assert counts.worker is not None
         self._proxy.queue_scheduler.attach(wakeups, counts.worker)
         self._sticky_lookup = StickyLookup(self._channel.send)
         self._proxy.sticky_registry.join(self._sticky_lookup.share, self._sticky_lookup.find)
-        self._from_parent = False
+        self._updates: set[asyncio.Task[None]] = set()
+        """Changes of the table that the master has sent and that are being applied."""
         self._draining = self._proxy_drains = False
         self._reporter: Reporter | None = None
         self._standalone = True
@@ -256,7 +261,7 @@ class Worker:
                 if self._control_plane is not None:
                     await self._control_plane.leave()
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: Received) -> None:
         match message:
             case WorkerBootstrap():
                 if message.state_dir is not None:
@@ -265,14 +270,12 @@ class Worker:
                     self._use_certificate(message.certificate)
                 self._applier.table.site = message.site
                 self._started.set_result(message)
-            case Tables():
-                self._from_parent = True
-                self._applier.apply(message.manifest, message.snapshots)
-                self._from_parent = False
+            case EncodedTables():
+                self._update(self._apply(message))
             case NewCertificate():
                 self._use_certificate(message.certificate)
             case Overrides():
-                self._applier.apply_emergency_drains(message.drained)
+                self._update(self._applier.apply_emergency_drains(message.drained))
             case LimitsShared():
                 self._applier.table.quota_share.set(message.position, message.count)
             case Siblings():
@@ -291,15 +294,34 @@ class Worker:
             case _:
                 raise ValueError(f"the master sent a {type(message).__name__}")
 
+    def _update(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._updates.add(task)
+        task.add_done_callback(self._updated)
+
+    def _updated(self, task: asyncio.Task[None]) -> None:
+        self._updates.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            log.error("a change of the table could not be applied", exc_info=problem)
+
+    async def _apply(self, tables: EncodedTables) -> None:
+        """Apply what is newer of the master's tables, while requests are served."""
+        known = self._applier.fleet_version
+        newer = [one for one in tables.snapshots if Version(one.epoch, one.version) > known(one.name)]
+        snapshots = [await in_slices(from_msgpack_in_steps(encoded)) for encoded in newer]
+        await self._applier.apply(tables.manifest, snapshots, from_master=True)
+
     def _use_certificate(self, certificate: Certificate) -> None:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))
 
-    def _on_applied(self, manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
+    def _on_applied(
+        self, manifest: Manifest | None, snapshots: list[FleetSnapshot], from_master: bool
+    ) -> None:
         """The table has changed: report its version and, if it came from Redis, the table to the master."""
         if self._applier.manifest_version > (0, 0):
             self._has_table.set()
         self._channel.send(Applied(manifest=str(self._applier.manifest_version)))
-        if not self._from_parent:
+        if not from_master:
             self._channel.send(Tables(manifest=manifest, snapshots=snapshots))
 
 

@@ -1,7 +1,9 @@
 """What a large table costs a worker: ``python -m tests.benchmarks.table_swap [--sizes 500,5000]``.
 
 Prints, for each number of replicas of a fleet, milliseconds of CPU that applying its table in slices takes:
-all of them, and the longest slice (between two of them requests are served). Then what such a table costs all
+all of them, and the longest slice (between two of them requests are served; the last one of a new fleet holds
+a garbage collection). The table comes from Redis, in chunks or in the old form, or from the master (a fleet
+file); or it stays, and a replica is drained. Then what such a table costs all
 the time: refreshing the pool (ten times a second) and encoding the report (once a second). Shared counts of
 two workers. Figures are the least of five rounds; compare runs of one machine only.
 """
@@ -11,18 +13,20 @@ import asyncio
 import gc
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 from msgspec.structs import replace
 
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.contract import snapshot_chunks
-from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, encode
 from routing.contract.telemetry import WorkerReport, encode_report
-from routing.ipc.control_channel import Tables
+from routing.ipc.control_channel import EncodedTables, Tables, WorkerControlChannel
 from routing.ipc.framed_channel import _encoder
 from routing.shared.shm_counters import SharedCounters
+from routing.worker.config.slices import in_slices
 from routing.worker.config.table_applier import TableApplier
 
 ROUNDS = 5
@@ -47,9 +51,9 @@ class Slices:
     def __init__(self) -> None:
         self.ms: list[float] = []
 
-    async def measure(self, applier: TableApplier, tables: list[FleetSnapshot]) -> None:
+    async def measure(self, work: Coroutine[Any, Any, object]) -> None:
         slices: list[float] = []
-        task = asyncio.ensure_future(applier.apply_in_slices(None, tables))
+        task = asyncio.ensure_future(work)
         while not task.done():
             began = time.process_time()
             await asyncio.sleep(0)
@@ -71,12 +75,12 @@ def least_ms(call: Callable[[], object]) -> float:
     return min(found)
 
 
-def applier_of(shared: SharedCounters) -> TableApplier:
-    def changed(manifest: Manifest | None, snapshots: list[FleetSnapshot]) -> None:
+async def applier_of(shared: SharedCounters) -> TableApplier:
+    def changed(manifest: Manifest | None, snapshots: list[FleetSnapshot], _: bool) -> None:
         _encoder.encode(Tables(manifest=manifest, snapshots=snapshots))  # as a worker tells its master
 
     applier = TableApplier(Table(shared), changed)
-    applier.apply(Manifest(epoch=1, version=1, fleets={"f": 1}), [])
+    await applier.apply(Manifest(epoch=1, version=1, fleets={"f": 1}), [])
     return applier
 
 
@@ -86,6 +90,28 @@ def steps(size: int) -> Iterator[tuple[str, FleetSnapshot]]:
     yield "one health changes", _one_unready(snapshot(2, size))
     yield "all weights change", snapshot(3, size, weight=2.0)
     yield "all are replaced", snapshot(4, size, first=size)
+
+
+def decodings(size: int) -> Iterator[tuple[str, Coroutine[Any, Any, object]]]:
+    """How a table that comes as a whole is decoded."""
+    stored = encode(snapshot(1, size))
+    yield "decoding, old form", _decode(stored)
+    sent = _encoder.encode(Tables(manifest=None, snapshots=[snapshot(1, size)]))
+    yield "decoding, master's", _decode_masters(sent)
+
+
+async def _decode(stored: bytes) -> None:
+    await in_slices(snapshot_chunks.from_json_in_steps(stored))
+
+
+async def _decode_masters(sent: bytes) -> None:
+    tables = WorkerControlChannel(_ignore, _ignore).decode(sent)
+    assert isinstance(tables, EncodedTables)
+    await in_slices(snapshot_chunks.from_msgpack_in_steps(tables.snapshots[0]))
+
+
+def _ignore(*_: object) -> None:
+    """Nothing comes."""
 
 
 def _one_unready(table: FleetSnapshot) -> FleetSnapshot:
@@ -98,11 +124,15 @@ async def run(size: int) -> None:
     for _ in range(ROUNDS):
         parent = SharedCounters.create(workers=2, replicas=2 * size + 100)
         shared = SharedCounters.attach(parent.fd, 0)
-        applier = applier_of(shared)
+        applier = await applier_of(shared)
         gc.collect()
         gc.freeze()
         for name, table in steps(size):
-            await found.setdefault(name, Slices()).measure(applier, [table])
+            await found.setdefault(name, Slices()).measure(applier.apply(None, [table]))
+        drained = applier.apply_emergency_drains([("f", f"replica-{size}", 1e9)])
+        await found.setdefault("emergency drain", Slices()).measure(drained)
+        for name, decoding in decodings(size):
+            await found.setdefault(name, Slices()).measure(decoding)
         pool = applier.table.fleets["f"]
     print(f"{size} replicas, ms of CPU")
     fields = snapshot_chunks.stored_fields(snapshot(1, size))

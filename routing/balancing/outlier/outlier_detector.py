@@ -90,8 +90,8 @@ class OutlierDetector:
     def follow_strategy(self, goes_by_load: bool) -> None:
         """Another strategy is in force. ``goes_by_load``: it counts requests in flight, and does not take
         load for a queue."""
-        self._goes_by_load = goes_by_load
-        if not goes_by_load:
+        before, self._goes_by_load = self._goes_by_load, goes_by_load
+        if before and not goes_by_load:
             for replica in self._replicas():
                 failure_load.forget(replica)
 

@@ -162,8 +162,10 @@ class Pool:
         self._effective_weights.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
         self._endpoints.take(pairs, snapshot.tls, in_steps)
+        asks = snapshot.probe.load_header
         for replica in self.replicas:
-            replica.ask_load(snapshot.probe.load_header)
+            if replica.load_reports.asked != asks:
+                replica.ask_load(asks)
         self._count_sites()
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self._outlier_detector.site = "" if self._all_sites is None else self._site

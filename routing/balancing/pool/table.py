@@ -5,7 +5,7 @@ refused with a message, and the last good one stays. Only a manifest removes fle
 URL match keep their live state over every swap.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -107,7 +107,7 @@ class Table:
         for pool in self.fleets.values():
             pool.admission.waker = waker
 
-    def stage(self, snapshot: FleetSnapshot) -> Iterator[None]:
+    def stage(self, snapshot: FleetSnapshot) -> Generator[None, None, None]:
         """Prepare a snapshot in steps, between which requests may be served; :meth:`apply_snapshot` with the
         same object then takes little time, however many replicas it has. Changes nothing that requests see,
         and raises nothing: what is wrong is said when it is applied."""
@@ -126,7 +126,7 @@ class Table:
                 raise
             self._staged[name] = Staged(snapshot, pool, pairs, pool.swaps)
 
-    def tidy(self) -> Iterator[None]:
+    def tidy(self) -> Generator[None, None, None]:
         """What was left to be done in steps, between which requests may be served."""
         closed, self._closed = self._closed, []
         for pool in (*closed, *self.fleets.values()):

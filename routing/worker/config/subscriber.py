@@ -26,10 +26,10 @@ from routing.contract.table import (
     Manifest,
     Version,
     decode_manifest,
-    decode_snapshot,
     implausible,
 )
 from routing.contract.telemetry import Acknowledgement, encode_acknowledgement
+from routing.worker.config.slices import in_slices
 from routing.worker.config.table_applier import TableApplier
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Subscriber:
             await self._read_all()
 
     async def _read_fleet(self, name: str) -> None:
-        await self._applier.apply_in_slices(None, await self._fetch([name]))
+        await self._applier.apply(None, await self._fetch([name]))
         await self._acknowledge({redis_keys.fleet_acks_key(name): self._applier.fleet_acknowledgement(name)})
 
     async def _read_all(self) -> None:
@@ -154,7 +154,7 @@ class Subscriber:
         stored = zip(names, answers[0::2], strict=True)
         newer = [name for name, version in stored if self._is_newer(name, version)]
         snapshots = await self._fetch(newer)
-        await self._applier.apply_in_slices(manifest, snapshots)
+        await self._applier.apply(manifest, snapshots)
         stored_acks = {redis_keys.MANIFEST_ACKS: manifest_ack}
         current = {redis_keys.MANIFEST_ACKS: self._applier.manifest_acknowledgement()}
         for name, ack in zip(names, answers[1::2], strict=True):
@@ -199,7 +199,7 @@ class Subscriber:
         found = []
         for name, (body, chunks) in zip(names, answers, strict=True):
             if chunks is None:
-                snapshot = self._decoded_snapshot(name, body)
+                snapshot = await self._decoded_snapshot(name, body)
             else:
                 snapshot = await self._read_chunked(name)
             if snapshot is not None:
@@ -224,7 +224,7 @@ class Subscriber:
         epoch, number, body, stored = await self._client.hmget(key, *version, "body", snapshot_chunks.CHUNKS)
         count = snapshot_chunks.number_of_chunks(stored)
         if not count:
-            return None if body is None else decode_snapshot(body)
+            return None if body is None else await in_slices(snapshot_chunks.from_json_in_steps(body))
         chunks = []
         for at in range(count):
             *now, chunk = await self._client.hmget(key, *version, snapshot_chunks.chunk_field(at))
@@ -249,11 +249,11 @@ class Subscriber:
             return None
         return manifest
 
-    def _decoded_snapshot(self, name: str, body: bytes | None) -> FleetSnapshot | None:
+    async def _decoded_snapshot(self, name: str, body: bytes | None) -> FleetSnapshot | None:
         if body is None:
             return None
         try:
-            snapshot = decode_snapshot(body)
+            snapshot = await in_slices(snapshot_chunks.from_json_in_steps(body))
         except DECODE_ERRORS as problem:
             self._applier.refuse_fleet(name, str(problem))
             return None

@@ -4,25 +4,26 @@ If a table is refused, the last good one stays in use. The reason is kept until 
 because reports and acknowledgements repeat it. Emergency drains at this proxy override every table of the
 control plane, and are never written into the stored table.
 
-A table of thousands of replicas takes too long to be applied at once. :meth:`TableApplier.apply_in_slices`
+A table of thousands of replicas takes too long to be applied at once. :meth:`TableApplier.apply`
 prepares it in slices of a few milliseconds, between which the event loop serves requests, and swaps it in
-then.
+then. Emergency drains of such a fleet are applied in the same way. One such change is made after the other.
 """
 
 import asyncio
-import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 from msgspec.structs import replace
 
 from routing.balancing.learning import reported_load
+from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table, TableRefused
 from routing.contract.load_report import decode_stored
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
 from routing.contract.telemetry import Acknowledgement, EmergencyDrainReport, FleetCounters
+from routing.worker.config.slices import in_slices, no_garbage_collection
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +33,14 @@ SLICED_ABOVE = 200
 """Replicas of one snapshot: fewer are applied at once, in less than 10 ms."""
 
 
-class TableApplier:
-    """One worker's table and its refused updates. ``changed`` is called with what was applied."""
+Changed = Callable[[Manifest | None, list[FleetSnapshot], bool], None]
+"""Called with what was applied, and whether it came from the master."""
 
-    def __init__(self, table: Table, changed: Callable[[Manifest | None, list[FleetSnapshot]], None]) -> None:
+
+class TableApplier:
+    """One worker's table and its refused updates."""
+
+    def __init__(self, table: Table, changed: Changed) -> None:
         self.table = table
         self.refused_manifest = ""
         self.refused_fleets: dict[str, str] = {}
@@ -44,6 +49,9 @@ class TableApplier:
         self._applied: dict[str, FleetSnapshot] = {}
         self._drained: dict[tuple[str, str], float] = {}
         """Emergency drains: fleet and replica → when the drain ends, monotonic seconds."""
+        self._drain_changes = 0
+        self._lock = asyncio.Lock()
+        """Held while something is applied in slices."""
 
     @property
     def manifest_version(self) -> Version:
@@ -54,46 +62,61 @@ class TableApplier:
         pool = self.table.fleets.get(name)
         return NOTHING_APPLIED if pool is None else pool.version
 
-    def apply(self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]) -> None:
-        """Apply what is newer. Never raises for a bad table; see :attr:`refused_fleets`."""
-        took_manifest, taken = self._swap(manifest, snapshots)
-        for _ in self.table.tidy():
-            pass
-        if took_manifest or taken:
-            self._changed(manifest if took_manifest else None, taken)
-
-    async def apply_in_slices(self, manifest: Manifest | None, snapshots: Sequence[FleetSnapshot]) -> None:
-        """As :meth:`apply`. Requests are served meanwhile, from the tables of before until all are swapped
-        in, in one step."""
-        large = [snapshot for snapshot in snapshots if len(snapshot.replicas) > SLICED_ABOVE]
-        with _no_garbage_collection() if large else nullcontext():
-            for snapshot in large:
-                await _in_slices(self.table.stage(self._with_drains(snapshot)))
-            took_manifest, taken = self._swap(manifest, snapshots)
-            if large:
-                await asyncio.sleep(0)
-            if took_manifest or taken:
-                self._changed(manifest if took_manifest else None, taken)
-            await _in_slices(self.table.tidy())
+    async def apply(
+        self, manifest: Manifest | None, snapshots: Sequence[FleetSnapshot], from_master: bool = False
+    ) -> None:
+        """Apply what is newer. Never raises for a bad table; see :attr:`refused_fleets`. Requests are served
+        meanwhile, from the tables of before until all are swapped in, in one step."""
+        large = any(len(snapshot.replicas) > SLICED_ABOVE for snapshot in snapshots)
+        async with self._lock:
+            with no_garbage_collection() if large else nullcontext():
+                drains = self._drain_changes
+                drained = [(snapshot, self._with_drains(snapshot)) for snapshot in snapshots]
+                for _, snapshot in drained:
+                    if len(snapshot.replicas) > SLICED_ABOVE:
+                        await in_slices(self.table.stage(snapshot))
+                if drains != self._drain_changes:
+                    drained = [(snapshot, self._with_drains(snapshot)) for snapshot in snapshots]
+                took_manifest, taken = self._swap(manifest, drained)
+                if large:
+                    await asyncio.sleep(0)
+                if took_manifest or taken:
+                    self._changed(manifest if took_manifest else None, taken, from_master)
+                await in_slices(self.table.tidy())
 
     def _swap(
-        self, manifest: Manifest | None, snapshots: Iterable[FleetSnapshot]
+        self, manifest: Manifest | None, drained: Iterable[tuple[FleetSnapshot, FleetSnapshot]]
     ) -> tuple[bool, list[FleetSnapshot]]:
-        """Whether the manifest was applied, and which snapshots were."""
+        """Whether the manifest was applied, and which snapshots were. ``drained``: each as it came, and with
+        the emergency drains."""
         took_manifest = manifest is not None and self._apply_manifest(manifest)
-        taken = [snapshot for snapshot in snapshots if self._apply_snapshot(snapshot)]
+        taken = [snapshot for snapshot, drained in drained if self._apply_snapshot(snapshot, drained)]
         for name in self._applied.keys() - self.table.fleets.keys():
             del self._applied[name]
         for name in self.refused_fleets.keys() - self.table.manifest.fleets.keys():
             del self.refused_fleets[name]
         return took_manifest, taken
 
-    def apply_emergency_drains(self, drained: Iterable[tuple[str, str, float]]) -> None:
+    async def apply_emergency_drains(self, drained: Iterable[tuple[str, str, float]]) -> None:
         """Drain exactly these replicas: fleet, replica, and when that ends. Others are as the tables say."""
+        fleets = self._drain(drained)
+        async with self._lock:
+            for fleet in fleets:
+                snapshot = self._applied.get(fleet)
+                if snapshot is not None:
+                    await self._replace_in_slices(self.table.fleets[fleet], snapshot)
+
+    async def _replace_in_slices(self, pool: Pool, snapshot: FleetSnapshot) -> None:
+        with no_garbage_collection() if len(snapshot.replicas) > SLICED_ABOVE else nullcontext():
+            drained = self._with_drains(snapshot)
+            pairs = await in_slices(pool.prepare(drained))
+            pool.replace(drained, pairs, in_steps=True)
+
+    def _drain(self, drained: Iterable[tuple[str, str, float]]) -> set[str]:
+        """The fleets in which other replicas are drained than before."""
         before, self._drained = self._drained, {(fleet, replica): ends for fleet, replica, ends in drained}
-        for fleet in {name for name, _ in before.keys() ^ self._drained.keys()}:
-            if fleet in self._applied:
-                self.table.fleets[fleet].replace(self._with_drains(self._applied[fleet]))
+        self._drain_changes += 1
+        return {name for name, _ in before.keys() ^ self._drained.keys()}
 
     def emergency_drains(self, now: float) -> list[EmergencyDrainReport]:
         """The emergency drains, for the report."""
@@ -154,9 +177,9 @@ class TableApplier:
         self.refused_manifest = ""
         return took
 
-    def _apply_snapshot(self, snapshot: FleetSnapshot) -> bool:
+    def _apply_snapshot(self, snapshot: FleetSnapshot, drained: FleetSnapshot) -> bool:
         try:
-            took = self.table.apply_snapshot(self._with_drains(snapshot), in_steps=True)
+            took = self.table.apply_snapshot(drained, in_steps=True)
         except TableRefused as refusal:
             self.refuse_fleet(snapshot.name, str(refusal))
             return False
@@ -181,20 +204,3 @@ class TableApplier:
         if (fleet, replica.name) in self._drained and replica.admin_state == "active":
             return replace(replica, admin_state="draining")
         return replica
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Thousands of new objects would start a full collection in the middle of a slice, of many times its
-    length."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-async def _in_slices(steps: Iterator[None]) -> None:
-    """Requests that have come meanwhile are served after each step."""
-    for _ in steps:
-        await asyncio.sleep(0)

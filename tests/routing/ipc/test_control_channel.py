@@ -2,9 +2,20 @@
 
 import asyncio
 import socket
+from collections.abc import Iterator
 
+from routing.contract.snapshot_chunks import from_msgpack_in_steps
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
-from routing.ipc.control_channel import Applied, ControlChannel, Drain, Message, StopAccepting, Tables
+from routing.ipc.control_channel import (
+    Applied,
+    ControlChannel,
+    Drain,
+    EncodedTables,
+    Message,
+    StopAccepting,
+    Tables,
+    WorkerControlChannel,
+)
 
 
 def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
@@ -50,3 +61,27 @@ async def test_a_message_may_come_one_byte_at_a_time() -> None:
     for byte in len(body).to_bytes(4, "big") + body:
         channel.data_received(bytes([byte]))
     assert received == [Drain()]
+
+
+async def test_a_worker_decodes_a_large_table_in_steps() -> None:
+    received: list[object] = []
+    left, right = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    _, sender = await loop.create_unix_connection(
+        lambda: ControlChannel(received.append, lambda: None), sock=left
+    )
+    closed = asyncio.Event()
+    await loop.create_unix_connection(lambda: WorkerControlChannel(received.append, closed.set), sock=right)
+    sender.send(Tables(manifest=MANIFEST, snapshots=[table(replicas=3000)]))
+    sender.close()
+    await asyncio.wait_for(closed.wait(), 10)
+    [tables] = received
+    assert isinstance(tables, EncodedTables)
+    assert tables.manifest == MANIFEST
+    whole: list[FleetSnapshot] = []
+
+    def decode() -> Iterator[None]:
+        whole.append((yield from from_msgpack_in_steps(tables.snapshots[0])))
+
+    assert len(list(decode())) == 5
+    assert whole == [table(replicas=3000)]

@@ -1,7 +1,9 @@
 """The table applier: emergency drains over every table, and refusals."""
 
 import asyncio
+from collections.abc import Coroutine
 from random import Random
+from typing import Any
 
 from routing.balancing.pool.table import Table
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
@@ -21,50 +23,50 @@ def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
 MANIFEST = Manifest(epoch=1, version=1, fleets={"echo": 1}, default="echo")
 
 
-def test_an_emergency_drain_lies_over_every_table_and_is_never_kept() -> None:
+async def test_an_emergency_drain_lies_over_every_table_and_is_never_kept() -> None:
     taken: list[tuple[Manifest | None, list[FleetSnapshot]]] = []
-    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: taken.append((manifest, snapshots)))
+    feed = TableApplier(Table(rng=Random(1)), lambda *applied: taken.append(applied[:2]))
 
     def states() -> list[str]:
         return [replica.spec.admin_state for replica in feed.table.fleets["echo"].replicas]
 
-    feed.apply(MANIFEST, [table()])
-    feed.apply_emergency_drains([("echo", "r1", 50.0), ("gone", "r1", 60.0)])
+    await feed.apply(MANIFEST, [table()])
+    await feed.apply_emergency_drains([("echo", "r1", 50.0), ("gone", "r1", 60.0)])
     assert states() == ["draining", "active"]
     told = [(one.fleet, one.replica, one.expires_in_s) for one in feed.emergency_drains(52.0)]
     assert told == [("echo", "r1", 0.0), ("gone", "r1", 8.0)]
     live = feed.table.fleets["echo"].replicas[0]
-    feed.apply(None, [table(version=2)])
+    await feed.apply(None, [table(version=2)])
     assert states() == ["draining", "active"]
     assert feed.fleet_version("echo") == (1, 2)
-    feed.apply_emergency_drains([])
+    await feed.apply_emergency_drains([])
     assert states() == ["active", "active"]
     assert feed.table.fleets["echo"].replicas[0] is live
     assert taken == [(MANIFEST, [table()]), (None, [table(version=2)])]
 
 
-def test_a_refusal_is_told_until_a_good_table_comes() -> None:
-    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: None)
-    feed.apply(MANIFEST, [table()])
+async def test_a_refusal_is_told_until_a_good_table_comes() -> None:
+    feed = TableApplier(Table(rng=Random(1)), lambda *_: None)
+    await feed.apply(MANIFEST, [table()])
     bad = FleetSnapshot(
         epoch=1, version=2, revision=1, name="echo", protocol="generic", replicas=table().replicas * 2
     )
-    feed.apply(None, [bad])
+    await feed.apply(None, [bad])
     ack = feed.fleet_acknowledgement("echo")
     assert ack.applied == "1:1"
     assert "uid" in ack.refused
     assert feed.reports()[0].refused == ack.refused
-    feed.apply(None, [table(version=3)])
+    await feed.apply(None, [table(version=3)])
     assert feed.fleet_acknowledgement("echo").refused == ""
-    feed.apply(Manifest(epoch=1, version=2, default="nobody"), [])
+    await feed.apply(Manifest(epoch=1, version=2, default="nobody"), [])
     assert "nobody" in feed.manifest_acknowledgement().refused
     assert feed.manifest_acknowledgement().applied == "1:1"
 
 
 async def test_a_large_table_is_applied_in_slices_and_swapped_in_at_once() -> None:
     taken: list[tuple[Manifest | None, list[FleetSnapshot]]] = []
-    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: taken.append((manifest, snapshots)))
-    feed.apply(MANIFEST, [table()])
+    feed = TableApplier(Table(rng=Random(1)), lambda *applied: taken.append(applied[:2]))
+    await feed.apply(MANIFEST, [table()])
     seen: list[int] = []
 
     async def others() -> None:
@@ -76,7 +78,7 @@ async def test_a_large_table_is_applied_in_slices_and_swapped_in_at_once() -> No
     serving = asyncio.create_task(others())
     await asyncio.sleep(0)
     large = table(version=2, replicas=2000)
-    await feed.apply_in_slices(None, [large])
+    await feed.apply(None, [large])
     serving.cancel()
     assert set(seen) == {2, 2000} or set(seen) == {2}
     assert seen.count(2) >= 2000 / 60, "it was served after every slice"
@@ -85,13 +87,57 @@ async def test_a_large_table_is_applied_in_slices_and_swapped_in_at_once() -> No
 
 
 async def test_a_drain_in_the_middle_of_slices_holds() -> None:
-    feed = TableApplier(Table(rng=Random(1)), lambda manifest, snapshots: None)
-    feed.apply(MANIFEST, [table()])
-    applying = asyncio.create_task(feed.apply_in_slices(None, [table(version=2, replicas=1000)]))
+    feed = TableApplier(Table(rng=Random(1)), lambda *_: None)
+    await feed.apply(MANIFEST, [table()])
+    applying = asyncio.create_task(feed.apply(None, [table(version=2, replicas=1000)]))
     for _ in range(5):
         await asyncio.sleep(0)
-    feed.apply_emergency_drains([("echo", "r1", 1e9)])
+    await feed.apply_emergency_drains([("echo", "r1", 1e9)])
     await applying
     replicas = feed.table.fleets["echo"].replicas
     assert len(replicas) == 1000
     assert [replica.name for replica in replicas if replica.spec.admin_state == "draining"] == ["r1"]
+
+
+async def turns_of(work: Coroutine[Any, Any, None]) -> int:
+    """How often the event loop served others while it was done."""
+    task, turns = asyncio.create_task(work), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await task
+    return turns
+
+
+async def test_an_emergency_drain_of_a_large_fleet_is_applied_in_slices() -> None:
+    feed = TableApplier(Table(rng=Random(1)), lambda *_: None)
+    await feed.apply(MANIFEST, [table(replicas=5000)])
+    assert await turns_of(feed.apply_emergency_drains([("echo", "r7", 1e9)])) >= 5
+
+    def drained() -> list[str]:
+        replicas = feed.table.fleets["echo"].replicas
+        return [replica.name for replica in replicas if replica.spec.admin_state == "draining"]
+
+    assert drained() == ["r7"]
+    changed = table(version=2, replicas=5000)
+    changed.replicas.append(ReplicaSpec(uid="new", name="new", url="http://10.1.0.1:80"))
+    assert await turns_of(feed.apply(None, [changed])) >= 5, "a drain does not spoil what was prepared"
+    assert drained() == ["r7"]
+    assert len(feed.table.fleets["echo"].replicas) == 5001
+
+
+async def test_one_change_is_made_after_the_other() -> None:
+    """A table from the master, one from Redis and a drain at once: the last of each holds."""
+    feed = TableApplier(Table(rng=Random(1)), lambda *_: None)
+    await feed.apply(MANIFEST, [table()])
+    changes = [
+        feed.apply(None, [table(version=2, replicas=1000)]),
+        feed.apply_emergency_drains([("echo", "r1", 1e9)]),
+        feed.apply(None, [table(version=3, replicas=900)]),
+        feed.apply_emergency_drains([("echo", "r2", 1e9)]),
+    ]
+    await asyncio.gather(*changes)
+    replicas = feed.table.fleets["echo"].replicas
+    assert len(replicas) == 900
+    assert [replica.name for replica in replicas if replica.spec.admin_state == "draining"] == ["r2"]
+    assert feed.fleet_version("echo") == (1, 3)
