@@ -1,12 +1,16 @@
-"""Liveness checks of ``up``: a program that does not answer ``/livez`` for a minute is killed and restarted.
+"""Liveness checks of ``up``: a program that does not answer for a minute is killed and restarted.
 
 A process of the control plane whose main loop hangs ends by itself (its own watchdog); this is for one that
-hangs as a whole, and for the proxy's master process, whose workers then serve on.
+hangs as a whole, for the proxy's master process, whose workers then serve on, and for Redis, also where its
+socket file is gone.
 """
 
 import http.client
+import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.supervision.supervised_program import SupervisedProgram
@@ -26,12 +30,12 @@ LIMITS = CheckLimits()
 
 
 class LivenessChecks:
-    """Of the programs that answer ``/livez``, from a thread of its own."""
+    """Of the programs that can be asked whether they live, from a thread of its own."""
 
     def __init__(
         self, programs: Sequence[SupervisedProgram], limits: CheckLimits, tell: Callable[[str], None]
     ) -> None:
-        self._checks = [_Check(one, limits, tell) for one in programs if one.program.livez_port]
+        self._checks = [_Check(one, limits, tell) for one in programs if one.program.lives_at]
         self._every_s = limits.every_s
         self._over = threading.Event()
 
@@ -60,12 +64,12 @@ class _Check:
         self._has_answered = False
 
     def look(self) -> None:
-        process, port = self._checked.process, self._checked.program.livez_port
-        if process is None or port is None:
+        process, place = self._checked.process, self._checked.program.lives_at
+        if process is None or place is None:
             return
         if process.pid != self._pid:
             self._pid, self._failed, self._has_answered = process.pid, 0, False
-        if is_live(port):
+        if is_live(place):
             self._failed, self._has_answered = 0, True
             return
         self._failed += 1
@@ -75,8 +79,12 @@ class _Check:
             self._checked.kill()
 
 
-def is_live(port: int) -> bool:
-    """Whether ``/livez`` at this port says so."""
+def is_live(place: int | Path) -> bool:
+    """Whether ``/livez`` at this port says so, or a Redis server answers at this socket."""
+    return _answers_http(place) if isinstance(place, int) else _answers_redis(place)
+
+
+def _answers_http(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_LIMIT_S)
     try:
         connection.request("GET", "/livez")
@@ -85,3 +93,13 @@ def is_live(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _answers_redis(path: Path) -> bool:
+    """Any answer will do: one that loads its data, or has no memory left, lives."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_LIMIT_S)
+        connection.connect(str(path))
+        connection.sendall(b"PING\r\n")
+        return bool(connection.recv(1))
+    return False

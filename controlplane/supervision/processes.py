@@ -60,6 +60,17 @@ def started_on(data: Path) -> list[int]:
     return [pid for pid in found if started_at(pid) is not None]
 
 
+def redis_in(working: Path) -> list[int]:
+    """Process ids of Redis servers that work in this folder, whoever is their parent by now."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_redis = "redis" in (name := (folder / "comm").read_text()) or "valkey" in name
+            if is_redis and (folder / "cwd").readlink() == working:
+                found.append(int(folder.name))
+    return [pid for pid in found if started_at(pid) is not None]
+
+
 def kill_tree(root: int) -> None:
     """SIGKILL for it and all below it."""
     for pid in [root, *descendants(root)]:

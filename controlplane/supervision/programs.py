@@ -43,13 +43,15 @@ class Program(NamedTuple):
     """Port of its metrics listener, on this machine only."""
     admin_port: int | None = None
     """Port of a proxy's admin listener, on this machine only."""
+    redis_socket: Path | None = None
+    """Unix socket of a Redis server."""
     outlives: bool = False
     """Whether it is kept as it runs when ``up`` was killed and is started again: requests go through it."""
 
     @property
-    def livez_port(self) -> int | None:
-        """Where it answers ``/livez``; ``None``: nowhere."""
-        return self.metrics_port or self.admin_port
+    def lives_at(self) -> int | Path | None:
+        """Where it shows that it lives: the port of its ``/livez``, or the socket of Redis; ``None``: nowhere."""
+        return self.metrics_port or self.admin_port or self.redis_socket
 
 
 class ExampleReplica(NamedTuple):
@@ -81,7 +83,7 @@ def programs(options: UpOptions, data: Path, redis_url: str) -> list[Program]:
     if os.environ.get(OWN_REDIS):
         socket = Path(urlsplit(redis_url).path)
         server = redis_server.command(redis_server.find(), socket)
-        found.append(Program("redis", server, Group.BASE, outlives=True))
+        found.append(Program("redis", server, Group.BASE, redis_socket=socket, outlives=True))
     if options.examples:
         found += [example(replica, options, data) for replica in TINY_LLM + DIGITS]
     found += control_plane(options)

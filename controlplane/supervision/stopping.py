@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.supervision import processes
+from controlplane.supervision.environment import socket_path
 from controlplane.supervision.programs import DRAIN_S, Group
 from controlplane.supervision.running_process import Found, RunningProcess
 
 HASTY_S = 5.0
 """After Ctrl-C: how long what has begun may go on."""
+REDIS_STOP_S = 2.0
 TELL_AFTER_S = 3.0
 KILLED_WITHIN_S = 5.0
 POLL_EVERY_S = 0.05
@@ -28,14 +30,15 @@ class Stoppable(NamedTuple):
 
 def strays(data: Path, known: Iterable[int]) -> list[Stoppable]:
     """What was started on this data folder and is below none of the processes ``known``: workers of a proxy
-    that was killed, which finish their requests when they are told to end."""
+    that was killed, which finish their requests when they are told to end, and a Redis that nobody knows."""
     below = {os.getpid()}
     for pid in known:
         below |= {pid, *processes.descendants(pid)}
-    group, stop_s = int(Group.FRONT), DRAIN_S + 10
+    found = [(pid, Group.FRONT, DRAIN_S + 10.0) for pid in processes.started_on(data)]
+    found += [(pid, Group.BASE, REDIS_STOP_S) for pid in processes.redis_in(socket_path(data).parent)]
     return [
-        Stoppable(f"process {pid}", Found(pid, started), group, stop_s)
-        for pid in processes.started_on(data)
+        Stoppable(f"process {pid}", Found(pid, started), int(group), stop_s)
+        for pid, group, stop_s in found
         if pid not in below and (started := processes.started_at(pid)) is not None
     ]
 

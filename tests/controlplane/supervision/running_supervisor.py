@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from controlplane.supervision.liveness_checks import CheckLimits
 from controlplane.supervision.programs import Group, Program
@@ -18,11 +19,16 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
+def program(group: str, redis_socket: str = "", **more: Any) -> Program:
+    """One of the list: what JSON does not know is told by its name."""
+    return Program(group=Group[group], redis_socket=Path(redis_socket) if redis_socket else None, **more)
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     limits = CheckLimits(every_s=0.1, silent=2, starting=100)
     listed = json.loads((folder / "programs.json").read_text())
-    programs = [Program(**{**one, "group": Group[one["group"]]}) for one in listed]
+    programs = [program(**one) for one in listed]
     with stop_signals() as asked:
         supervisor = Supervisor(programs, folder, folder, limits)
         try:

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from controlplane.supervision import processes, state_file
+from controlplane.supervision import processes, redis_server, state_file
+from controlplane.supervision.environment import socket_path
 from controlplane.supervision.liveness_checks import is_live
 from controlplane.supervision.log_file import LogFile
 from controlplane.supervision.running_process import Found
+from controlplane.supervision.stopping import stop_in_order, strays
 from tests.proxy_process import ROOT, free_port, until
 from tests.small_disk import mounted
 
@@ -120,7 +122,7 @@ def supervisor(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     yield start
     for one in started:
         one.kill()
-    for pid in processes.started_on(tmp_path):
+    for pid in (*processes.started_on(tmp_path), *processes.redis_in(socket_path(tmp_path).parent)):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -254,6 +256,43 @@ def test_a_program_that_hangs_as_a_whole_is_killed_and_started_again(
     running.heard("web ended (terminated by SIGKILL) and is restarted")
     running.pid("web", other_than=first)
     until(lambda: is_live(port), "its successor answers")
+
+
+def test_a_redis_that_nobody_can_reach_is_killed_and_started_again(
+    tmp_path: Path, supervisor: Callable[..., Running]
+) -> None:
+    """Its socket file was removed, by what clears /tmp say: it runs, and no new connection reaches it."""
+    socket = socket_path(tmp_path)
+    socket.parent.mkdir(exist_ok=True)
+    command = redis_server.command(redis_server.find(), socket)
+    running = supervisor({"name": "redis", "command": command, "group": "BASE", "redis_socket": str(socket)})
+    until(lambda: is_live(socket), "it answers")
+    [first] = processes.redis_in(socket.parent)
+    socket.unlink()
+    running.heard("redis does not answer and is killed")
+    until(lambda: is_live(socket), "its successor answers")
+    [second] = processes.redis_in(socket.parent)
+    assert second != first
+    running.process.send_signal(signal.SIGTERM)
+    running.ends()
+
+
+def test_a_redis_that_no_state_file_knows_is_found(
+    tmp_path: Path, supervisor: Callable[..., Running]
+) -> None:
+    """It overwrites its environment, by which the other processes are found."""
+    socket = socket_path(tmp_path)
+    socket.parent.mkdir(exist_ok=True)
+    command = redis_server.command(redis_server.find(), socket)
+    running = supervisor({"name": "redis", "command": command, "group": "BASE"})
+    until(lambda: is_live(socket), "it answers")
+    running.kill()
+    (tmp_path / state_file.NAME).write_text('{"dam')
+    assert state_file.read(tmp_path).running() == []
+    left = strays(tmp_path, known=[])
+    assert [one.process.pid for one in left] == processes.redis_in(socket.parent)
+    stop_in_order(left, lambda: False, print)
+    assert processes.redis_in(socket.parent) == []
 
 
 def test_a_full_disk_ends_nothing(tmp_path: Path) -> None:
