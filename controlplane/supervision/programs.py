@@ -50,7 +50,7 @@ class Program(NamedTuple):
 
     @property
     def lives_at(self) -> int | Path | None:
-        """Where it shows that it lives: the port of its ``/livez``, or the socket of Redis; ``None``: nowhere."""
+        """Where it shows that it lives: port of its ``/livez``, or socket of Redis; ``None``: nowhere."""
         return self.metrics_port or self.admin_port or self.redis_socket
 
 
