@@ -70,7 +70,7 @@ async def stepped(running: WholeStack, clock: WallClock) -> None:
                 until, lambda: frames_go_on(stack, clock), "live frames", GOES_ON_S
             )
             assert frames
-            await asyncio.to_thread(stack.api, "PATCH", "/fleets/echo", {"description": f"step {number}"})
+            await asyncio.to_thread(stack.api, "PATCH", "/fleets/echo", {"aliases": [f"step-{number}"]})
             await asyncio.to_thread(until, lambda: calm(running), "all is well", GOES_ON_S)
             assert running.eligible() == {one.name for one in running.replicas}, named(off_by_s)
     told = listed(load.results, faults)
