@@ -76,8 +76,8 @@ async def test_the_proxys_processes_are_killed(whole_stack: WholeStack) -> None:
 
 
 async def test_redis_is_stopped_and_gone(whole_stack: WholeStack) -> None:
-    """Each for ``FAULT_GONE_S``. Stopped it takes connections and answers nothing; gone is the whole process,
-    with ``up``, which would start another."""
+    """Each for ``FAULT_GONE_S``. Stopped it takes connections and answers nothing; gone is the process, while
+    ``up`` is stopped, which would start another."""
     stack = whole_stack.stack
     faults = [(time.monotonic(), "begin")]
     async with Load(whole_stack.proxy_port, RATE, streams=10) as load:
