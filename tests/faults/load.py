@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import select
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -108,16 +109,26 @@ class Load:
         self.end(result)
 
     def _pooled(self) -> Connection | None:
-        """An idle connection that is still open, as far as a client can know."""
+        """An idle connection that is still open as far as a client can know."""
         while self._idle:
             reader, writer = self._idle.pop()
-            if not reader.at_eof() and reader.exception() is None:
+            if not reader.at_eof() and not has_input(writer):
                 return reader, writer
             writer.close()
         return None
 
     async def _open(self) -> Connection:
         return await asyncio.open_connection("127.0.0.1", self._port)
+
+
+def has_input(writer: asyncio.StreamWriter) -> bool:
+    """Whether the kernel has something for us, or the end, that the loop has not got to yet."""
+    poll = select.poll()
+    number = writer.get_extra_info("socket").fileno()
+    if number < 0:
+        return True
+    poll.register(number, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def request_of(result: Result, fields: bytes = b"") -> bytes:
