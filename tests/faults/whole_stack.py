@@ -74,8 +74,8 @@ class WholeStack:
     def pids(self) -> dict[str, list[int]]:
         """Role → its processes, the oldest first: ``up``, those of :data:`ROLES`, and ``proxy worker``.
 
-        After an upgrade there is more than one ``proxy master``: the former ones stay. Workers that leave, and
-        those of a master that was killed, are among the workers.
+        After an upgrade there is more than one ``proxy master``: the former ones stay. Workers that leave,
+        and those of a master that was killed, are among the workers.
         """
         state = state_file.read(self.stack.data)
         found = {"up": [self.stack.process.pid] if self.stack.process.poll() is None else []}
@@ -91,8 +91,8 @@ class WholeStack:
         return found
 
     def kill(self, role: str, number: int = signal.SIGKILL) -> list[int]:
-        """Send a signal to the last process of the role; of the masters to the first, which the others follow.
-        Returns the role's processes of before.
+        """Send a signal to the last process of the role; of the masters to the first, which the others
+        follow. Returns the role's processes of before.
         """
         before = self.pids()[role]
         os.kill(before[0 if role == "proxy master" else -1], number)
