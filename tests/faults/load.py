@@ -12,6 +12,8 @@ from dataclasses import dataclass
 KINDS = ("get", "safe", "unsafe", "stream")
 """In turn: GET, a POST that may be sent twice, one that may not, and a stream (which may)."""
 LIMIT_S = 40.0
+HELD_S = 1.0
+"""Clients that were held themselves for longer do not make up for it: that would be a flood."""
 _BODY = b'{"model": "echo", "messages": []}'
 _STREAMED = b'{"model": "echo", "messages": [], "stream": true}'
 _LINES = {
@@ -50,6 +52,8 @@ class Load:
     ) -> None:
         """``rate``: requests a second. ``fields``: more header fields, each with its CRLF."""
         self.results: list[Result] = []
+        self.held_s = 0.0
+        """Seconds without requests, because this process had no CPU."""
         self._fields = fields
         self._port = port
         self._every_s = 1 / rate
@@ -73,6 +77,9 @@ class Load:
     async def _run(self) -> None:
         due, numbers = time.monotonic(), itertools.count(1)
         while not self._over.is_set():
+            if (held_s := time.monotonic() - due) > HELD_S:
+                self.held_s += held_s
+                due += held_s
             while due <= time.monotonic():
                 kind = next(self._kinds)
                 result = Result(f"{kind}-{next(numbers)}", kind, time.monotonic())
