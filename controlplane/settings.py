@@ -123,7 +123,7 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 
-# --- What is kept, and how long: events and audit entries ---
+# --- What is kept, and how long: events, audit entries, revisions, revoked keys ---
 EVENTS_DAYS = environment.whole_number(
     "SWITCHYARD_EVENTS_DAYS",
     90,
@@ -136,7 +136,11 @@ AUDIT_DAYS = environment.whole_number(
     365,
     1,
     36500,
-    about=SettingDoc("audit entries (who changed what) older than this are deleted, each hour", "1825"),
+    about=SettingDoc(
+        "audit entries (who changed what), policy revisions not in force and revoked client keys older than "
+        "this are deleted, each hour",
+        "1825",
+    ),
 )
 
 # --- How large the routing table may become: proxy workers go through all of it several times a second ---

@@ -1,22 +1,23 @@
-"""Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``, audit entries older than
-``SWITCHYARD_AUDIT_DAYS``, sessions that have expired, and failed logins that no longer lock anybody out.
+"""Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``; audit entries, revoked client keys and policy
+revisions no longer in force older than ``SWITCHYARD_AUDIT_DAYS``; sessions that have expired, and failed
+logins that no longer lock anybody out.
 
 A run that is lost or killed costs nothing: the next finds the same rows.
 """
 
 import logging
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from axes.models import AccessAttempt
 from celery import shared_task
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import Error as DatabaseError
-from django.db.models import Model
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, Event
+from controlplane.models import AuditEntry, ClientKey, Event, PolicyRevision
 from controlplane.services.retention import forget
 
 LOGINS_DAYS = 1
@@ -28,19 +29,22 @@ logger = logging.getLogger(__name__)
 class Kept(NamedTuple):
     what: str
     """In the plural, for the log."""
-    model: type[Model]
+    rows: "QuerySet[Any]"
     column: str
-    """When the row was made, or when it ends."""
+    """When the row was made, or when it ends; null: it stays."""
     days: int
 
 
 def kept() -> list[Kept]:
     """Everything that would grow for ever."""
+    not_in_force = PolicyRevision.objects.exclude(number=F("fleet__revision"))
     return [
-        Kept("events", Event, "at", settings.EVENTS_DAYS),
-        Kept("audit entries", AuditEntry, "at", settings.AUDIT_DAYS),
-        Kept("expired sessions", Session, "expire_date", 0),
-        Kept("failed logins", AccessAttempt, "attempt_time", LOGINS_DAYS),
+        Kept("events", Event.objects.all(), "at", settings.EVENTS_DAYS),
+        Kept("audit entries", AuditEntry.objects.all(), "at", settings.AUDIT_DAYS),
+        Kept("policy revisions", not_in_force, "created_at", settings.AUDIT_DAYS),
+        Kept("revoked client keys", ClientKey.objects.all(), "revoked_at", settings.AUDIT_DAYS),
+        Kept("expired sessions", Session.objects.all(), "expire_date", 0),
+        Kept("failed logins", AccessAttempt.objects.all(), "attempt_time", LOGINS_DAYS),
     ]
 
 
@@ -52,9 +56,9 @@ def kept() -> list[Kept]:
 )
 def forget_old() -> None:
     """Says in the log what it deleted; nothing when there was nothing to delete."""
-    for what, model, column, days in kept():
+    for what, rows, column, days in kept():
         try:
-            deleted, finished = forget(model, timezone.now() - timedelta(days=days), column)
+            deleted, finished = forget(rows, timezone.now() - timedelta(days=days), column)
         except DatabaseError as error:
             logger.warning("old %s stay until the next run: %s", what, error)
             continue

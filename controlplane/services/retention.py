@@ -1,4 +1,5 @@
-"""Forgetting what is older than the installation keeps: events, audit entries, sessions, failed logins."""
+"""Forgetting what is older than the installation keeps: events, audit entries, revisions, revoked keys,
+sessions, failed logins."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ class Forgotten(NamedTuple):
     """False: there are more rows to delete than one run may."""
 
 
-def forget(rows: type[models.Model], before: datetime, column: str = "at") -> Forgotten:
-    """Deletes rows whose ``column`` lies before, oldest first, so that what is kept has no holes.
+def forget(rows: "models.QuerySet[Any]", before: datetime, column: str = "at") -> Forgotten:
+    """Deletes those rows whose ``column`` lies before, oldest first, so that what is kept has no holes.
 
     Raises django.db.Error; the batches before it stay deleted.
     """
@@ -31,10 +32,10 @@ def forget(rows: type[models.Model], before: datetime, column: str = "at") -> Fo
     return Forgotten(deleted, False)
 
 
-def _forget_batch(model: Any, before: datetime, column: str) -> int:
+def _forget_batch(rows: "models.QuerySet[Any]", before: datetime, column: str) -> int:
     """Two statements, because neither database limits a DELETE."""
-    old = model.objects.filter(**{f"{column}__lt": before})
-    oldest = old.order_by(column, "pk").values_list("pk", flat=True)
+    old = rows.filter(**{f"{column}__lt": before})
+    oldest = list(old.order_by(column, "pk").values_list("pk", flat=True)[:BATCH])
     with transaction.atomic():
-        number: int = model.objects.filter(pk__in=list(oldest[:BATCH])).delete()[0]
-    return number
+        rows.filter(pk__in=oldest).delete()
+    return len(oldest)

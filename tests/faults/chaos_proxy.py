@@ -100,7 +100,7 @@ class Chaos:
     async def _responses(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65_536):
-                if not await self._forward(data, writer, self._fault()):
+                if writer.is_closing() or not await self._forward(data, writer, self._fault()):
                     return
 
     def _fault(self) -> str:

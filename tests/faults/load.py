@@ -19,6 +19,8 @@ STREAM_S = 10.0
 LIMIT_S = 40.0
 PAUSE_S = 0.1
 """After a failure, before a client that goes on without a pause asks again."""
+HELD_S = 1.0
+"""Clients that were held themselves for longer do not make up for it: that would be a flood."""
 _BODY = b'{"model": "echo", "messages": []}'
 _STREAMED = b'{"model": "echo", "messages": [], "stream": true}'
 _LINES = {
@@ -28,6 +30,7 @@ _LINES = {
     "stream": b"POST /fleets/echo/v1/chat/completions",
     LONG: b"POST /fleets/echo/v1/chat/completions",
 }
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -59,14 +62,26 @@ class Load:
     ``streams``: beside these so many streams of ten seconds, each followed by the next.
     """
 
-    def __init__(self, port: int, rate: float, kinds: tuple[str, ...] = KINDS, streams: int = 0) -> None:
+    def __init__(
+        self,
+        port: int,
+        rate: float,
+        kinds: tuple[str, ...] = KINDS,
+        *,
+        fields: bytes = b"",
+        streams: int = 0,
+    ) -> None:
+        """``rate``: requests a second. ``fields``: more header fields, each with its CRLF."""
         self.results: list[Result] = []
+        self.held_s = 0.0
+        """Seconds without requests, because this process had no CPU."""
+        self._fields = fields
         self._streams = streams
         self._numbers = itertools.count(1)
         self._port = port
         self._every_s = 1 / rate
         self._kinds: Iterator[str] = itertools.cycle(kinds)
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
 
@@ -87,6 +102,9 @@ class Load:
             self._spawn(self._stream_again_and_again(STREAM_S * place / self._streams))
         due = time.monotonic()
         while not self._over.is_set():
+            if (held_s := time.monotonic() - due) > HELD_S:
+                self.held_s += held_s
+                due += held_s
             while due <= time.monotonic():
                 self._spawn(self._ask(next(self._kinds)))
                 due += self._every_s
@@ -104,14 +122,21 @@ class Load:
         while not self._over.is_set():
             await self._ask(LONG)
 
+    def begin(self, result: Result) -> None:
+        """Called as a request begins."""
+        self.results.append(result)
+
+    def end(self, result: Result) -> None:
+        """Called when it is known what became of it."""
+
     async def _ask(self, kind: str) -> None:
         result = Result(f"{kind}-{next(self._numbers)}", kind, time.monotonic())
-        self.results.append(result)
+        self.begin(result)
         writer = None
         try:
             async with asyncio.timeout(LIMIT_S):
-                reader, writer = self._open_idle() or await self._open()
-                writer.write(request_of(result))
+                reader, writer = self._pooled() or await self._open()
+                writer.write(request_of(result, self._fields))
                 if await read_response(reader, result):
                     self._idle.append((reader, writer))
                     writer = None
@@ -122,35 +147,38 @@ class Load:
         if writer is not None:
             writer.close()
         result.took_s = time.monotonic() - result.began
+        self.end(result)
         if result.cause:
             await asyncio.sleep(PAUSE_S)
 
-    def _open_idle(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """A connection of before, unless the proxy has closed it meanwhile: as every client's pool does."""
+    def _pooled(self) -> Connection | None:
+        """An idle connection that is still open as far as a client can know."""
         while self._idle:
             reader, writer = self._idle.pop()
-            descriptor = writer.get_extra_info("socket").fileno()
-            if descriptor >= 0 and not reader.at_eof() and not is_readable(descriptor):
+            if not reader.at_eof() and not has_input(writer):
                 return reader, writer
             writer.close()
         return None
 
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self) -> Connection:
         return await asyncio.open_connection("127.0.0.1", self._port)
 
 
-def is_readable(descriptor: int) -> bool:
-    """Of a connection on which nothing is awaited: whether its end has come."""
+def has_input(writer: asyncio.StreamWriter) -> bool:
+    """Whether the kernel has something for us, or the end, that the loop has not got to yet."""
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
+    number = writer.get_extra_info("socket").fileno()
+    if number < 0:
+        return True
+    poll.register(number, select.POLLIN)
     return bool(poll.poll(0))
 
 
-def request_of(result: Result) -> bytes:
+def request_of(result: Result, fields: bytes = b"") -> bytes:
     body = b"" if result.kind == "get" else _STREAMED if result.kind in STREAMED else _BODY
     length = b"Content-Length: %d\r\n" % len(body) if body else b""
-    fields = f"X-Fault-Id: {result.id}\r\nX-Fault-Kind: {result.kind}\r\n".encode()
-    return _LINES[result.kind] + b" HTTP/1.1\r\nHost: a.test\r\n" + fields + length + b"\r\n" + body
+    ours = f"X-Fault-Id: {result.id}\r\nX-Fault-Kind: {result.kind}\r\n".encode()
+    return _LINES[result.kind] + b" HTTP/1.1\r\nHost: a.test\r\n" + ours + fields + length + b"\r\n" + body
 
 
 async def read_response(reader: asyncio.StreamReader, result: Result) -> bool:

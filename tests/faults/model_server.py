@@ -49,6 +49,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
                 writer.write(STREAM_HEAD)
                 for _ in range(int(field(head, b"x-fault-events") or kind.events)):
                     await asyncio.sleep(kind.every_s)
+                    if writer.is_closing():
+                        return  # its client has left
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
                     await writer.drain()
                 writer.write(b"0\r\n\r\n")

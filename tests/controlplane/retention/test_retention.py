@@ -2,16 +2,18 @@
 
 import logging
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from axes.models import AccessAttempt
 from django.conf import LazySettings
 from django.contrib.sessions.models import Session
 from django.db import Error as DatabaseError
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.models import AuditEntry, Event
+from controlplane.models import AuditEntry, ClientKey, Event, Fleet, PolicyRevision
 from controlplane.retention.tasks import forget_old
 from controlplane.services import retention
 
@@ -58,11 +60,11 @@ def test_one_run_is_bounded_and_begins_with_the_oldest(monkeypatch: pytest.Monke
     monkeypatch.setattr(retention, "BATCHES", 2)
     old_events(101, 102, 103, 104, 105, 0)
     before = timezone.now() - timedelta(days=90)
-    assert retention.forget(Event, before) == (4, False)
+    assert retention.forget(Event.objects.all(), before) == (4, False)
     assert left() == ["0 days old", "101 days old"]
-    assert retention.forget(Event, before) == (1, True)
+    assert retention.forget(Event.objects.all(), before) == (1, True)
     assert left() == ["0 days old"]
-    assert retention.forget(Event, before) == (0, True)
+    assert retention.forget(Event.objects.all(), before) == (0, True)
 
 
 def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
@@ -70,13 +72,13 @@ def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
 ) -> None:
     asked = []
 
-    def refuses(model: type, before: object, column: str) -> retention.Forgotten:
-        asked.append(model)
+    def refuses(rows: QuerySet[Any], before: object, column: str) -> retention.Forgotten:
+        asked.append(rows.model)
         raise DatabaseError("disk is full")
 
     monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
     forget_old()
-    assert asked == [Event, AuditEntry, Session, AccessAttempt]
+    assert asked == [Event, AuditEntry, PolicyRevision, ClientKey, Session, AccessAttempt]
     assert "old events stay until the next run: disk is full" in caplog.text
 
 
@@ -92,6 +94,41 @@ def test_sessions_that_expired_and_old_failed_logins_go(caplog: pytest.LogCaptur
     assert [session.pk for session in Session.objects.all()] == ["valid"]
     assert [attempt.username for attempt in AccessAttempt.objects.all()] == ["new"]
     assert told(caplog) == ["expired sessions: deleted 1", "failed logins older than 1 days: deleted 1"]
+
+
+def test_old_revisions_go_but_not_the_one_in_force(
+    settings: LazySettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.AUDIT_DAYS = 365
+    for name, in_force in (("changed", 3), ("as it was made", 1)):
+        fleet = Fleet.objects.create(name=name, protocol="generic", revision=in_force)
+        for number in range(1, in_force + 1):
+            row = PolicyRevision.objects.create(fleet=fleet, number=number, policy={}, actor="anna")
+            made = timezone.now() - timedelta(days=500 - 100 * number)
+            PolicyRevision.objects.filter(pk=row.pk).update(created_at=made)
+    with caplog.at_level(logging.INFO, LOGGER):
+        forget_old()
+    left = PolicyRevision.objects.values_list("fleet__name", "number")
+    assert sorted(left) == [("as it was made", 1), ("changed", 2), ("changed", 3)]
+    assert told(caplog) == ["policy revisions older than 365 days: deleted 1"]
+
+
+def test_keys_go_when_they_were_revoked_long_ago(
+    settings: LazySettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.AUDIT_DAYS = 365
+    fleet = Fleet.objects.create(name="f", protocol="generic")
+    for name, revoked_days in (("in force", None), ("lately", 364), ("long ago", 366)):
+        revoked = None if revoked_days is None else timezone.now() - timedelta(days=revoked_days)
+        key = ClientKey.objects.create(
+            name=name, key_hash=name, all_fleets=False, created_by="anna", revoked_at=revoked
+        )
+        key.fleets.add(fleet)
+        ClientKey.objects.filter(pk=key.pk).update(created_at=timezone.now() - timedelta(days=1000))
+    with caplog.at_level(logging.INFO, LOGGER):
+        forget_old()
+    assert sorted(key.name for key in ClientKey.objects.all()) == ["in force", "lately"]
+    assert told(caplog) == ["revoked client keys older than 365 days: deleted 1"]
 
 
 def test_beat_knows_it() -> None:
