@@ -11,7 +11,7 @@ help:
 	@echo "make up        start everything; Ctrl-C stops it. Flags: make up ARGS=\"--help\""
 	@echo "make test      lint, types, import contracts, migrations check, the tests"
 	@echo "make test-long the tests that take long: whole tables, long simulations, whole installs"
-	@echo "make test-faults  faults of replicas and Redis at full rate, one after the other; ten minutes"
+	@echo "make test-faults  faults at full rate, one after the other: replicas, Redis, every process, disks, clocks; half an hour"
 	@echo "make lint      the checks without the tests"
 	@echo "make bench-routing   latency behind this and other proxies: one trace, replicas of unequal speed"
 	@echo "make bench     cost of a pick, a request and a stream, beside other proxies; how fast a client's disconnect is noticed"

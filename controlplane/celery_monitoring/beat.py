@@ -1,6 +1,7 @@
 """Celery's scheduler: elected among several; piles up no tasks that no worker takes; counts what it does."""
 
 import logging
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,8 @@ from controlplane.telemetry.leader_election import Leadership
 LEADER_KEY = "sy:beat:leader"
 """String: the token of the beat that sends."""
 RENEW_EVERY_S = 1.0
+SET_BACK_S = 1.0
+"""By so much the wall clock was not slewed, but set."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +35,7 @@ class InstrumentedScheduler(Scheduler):
         self._leadership = Leadership(redis_client(), key=LEADER_KEY)
         self._outages = Outages(logger)
         self._leads = self._full = False
+        self._clock_offset = _clock_offset()
         super().__init__(*args, **kwargs)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
@@ -39,11 +43,23 @@ class InstrumentedScheduler(Scheduler):
         if leads != self._leads:
             logger.info("this beat %s", "sends what is due" if leads else "stands by: another one sends")
         self._leads = leads
+        self._follow_clock()
         wait_s: float = min(super().tick(*args, **kwargs), RENEW_EVERY_S) if leads else RENEW_EVERY_S
         metrics.BEAT_TICKS.inc()
         this_process.loop_heartbeat.record()
         this_process.ready.set()
         return wait_s
+
+    def _follow_clock(self) -> None:
+        """Celery reckons by the wall clock: if that is set back, nothing would be due until it is as late as
+        it was."""
+        before, self._clock_offset = self._clock_offset, _clock_offset()
+        set_back_s = before - self._clock_offset
+        if set_back_s > SET_BACK_S:
+            logger.warning("the clock was set back by %.0f s: the schedule begins anew", set_back_s)
+            for entry in self.schedule.values():
+                entry.last_run_at = entry.default_now()
+            self.populate_heap()
 
     def _hold_lease(self) -> bool:
         try:
@@ -88,6 +104,11 @@ class InstrumentedScheduler(Scheduler):
             logger.warning("workers take tasks again")
         self._full = full
         return full
+
+
+def _clock_offset() -> float:
+    """Seconds from the monotonic clock to the wall clock."""
+    return time.time() - time.monotonic()
 
 
 @signals.beat_init.connect

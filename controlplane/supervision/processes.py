@@ -25,9 +25,9 @@ def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
-            state, parent = (folder / "stat").read_text().rpartition(") ")[2].split()[:2]
-            if state != "Z":
-                children.setdefault(int(parent), []).append(int(folder.name))
+            fields = _stat(folder)
+            if not _has_ended(fields):
+                children.setdefault(int(fields[1]), []).append(int(folder.name))
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -41,10 +41,21 @@ def started_at(pid: int) -> str | None:
     """When it was started, as a text that no other process with this id has; ``None``: it does not run, or
     this system does not tell."""
     with suppress(OSError, IndexError):
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        fields = _stat(Path(f"/proc/{pid}"))
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return None if state in "ZX" else f"{boot}/{fields[18]}"
+        return None if _has_ended(fields) else f"{boot}/{fields[19]}"
     return None
+
+
+def _stat(folder: Path) -> list[str]:
+    """Of ``/proc/…/stat`` what follows the name, ``proc_pid_stat(5)``'s field 3 first. Raises OSError."""
+    return (folder / "stat").read_text().rpartition(") ")[2].split()
+
+
+def _has_ended(fields: list[str]) -> bool:
+    """Whether all of it is over. A process whose first thread is a zombie has its ports, sockets and files
+    until the last of its other threads has ended too."""
+    return fields[0] in "ZX" and int(fields[17]) <= 1
 
 
 def started_on(data: Path) -> list[int]:

@@ -81,7 +81,8 @@ class SupervisedProgram:
 
     def _spawn(self) -> Child:
         program = self.program
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT), processes.STARTED_ON: str(self._data)}
+        path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path, processes.STARTED_ON: str(self._data)}
         if program.metrics_port is not None:
             environment["SWITCHYARD_METRICS_LISTEN"] = f"127.0.0.1:{program.metrics_port}"
         output = self.log.opened()

@@ -32,6 +32,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "curl --cacert",
     ): "asks the proxy before it; tests/routing/master/test_certificate_watcher.py asks one",
     (
+        "docs/reliability.md",
+        ".venv/bin/python -m tests.benchmarks",
+    ): "runs for an hour",
+    (
         "docs/scenarios.md",
         ".venv/bin/python -m",
     ): "tests/routing/simulator/test_scenarios.py and tests/examples/test_on_board.py run it, shorter",

@@ -3,8 +3,8 @@
 =============== ======= ========================================================================
 FAULT_RATE      300     requests per second
 FAULT_S         20      seconds of each failing mode
-FAULT_TIMES     3       times of each kill, restart and upgrade
-FAULT_GONE_S    20      seconds for which Redis, and the whole control plane, are gone
+FAULT_TIMES     1       times of each kill, restart and upgrade
+FAULT_GONE_S    10      seconds for which Redis, and the whole control plane, are gone
 =============== ======= ========================================================================
 """
 
@@ -12,7 +12,7 @@ import os
 
 RATE = float(os.environ.get("FAULT_RATE", "300"))
 FOR_S = float(os.environ.get("FAULT_S", "20"))
-TIMES = int(os.environ.get("FAULT_TIMES", "3"))
-GONE_S = float(os.environ.get("FAULT_GONE_S", "20"))
+TIMES = int(os.environ.get("FAULT_TIMES", "1"))
+GONE_S = float(os.environ.get("FAULT_GONE_S", "10"))
 STREAMS = 50
 """Streams of ten seconds that are under way at any moment, where nothing may be cut off."""

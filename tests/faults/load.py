@@ -19,6 +19,8 @@ STREAM_S = 10.0
 LIMIT_S = 40.0
 PAUSE_S = 0.1
 """After a failure, before a client that goes on without a pause asks again."""
+HELD_S = 1.0
+"""Clients that were held themselves for longer do not make up for it: that would be a flood."""
 _BODY = b'{"model": "echo", "messages": []}'
 _STREAMED = b'{"model": "echo", "messages": [], "stream": true}'
 _LINES = {
@@ -57,8 +59,7 @@ class Result:
 class Load:
     """Clients of one proxy. ``async with`` runs them; afterwards :attr:`results` has all.
 
-    ``rate``: requests a second. ``streams``: beside these so many streams of ten seconds, each followed by
-    the next. ``fields``: more header fields, each with its CRLF.
+    ``streams``: beside these so many streams of ten seconds, each followed by the next.
     """
 
     def __init__(
@@ -66,11 +67,14 @@ class Load:
         port: int,
         rate: float,
         kinds: tuple[str, ...] = KINDS,
-        streams: int = 0,
         *,
         fields: bytes = b"",
+        streams: int = 0,
     ) -> None:
+        """``rate``: requests a second. ``fields``: more header fields, each with its CRLF."""
         self.results: list[Result] = []
+        self.held_s = 0.0
+        """Seconds without requests, because this process had no CPU."""
         self._fields = fields
         self._streams = streams
         self._numbers = itertools.count(1)
@@ -98,6 +102,9 @@ class Load:
             self._spawn(self._stream_again_and_again(STREAM_S * place / self._streams))
         due = time.monotonic()
         while not self._over.is_set():
+            if (held_s := time.monotonic() - due) > HELD_S:
+                self.held_s += held_s
+                due += held_s
             while due <= time.monotonic():
                 self._spawn(self._ask(next(self._kinds)))
                 due += self._every_s
@@ -128,7 +135,7 @@ class Load:
         writer = None
         try:
             async with asyncio.timeout(LIMIT_S):
-                reader, writer = self._open_idle() or await self._open()
+                reader, writer = self._pooled() or await self._open()
                 writer.write(request_of(result, self._fields))
                 if await read_response(reader, result):
                     self._idle.append((reader, writer))
@@ -144,12 +151,11 @@ class Load:
         if result.cause:
             await asyncio.sleep(PAUSE_S)
 
-    def _open_idle(self) -> Connection | None:
-        """A connection of before, unless the proxy has closed it meanwhile: as every client's pool does."""
+    def _pooled(self) -> Connection | None:
+        """An idle connection that is still open as far as a client can know."""
         while self._idle:
             reader, writer = self._idle.pop()
-            descriptor = writer.get_extra_info("socket").fileno()
-            if descriptor >= 0 and not reader.at_eof() and not is_readable(descriptor):
+            if not reader.at_eof() and not has_input(writer):
                 return reader, writer
             writer.close()
         return None
@@ -158,10 +164,13 @@ class Load:
         return await asyncio.open_connection("127.0.0.1", self._port)
 
 
-def is_readable(descriptor: int) -> bool:
-    """Of a connection on which nothing is awaited: whether its end has come."""
+def has_input(writer: asyncio.StreamWriter) -> bool:
+    """Whether the kernel has something for us, or the end, that the loop has not got to yet."""
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
+    number = writer.get_extra_info("socket").fileno()
+    if number < 0:
+        return True
+    poll.register(number, select.POLLIN)
     return bool(poll.poll(0))
 
 

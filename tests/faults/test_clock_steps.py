@@ -13,8 +13,8 @@ import redis
 from routing.contract import redis_keys
 from tests.faults.amounts import FOR_S, RATE
 from tests.faults.bench import Bench, failures, listed
+from tests.faults.calm import await_calm
 from tests.faults.load import Load
-from tests.faults.test_control_plane import calm
 from tests.faults.test_each_mode import POLICY
 from tests.faults.wall_clock import STEPS, WallClock, named
 from tests.faults.whole_stack import WholeStack
@@ -70,8 +70,8 @@ async def stepped(running: WholeStack, clock: WallClock) -> None:
                 until, lambda: frames_go_on(stack, clock), "live frames", GOES_ON_S
             )
             assert frames
-            await asyncio.to_thread(stack.api, "PATCH", "/fleets/echo", {"description": f"step {number}"})
-            await asyncio.to_thread(until, lambda: calm(running), "all is well", GOES_ON_S)
+            await asyncio.to_thread(stack.api, "PATCH", "/fleets/echo", {"aliases": [f"step-{number}"]})
+            await asyncio.to_thread(await_calm, running)
             assert running.eligible() == {one.name for one in running.replicas}, named(off_by_s)
     told = listed(load.results, faults)
     print(told)

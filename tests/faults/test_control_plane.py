@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.amounts import GONE_S, RATE, TIMES
 from tests.faults.bench import failures, listed
+from tests.faults.calm import await_calm
 from tests.faults.kills import cut_by, kill, others
 from tests.faults.load import Load, Result
 from tests.faults.spans import during, percentile_ms
@@ -19,7 +20,6 @@ from tests.system.stack import is_running
 ROLES = ("web", "celery worker", "beat", "conductor", "redis")
 OUTLIVING = ("redis", "proxy master", "proxy worker")
 """What goes on when ``up`` was killed, and is adopted by the next one."""
-CALM_WITHIN_S = 180.0
 WARM_S = 5.0
 P99_TIMES, P99_MORE_MS = 5.0, 250.0
 """How much worse the 99th percentile may be than in quiet spans before it is said to be wrong: for a machine
@@ -48,7 +48,7 @@ async def test_each_process_is_killed(whole_stack: WholeStack) -> None:
             for role in OUTLIVING:
                 assert sorted(adopted[role]) == sorted(left[role]), role
         faults.append((time.monotonic(), "all are back"))
-        await asyncio.to_thread(until, lambda: calm(whole_stack), "all is well", CALM_WITHIN_S)
+        await asyncio.to_thread(await_calm, whole_stack)
     told = listed(load.results, faults)
     print(told)
     assert not failures(load.results), told
@@ -76,8 +76,8 @@ async def test_the_proxys_processes_are_killed(whole_stack: WholeStack) -> None:
 
 
 async def test_redis_is_stopped_and_gone(whole_stack: WholeStack) -> None:
-    """Each for ``FAULT_GONE_S``. Stopped it takes connections and answers nothing; gone is the whole process,
-    with ``up``, which would start another."""
+    """Each for ``FAULT_GONE_S``. Stopped it takes connections and answers nothing; gone is the process, while
+    ``up`` is stopped, which would start another."""
     stack = whole_stack.stack
     faults = [(time.monotonic(), "begin")]
     async with Load(whole_stack.proxy_port, RATE, streams=10) as load:
@@ -130,16 +130,8 @@ async def quiet(faults: list[tuple[float, str]]) -> None:
 
 async def recovered(stack: WholeStack, faults: list[tuple[float, str]]) -> None:
     faults.append((time.monotonic(), "recovering"))
-    await asyncio.to_thread(until, lambda: calm(stack), "all is well", CALM_WITHIN_S)
+    await asyncio.to_thread(await_calm, stack)
     await asyncio.to_thread(stack.await_eligible)
-
-
-def calm(stack: WholeStack) -> bool:
-    try:
-        verdict: str = stack.stack.api("GET", "/system")["verdict"]["level"]
-    except (OSError, AssertionError):
-        return False  # the dashboard starts
-    return verdict == "calm"
 
 
 def compare(results: list[Result], faults: list[tuple[float, str]]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults.amounts import FOR_S, RATE
 from tests.faults.bench import Bench, failures, listed
+from tests.faults.calm import await_calm
 from tests.faults.kills import cut_by, kill, others
 from tests.faults.load import Load
 from tests.faults.test_each_mode import POLICY
@@ -85,7 +86,7 @@ async def full_data_disk(running: WholeStack, fill: Callable[[], None], free: Ca
         free()
         faults.append((time.monotonic(), "there is room"))
         await asyncio.to_thread(stack.api, "POST", "/fleets", {"name": "after", "protocol": "generic"})
-        await asyncio.to_thread(until, lambda: calm(stack), "all is well", RECOVERED_WITHIN_S)
+        await asyncio.to_thread(await_calm, running)
     told = listed(load.results, faults)
     print(told)
     assert not failures(load.results), told
@@ -110,8 +111,3 @@ class Writer:
         answer = exchange(self._stack.port, "POST", "/api/v1/fleets", body, self._stack.authorization)
         assert answer.status in (201, 503), answer
         return answer if answer.status == 503 else None
-
-
-def calm(stack: Stack) -> bool:
-    verdict: str = stack.api("GET", "/system")["verdict"]["level"]
-    return verdict == "calm"

@@ -72,32 +72,35 @@ class WholeStack:
         return self.stack.proxy_port
 
     def pids(self) -> dict[str, list[int]]:
-        """Role → its processes: ``up``, those of :data:`ROLES`, and ``proxy worker`` (also those of a master
-        that was killed)."""
+        """Role → its processes, the oldest first: ``up``, those of :data:`ROLES`, and ``proxy worker``.
+
+        After an upgrade there is more than one ``proxy master``: the former ones stay. Workers that leave,
+        and those of a master that was killed, are among the workers.
+        """
         state = state_file.read(self.stack.data)
         found = {"up": [self.stack.process.pid] if self.stack.process.poll() is None else []}
         found |= {role: [] for role in [*ROLES.values(), "proxy worker"]}
         for program in state.running():
-            found[ROLES[program.name]].append(program.pid)
-        for pid in started_on(self.stack.data):
-            if "-m routing" in command_line(pid) and pid not in found["proxy master"]:
-                found["proxy worker"].append(pid)
+            if program.name != "proxy":
+                found[ROLES[program.name]].append(program.pid)
+        for pid in sorted(started_on(self.stack.data)):
+            command = f"{command_line(pid)} "
+            for words, role in ("-m routing ", "proxy master"), ("-m routing.worker ", "proxy worker"):
+                if words in command:
+                    found[role].append(pid)
         return found
 
     def kill(self, role: str, number: int = signal.SIGKILL) -> list[int]:
-        """Send the first process of the role a signal; returns the role's processes of before."""
+        """Send a signal to the last process of the role; of the masters to the first, which the others
+        follow. Returns the role's processes of before.
+        """
         before = self.pids()[role]
-        os.kill(before[0], number)
+        os.kill(before[0 if role == "proxy master" else -1], number)
         return before
 
     def await_another(self, role: str, before: list[int], limit_s: float = READY_LIMIT_S) -> None:
-        """Until the role has as many processes as before, and the killed one is none of them."""
-
-        def is_back() -> bool:
-            now = self.pids()[role]
-            return before[0] not in now and len(now) >= len(before)
-
-        until(is_back, f"another {role}", limit_s)
+        """Until the role has a process that it did not have before."""
+        until(lambda: set(self.pids()[role]) - set(before), f"another {role}", limit_s)
 
     def kill_up(self) -> None:
         """``up`` alone; what it has started runs on."""

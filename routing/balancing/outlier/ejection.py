@@ -150,6 +150,8 @@ def lift(state: EjectionState, now: float, answers: int = 0) -> None:
     state.adopted = False
     state.returned_at = now
     state.returned_after = answers
+    # What was sent before may stay silent: it finishes nothing, and says nothing any more.
+    state.progress.finished_at = max(state.progress.finished_at, now)
 
 
 def stalled(in_flight: int, last_heard_at: float, now: float, stall_s: float, pool_p99_s: float) -> bool:

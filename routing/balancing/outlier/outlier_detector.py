@@ -414,6 +414,8 @@ class OutlierDetector:
         was_out = bool(replica.ejection.until)
         shared_ejection.follow_ejections(replica, now)
         if was_out and not replica.ejection.until:
+            # Another worker has heard from it, which is news here too.
+            replica.last_heard_at = max(replica.last_heard_at, replica.ejection.returned_at)
             self._returned(replica, now)
 
     def _ejected_on_host(self, now: float) -> int:

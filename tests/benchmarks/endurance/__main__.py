@@ -52,7 +52,7 @@ class Run:
         port, rate, streams = self.whole.proxy_port, self.options.rate, self.options.streams
         self.changes.log_in()
         async with (
-            FoldedLoad(port, rate, self.outcomes, fields),
+            FoldedLoad(port, rate, self.outcomes, fields) as load,
             LongStreams(port, streams, self.outcomes, fields, Random(self.options.seed)),
         ):
             background = [
@@ -66,6 +66,7 @@ class Run:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+        self.outcomes.held_s = load.held_s
 
     async def _faults(self) -> None:
         faults = Faults(self.whole, self.rng).in_turn()
@@ -90,8 +91,10 @@ class Run:
             writer = csv.writer(file)
             for number in range(1_000_000):
                 await self._until(number * SAMPLE_S)
+                lag_s = time.monotonic() - self.began - number * SAMPLE_S
                 at_s = f"{time.monotonic() - self.began:.1f}"
                 found = await asyncio.to_thread(lambda: list(samples.all_series(self.whole)))
+                found.append(("loop lag of this script, s", lag_s))
                 writer.writerows((at_s, name, f"{value:g}") for name, value in found)
 
     def executed_twice(self) -> int:

@@ -109,7 +109,7 @@ class Changes:
                 async with asyncio.timeout(for_s):
                     headers = {"Cookie": self._cookie}
                     origin = self._whole.stack.url
-                    async with websockets.connect(url, origin=origin, additional_headers=headers) as page:  # type: ignore[arg-type]
+                    async with websockets.connect(url, origin=origin, additional_headers=headers) as page:
                         async for _ in page:
                             self.done[f"frames of {path}"] += 1
             await asyncio.sleep(AGAIN_S)

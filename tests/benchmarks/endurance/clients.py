@@ -30,6 +30,8 @@ class Outcomes:
         """By fault, and by kind and cause."""
         self.must_not_be: Counter[tuple[str, str]] = Counter()
         """Of those, the ones that could have been sent again."""
+        self.held_s = 0.0
+        """Seconds for which the clients themselves were held, and sent nothing."""
         self._fault = fault
         self._began = time.monotonic()
         self._file: TextIO = file.open("w", buffering=1)
@@ -49,7 +51,7 @@ class Outcomes:
         self._file.write(f"{at_s:.2f}\t{result.took_s:.3f}\t{fault}\t{result.id}\t{cause}\n")
 
     def listed(self) -> str:
-        lines = [f"{sum(self.asked.values()):,} requests: {dict(self.asked)}"]
+        lines = [f"{sum(self.asked.values()):,} requests: {dict(self.asked)}; held for {self.held_s:.0f} s"]
         lines += [
             f"{count:6} {'!' if key in self.must_not_be else ' '} {key[0]}: {key[1]}"
             for key, count in sorted(self.failed.items())

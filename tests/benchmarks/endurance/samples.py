@@ -106,8 +106,6 @@ def of_files(data: Path) -> Iterator[Sample]:
         yield f"files/{folder}", len(sizes)
         for name, size in sizes.items():
             yield f"file MiB/{folder}/{name}", size / 2**20
-    shared = list(Path("/dev/shm").iterdir())
-    yield "files//dev/shm", len(shared)
     left = [path for path in data.iterdir() if path.is_file()]
     yield "files/data folder", len(left)
 

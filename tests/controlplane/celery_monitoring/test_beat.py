@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 
 from controlplane.celery import app
 from controlplane.celery_monitoring.beat import InstrumentedScheduler
@@ -14,6 +16,7 @@ from controlplane.probes import keys, tasks
 from controlplane.services import fleets
 from tests.conftest import RedisServer
 from tests.controlplane.datastores.hangs import hanging
+from tests.proxy_process import until
 
 MOST = 5
 LOGGER = "controlplane.celery_monitoring.beat"
@@ -67,6 +70,24 @@ def test_a_queue_that_hangs_costs_beat_one_time_limit(
     first, last = told(caplog)
     assert first.startswith("the task queue does not answer, still trying")
     assert last == "the task queue answers again"
+
+
+@pytest.mark.any_database
+def test_a_clock_that_is_set_back_holds_nothing_up(
+    scheduler: InstrumentedScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    def sends() -> bool:
+        scheduler.tick()
+        return queue_length() > 0
+
+    with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
+        until(sends, "it is an hour later")
+        while scheduler.tick() == 0:
+            app.control.purge()
+    app.control.purge()
+    with caplog.at_level(logging.WARNING, LOGGER):
+        until(sends, "what is due each second is sent again")
+    assert "the clock was set back by 3600 s: the schedule begins anew" in told(caplog)
 
 
 @pytest.mark.django_db(transaction=True)
