@@ -15,7 +15,7 @@ import websockets
 from tests.faults.whole_stack import FLEET, WholeStack
 
 STRATEGIES = ("least_expected_work", "round_robin", "least_connections")
-AGAIN_S, TRIES = 1.0, 60
+AGAIN_S, TRIES = 1.0, 30
 PASSWORD = "an-hour-of-faults-7"
 
 
