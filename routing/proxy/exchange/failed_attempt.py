@@ -1,16 +1,17 @@
 """Failed attempt (retry policy applied): retried at another replica, or answered with a local reply.
 
-What :class:`routing.proxy.exchange.upstream_exchange.UpstreamExchange` does when a replica has not served the
-request. A request that is served at once needs none of it.
+What an exchange does when a replica has not served the request. A request that is served at once needs none
+of it.
 """
 
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
 
+from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
+from routing.balancing.replica.state import Replica
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_pool import NOT_VERIFIED, UNREACHABLE
 from routing.proxy.errors import LocalReply
@@ -23,16 +24,47 @@ from routing.proxy.exchange.retry_policy import (
     replay_is_safe,
     retry_reason,
 )
-
-if TYPE_CHECKING:
-    from routing.proxy.exchange.upstream_exchange import UpstreamExchange
+from routing.proxy.exchange.state import ExchangeState
 
 CONNECT_TIMEOUT = "connect_timeout"
 _UNREACHED_AGAIN_S = 1.0
 """``Retry-After`` where no replica was reached."""
 
 
-def unreached(exchange: UpstreamExchange, code: str, words: str) -> LocalReply:
+class AttemptOwner(ExchangeState):
+    """What is asked of an exchange here. :mod:`routing.proxy.exchange.upstream_exchange`, which lies above
+    this module, implements it."""
+
+    __slots__ = ()
+
+    def account_passthrough(self, now: float) -> None:
+        """Count the chunks that were forwarded uncounted."""
+        raise NotImplementedError
+
+    def take_attempt(self) -> Attempt:
+        """The attempt, which the caller settles. Its connection is no longer this exchange's."""
+        raise NotImplementedError
+
+    def drop_upstream(self) -> None:
+        """Close the connection, or stop opening one."""
+        raise NotImplementedError
+
+    def retry(
+        self,
+        pool: Pool,
+        now: float,
+        failure: LocalReply,
+        tried: tuple[Replica, ...],
+        fresh: bool = False,
+        dropped_by: Replica | None = None,
+    ) -> None:
+        """Start another attempt, at none of those that were ``tried``. ``failure``: the reply after the one
+        before. ``fresh``: use a new connection. ``dropped_by``: a replica to try again only if no other has a
+        slot."""
+        raise NotImplementedError
+
+
+def unreached(exchange: AttemptOwner, code: str, words: str) -> LocalReply:
     """The reply where no connection was made. 503 says that nothing was done, so that the client may send
     the request again. 502 says that another replica may have begun it, or that this one was reached and
     is not to be trusted."""
@@ -41,14 +73,14 @@ def unreached(exchange: UpstreamExchange, code: str, words: str) -> LocalReply:
     return LocalReply(503, code, words, _UNREACHED_AGAIN_S)
 
 
-def fail_connecting(exchange: UpstreamExchange, exceeded: timeouts.ExceededTimeout) -> None:
+def fail_connecting(exchange: AttemptOwner, exceeded: timeouts.ExceededTimeout) -> None:
     """No connection was made in time."""
     code, words = CONNECT_TIMEOUT, exceeded.message
     failure = LocalReply(504, code, words) if exceeded.final else unreached(exchange, code, words)
     fail(exchange, Outcome.REFUSED, failure, repeat=not exceeded.final)
 
 
-def retries_response(exchange: UpstreamExchange, head: ResponseHead, complete: bool, now: float) -> bool:
+def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool, now: float) -> bool:
     """Whether another attempt was started in place of forwarding this response."""
     pool, attempt = exchange.pool, exchange.attempt
     assert pool is not None
@@ -80,7 +112,7 @@ def retries_response(exchange: UpstreamExchange, head: ResponseHead, complete: b
     return True
 
 
-def may_repeat_lost(exchange: UpstreamExchange, no_response_yet: bool) -> bool:
+def may_repeat_lost(exchange: AttemptOwner, no_response_yet: bool) -> bool:
     """Whether the retry rules allow to repeat a request whose connection was lost."""
     pool = exchange.pool
     assert pool is not None
@@ -93,7 +125,7 @@ def may_repeat_lost(exchange: UpstreamExchange, no_response_yet: bool) -> bool:
     )
 
 
-def may_go_elsewhere(exchange: UpstreamExchange) -> bool:
+def may_go_elsewhere(exchange: AttemptOwner) -> bool:
     """Whether the retry rules allow to take the request from its replica, and another has a slot."""
     pool = exchange.pool
     assert pool is not None
@@ -110,7 +142,7 @@ def may_go_elsewhere(exchange: UpstreamExchange) -> bool:
 
 
 def fail(
-    exchange: UpstreamExchange, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False
+    exchange: AttemptOwner, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False
 ) -> None:
     """The attempt has failed. ``repeat``: the retry rules allow another. ``stale``: it used an idle
     connection, which the replica may have been closing."""
@@ -154,7 +186,7 @@ def fail(
         local_reply.send_local_reply(exchange, failure)
 
 
-def _has_another(exchange: UpstreamExchange, pool: Pool) -> bool:
+def _has_another(exchange: AttemptOwner, pool: Pool) -> bool:
     """Whether a replica that has not had the request could take it now."""
     assert exchange.attempt is not None
     return pool.has_other_than((*exchange.tried, exchange.attempt.replica), monotonic())

@@ -32,6 +32,7 @@ from routing.proxy.exchange import (
     timeouts,
     tunnel,
 )
+from routing.proxy.exchange.failed_attempt import AttemptOwner
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.response_headers import proxied_response
@@ -39,7 +40,7 @@ from routing.proxy.exchange.retry_policy import (
     add_retry_fields,
     outcome_of,
 )
-from routing.proxy.exchange.state import Ending, ExchangeState
+from routing.proxy.exchange.state import Ending
 from routing.proxy.exchange.streaming_response import StreamingResponse, TunnelResponse
 from routing.proxy.exchange.upstream_request import request_bytes
 from routing.proxy.limits import request_limits
@@ -51,7 +52,7 @@ _KEEPS = b"\r\n\r\n"
 _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "gets no requests"}
 
 
-class UpstreamExchange(ExchangeState):
+class UpstreamExchange(AttemptOwner):
     """Implements what :mod:`routing.http.upstream_connection` and :mod:`routing.http.upstream_pool` call for
     a request to a replica."""
 
@@ -379,7 +380,6 @@ class UpstreamExchange(ExchangeState):
             failed_attempt.fail(self, Outcome.TIMEOUT, failure, repeat=False)
 
     def take_attempt(self) -> Attempt:
-        """The attempt, which the caller settles. Its connection is no longer this exchange's."""
         attempt = self.attempt
         assert attempt is not None
         self.attempt = self.upstream = None
@@ -394,15 +394,12 @@ class UpstreamExchange(ExchangeState):
         fresh: bool = False,
         dropped_by: Replica | None = None,
     ) -> None:
-        """Start another attempt; ``tried``: replicas that it does not go to. The rest is as of
-        :meth:`_start_attempt`."""
         pool.counters.retries += 1
         self.tried = tried
         self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
 
     def drop_upstream(self) -> None:
-        """Close the connection, or stop opening one."""
         if self.cancel_connecting is not None:
             self.cancel_connecting()
             self.cancel_connecting = None
