@@ -193,11 +193,13 @@ _Other = (
 )
 
 Message = _Other | Tables
-Received = _Other | EncodedTables
-"""By a worker."""
+WorkerMessage = Message | EncodedTables
+"""What a worker sends or receives."""
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-_worker_decoder: msgspec.msgpack.Decoder[Received] = msgspec.msgpack.Decoder(Received)
+_worker_decoder: msgspec.msgpack.Decoder[_Other | EncodedTables] = msgspec.msgpack.Decoder(
+    _Other | EncodedTables
+)
 
 
 class ControlChannel(FramedChannel[Message]):
@@ -207,8 +209,8 @@ class ControlChannel(FramedChannel[Message]):
         return _decoder.decode(body)
 
 
-class WorkerControlChannel(FramedChannel[Message | EncodedTables]):
+class WorkerControlChannel(FramedChannel[WorkerMessage]):
     """The worker's end."""
 
-    def decode(self, body: bytes) -> Received:
+    def decode(self, body: bytes) -> WorkerMessage:
         return _worker_decoder.decode(body)

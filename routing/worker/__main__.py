@@ -37,7 +37,6 @@ from routing.ipc.control_channel import (
     NewCertificate,
     Overrides,
     QueryReplicaStates,
-    Received,
     ReplicaState,
     ReplicaStates,
     Serving,
@@ -48,6 +47,7 @@ from routing.ipc.control_channel import (
     TelemetryReport,
     WorkerBootstrap,
     WorkerControlChannel,
+    WorkerMessage,
 )
 from routing.proxy import Proxy
 from routing.shared.shm_counters import SharedCounters
@@ -261,7 +261,7 @@ class Worker:
                 if self._control_plane is not None:
                     await self._control_plane.leave()
 
-    def _on_message(self, message: Received) -> None:
+    def _on_message(self, message: WorkerMessage) -> None:
         match message:
             case WorkerBootstrap():
                 if message.state_dir is not None:

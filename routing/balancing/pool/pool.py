@@ -30,6 +30,7 @@ from routing.balancing.pool.endpoint_set import KNOWN_STEP, EndpointSet, Pairs
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.report import ReplicaExplanation, explanation, replica_counters
 from routing.balancing.pool.slow_path import ANY_SLOT, DEQUEUED, NEW, SlowPath
+from routing.balancing.pool.snapshot_checks import check_limits, checked_limits
 from routing.balancing.pool.terms import Terms, terms_of
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
@@ -37,7 +38,7 @@ from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import KeyedStrategy
 from routing.balancing.strategies.fault_isolation import IsolatedStrategy
 from routing.contract.sketch import bucket_of
-from routing.contract.table import FleetSnapshot, ReplicaSpec, Version
+from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
@@ -331,47 +332,9 @@ class Pool:
         if pinned is not None:
             found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
         else:
-            found = self._begin_calibrated(work, now, excluded, turn, since, key, until)
+            found = self._slow_path.begin(self._pick, work, now, excluded, turn, since, key, until)
         if factors is not None and isinstance(found, Attempt):
             found.uncalibrated_work = uncalibrated_work
-        return found
-
-    def _begin_calibrated(
-        self,
-        work: float,
-        now: float,
-        excluded: tuple[Replica, ...],
-        turn: int,
-        since: float,
-        key: tuple[int, ...],
-        until: float,
-    ) -> Attempt | Rejection:
-        """Begin as a probe request, within one site, by key or as usual: the first of these that applies."""
-        slow, again = self._slow_path, bool(excluded)
-        if again:
-            candidates = [replica for replica in self._eligible if replica not in excluded]
-        else:
-            candidates = self._eligible
-            found_out, affinity = slow.eligibility, self.affinity
-            if found_out.probation or found_out.starved:
-                in_session = bool(key) and affinity is not None and not affinity.block_bytes
-                attempt = slow.probe(work, now, in_session)
-                if attempt is not None:
-                    return attempt
-        if not candidates:
-            return slow.reject(again, now)
-        demand = Demand(work, since)
-        if slow.sites is not None:
-            found = slow.begin_by_site(slow.sites, candidates, demand, now, turn, key, again, until)
-        elif key and self.affinity is not None:
-            near = cast("KeyedStrategy", self.strategy)
-            found = slow.begin_by_key(near, candidates, demand, now, turn, key, again)
-        else:
-            only = len(candidates) == 1
-            replica = candidates[0] if only else self._pick(candidates, work, now, self._rng)
-            found = slow.begin_at(replica, candidates, demand, now, turn)
-        if self._outlier_detector.monitoring and not again and isinstance(found, Attempt):
-            found.monitor()
         return found
 
     # --- connect checks --------------------------------------------------------------------------
@@ -491,29 +454,3 @@ class Pool:
 
     def __repr__(self) -> str:
         return f"<Pool {self.name} {self.version} {len(self._eligible)} of {len(self.replicas)} eligible>"
-
-
-def check_limits(snapshot: FleetSnapshot) -> None:
-    """Raise ValueError, in words, for values that cannot be routed from."""
-    for _ in checked_limits(snapshot):
-        pass
-
-
-def checked_limits(snapshot: FleetSnapshot) -> Iterator[ReplicaSpec]:
-    """As :func:`check_limits`, one replica after the other."""
-    _check_limit(f"fleet {snapshot.name}", snapshot.policy.max_concurrency)
-    seen: set[str] = set()
-    for spec in snapshot.replicas:
-        if spec.max_concurrency is not None:
-            _check_limit(f"replica {spec.name}", spec.max_concurrency)
-        if not 0 <= spec.weight < inf:
-            raise ValueError(f"weight of replica {spec.name} must be 0 or more, not {spec.weight!r}")
-        if spec.uid in seen:
-            raise ValueError(f"two replicas of fleet {snapshot.name} have the uid {spec.uid}")
-        seen.add(spec.uid)
-        yield spec
-
-
-def _check_limit(where: str, limit: int | None) -> None:
-    if limit is not None and limit < 1:
-        raise ValueError(f"max_concurrency of {where} must be at least 1, not {limit}")

@@ -5,7 +5,7 @@ replica has no slot, device memory is reserved, sites matter, the request has a 
 about a replica on probation, only one replica can serve the request (it is pinned), or none is eligible.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from random import Random
 from typing import cast
@@ -35,6 +35,8 @@ NEW, DEQUEUED, ANY_SLOT = range(3)
 ones; the request that the queue serves now; one that takes any free slot instead of waiting for a better
 one."""
 RETRY_AFTER_S = 1.0
+Pick = Callable[[Sequence[Replica], float, float, Random], Replica]
+"""The strategy's :meth:`routing.balancing.strategies.base.Strategy.pick`."""
 
 
 class SlowPath:
@@ -68,6 +70,44 @@ class SlowPath:
         self.terms = terms
         self._busy: dict[Replica | None, Rejection] = {}
         """Ready-made rejections, by the replica that the request would best wait for."""
+
+    def begin(
+        self,
+        pick: Pick,
+        work: float,
+        now: float,
+        excluded: tuple[Replica, ...],
+        turn: int,
+        since: float,
+        key: tuple[int, ...],
+        until: float,
+    ) -> Attempt | Rejection:
+        """Begin as a probe request, within one site, by key or as usual: the first of these that applies."""
+        strategy, again = self.terms.strategy, bool(excluded)
+        candidates: Sequence[Replica] = self.eligibility.eligible
+        if again:
+            candidates = [replica for replica in candidates if replica not in excluded]
+        elif self.eligibility.probation or self.eligibility.starved:
+            affinity = strategy.affinity
+            in_session = bool(key) and affinity is not None and not affinity.block_bytes
+            attempt = self.probe(work, now, in_session)
+            if attempt is not None:
+                return attempt
+        if not candidates:
+            return self.reject(again, now)
+        demand, sites = Demand(work, since), self.sites
+        if sites is not None:
+            found = self.begin_by_site(sites, candidates, demand, now, turn, key, again, until)
+        elif key and strategy.affinity is not None:
+            near = cast("KeyedStrategy", strategy)
+            found = self.begin_by_key(near, candidates, demand, now, turn, key, again)
+        else:
+            only = len(candidates) == 1
+            replica = candidates[0] if only else pick(candidates, work, now, self._rng)
+            found = self.begin_at(replica, candidates, demand, now, turn)
+        if self._outlier_detector.monitoring and not again and isinstance(found, Attempt):
+            found.monitor()
+        return found
 
     def begin_by_site(
         self,

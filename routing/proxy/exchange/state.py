@@ -33,6 +33,7 @@ authenticated_exchange quota
 access_record          record
 ====================== ===================================================================
 
+What :mod:`routing.proxy.exchange.failed_attempt` decides, ``upstream_exchange`` writes.
 :class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``key``.
 """
 

@@ -20,22 +20,27 @@ from routing.contract.sketch import bucket_of
 from routing.http.response_handler import Passthrough
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
-from routing.http.upstream_pool import NOT_VERIFIED, UNREACHABLE
+from routing.http.upstream_pool import NOT_VERIFIED
 from routing.protocols import openai
 from routing.proxy.errors import LocalReply
-from routing.proxy.exchange import affinity_key, local_reply, queued_request, router, timeouts, tunnel
+from routing.proxy.exchange import (
+    affinity_key,
+    failed_attempt,
+    local_reply,
+    queued_request,
+    router,
+    timeouts,
+    tunnel,
+)
+from routing.proxy.exchange.failed_attempt import AttemptOwner
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.response_headers import proxied_response
 from routing.proxy.exchange.retry_policy import (
-    LACKS_MODEL,
-    MAX_RETRIES,
     add_retry_fields,
     outcome_of,
-    replay_is_safe,
-    retry_reason,
 )
-from routing.proxy.exchange.state import Ending, ExchangeState
+from routing.proxy.exchange.state import Ending
 from routing.proxy.exchange.streaming_response import StreamingResponse, TunnelResponse
 from routing.proxy.exchange.upstream_request import request_bytes
 from routing.proxy.limits import request_limits
@@ -45,12 +50,9 @@ _SUCCESS = Outcome.SUCCESS
 _CLOSES = b"\r\nConnection: close\r\n\r\n"
 _KEEPS = b"\r\n\r\n"
 _WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "gets no requests"}
-CONNECT_TIMEOUT = "connect_timeout"
-_UNREACHED_AGAIN_S = 1.0
-"""``Retry-After`` where no replica was reached."""
 
 
-class UpstreamExchange(ExchangeState):
+class UpstreamExchange(AttemptOwner):
     """Implements what :mod:`routing.http.upstream_connection` and :mod:`routing.http.upstream_pool` call for
     a request to a replica."""
 
@@ -147,20 +149,14 @@ class UpstreamExchange(ExchangeState):
     def connect_failed(self, reason: str, code: str) -> None:
         self.cancel_connecting = None
         what = _WHY_NOT.get(code, "cannot be reached")
-        self._fail(Outcome.REFUSED, self._unreached(code, f"the replica {what}: {reason}"), repeat=True)
-
-    def _unreached(self, code: str, words: str) -> LocalReply:
-        """The reply where no connection was made. 503 says that nothing was done, so that the client may send
-        the request again. 502 says that another replica may have begun it, or that this one was reached and
-        is not to be trusted."""
-        if code == NOT_VERIFIED or not self.repeatable:
-            return LocalReply(502, code, words)
-        return LocalReply(503, code, words, _UNREACHED_AGAIN_S)
+        failure = failed_attempt.unreached(self, code, f"the replica {what}: {reason}")
+        failed_attempt.fail(self, Outcome.REFUSED, failure, repeat=True)
 
     def descriptors_exhausted(self) -> None:
         self.cancel_connecting = None
         words = "the proxy has no file descriptor left for a connection to a replica; try again"
-        self._fail(Outcome.PREVENTED, LocalReply(503, "descriptors_exhausted", words, 1.0), repeat=False)
+        failure = LocalReply(503, "descriptors_exhausted", words, 1.0)
+        failed_attempt.fail(self, Outcome.PREVENTED, failure, repeat=False)
 
     def _send(self, endpoint: UpstreamEndpoint, upstream: UpstreamConnection) -> None:
         self.upstream = upstream
@@ -208,7 +204,7 @@ class UpstreamExchange(ExchangeState):
             self.client.write(head.block + b"\r\n\r\n")
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
-        if head.unusual and head.status >= 400 and self._retries_response(head, complete, now):
+        if head.unusual and head.status >= 400 and failed_attempt.retries_response(self, head, complete, now):
             return
         if not complete:
             self._begin_streaming(head, body, now)
@@ -347,58 +343,16 @@ class UpstreamExchange(ExchangeState):
 
     # --- failed attempts ---------------------------------------------------------------------------
 
-    def _retries_response(self, head: ResponseHead, complete: bool, now: float) -> bool:
-        pool, attempt = self.pool, self.attempt
-        assert pool is not None
-        assert attempt is not None
-        already = self.tried
-        if head.status >= 500 or head.status == 404:
-            attempt.source = fingerprint_of(self)
-        if not self.repeatable or self.pinned is not None or len(already) >= MAX_RETRIES:
-            return False
-        reason = retry_reason(self.head, head, pool.protocol, pool.policy.retries)
-        if not reason or (reason is LACKS_MODEL and already):
-            return False
-        tried = (*already, attempt.replica)
-        if (
-            timeouts.no_time_left(self, now)
-            or not pool.has_other_than(tried, now)
-            or not pool.retry_allowed()
-        ):
-            return False
-        if not complete:
-            # Reading the rest would make the client wait for a response that is not forwarded.
-            attempt.first_byte(now)
-            self._drop_upstream()
-        self.upstream = self.attempt = None
-        outcome = Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head)
-        attempt.settle(outcome, now, at_once=complete)
-        words = f"replica {attempt.replica.name} responded {head.status}, and no other replica can be tried"
-        self._retry(pool, now, LocalReply(503, reason, words, 1.0), tried)
-        return True
-
     def lost(self, reason: str, no_response_yet: bool) -> None:
-        pool, upstream = self.pool, self.upstream
-        assert pool is not None
+        upstream = self.upstream
         assert upstream is not None
         self.upstream = None
-        policy = pool.policy.retries.replay_safe
-        repeat = (
-            self.streaming_response is None
-            and self.repeatable
-            and replay_is_safe(self.head, pool.protocol, policy)
-            # What is no response comes from a broken replica: that one is not tried again.
-            and (no_response_yet or self._has_another(pool))
-        )
+        repeat = failed_attempt.may_repeat_lost(self, no_response_yet)
         # A request whose connection was lost is repeated once only.
         self.repeatable = False
         failure = LocalReply(502, "replica_lost" if no_response_yet else "bad_response", reason)
-        self._fail(Outcome.LOST, failure, repeat, stale=no_response_yet and upstream.reused)
-
-    def _has_another(self, pool: Pool) -> bool:
-        """Whether a replica that has not had the request could take it now."""
-        assert self.attempt is not None
-        return pool.has_other_than((*self.tried, self.attempt.replica), monotonic())
+        stale = no_response_yet and upstream.reused
+        failed_attempt.fail(self, Outcome.LOST, failure, repeat, stale=stale)
 
     def waiting_since(self) -> tuple[float, float, float] | None:
         attempt, response = self.attempt, self.streaming_response
@@ -412,79 +366,26 @@ class UpstreamExchange(ExchangeState):
         upstream, response = self.upstream, self.streaming_response
         if upstream is None or (response is not None and response.is_tunnel):
             return
-        if in_any_case or self._may_go_elsewhere():
+        if in_any_case or failed_attempt.may_go_elsewhere(self):
             upstream.give_up(reason)
-
-    def _may_go_elsewhere(self) -> bool:
-        """Whether the retry rules allow to take the request from its replica, and another has a slot."""
-        pool = self.pool
-        assert pool is not None
-        return (
-            self.streaming_response is None
-            and self.repeatable
-            and self.pinned is None
-            and len(self.tried) < MAX_RETRIES
-            and replay_is_safe(self.head, pool.protocol, pool.policy.retries.replay_safe)
-            and not timeouts.no_time_left(self, monotonic())
-            and pool.budget.has_left
-            and self._has_another(pool)
-        )
-
-    def _fail(self, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False) -> None:
-        """The attempt has failed. ``repeat``: the retry rules allow another. ``stale``: it used an idle
-        connection, which the replica may have been closing."""
-        pool, attempt = self.pool, self.attempt
-        assert pool is not None
-        assert attempt is not None
-        now = monotonic()
-        self.account_passthrough(now)
-        self.attempt = None
-        if outcome is Outcome.REFUSED:
-            attempt.replica.security.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
-        elif outcome is not Outcome.PREVENTED:
-            attempt.source = fingerprint_of(self)
-        attempt.settle(outcome, now)
-        if failure.code in (UNREACHABLE, CONNECT_TIMEOUT):
-            self.proxy.connect_checks.refused(pool, attempt.replica)
-        elif outcome is Outcome.LOST:
-            self.proxy.connect_checks.lost(pool, attempt.replica)
-        if self.streaming_response is not None:
-            local_reply.record_completion(self, "cut", failed=not self.streaming_response.is_tunnel)
-            self.client.abort(self.streaming_response.ends_with_connection)
-        elif timeouts.client_gave_up(self, now):
-            local_reply.reply_client_timeout(self)
-        elif (
-            repeat
-            # A pinned request has no other replica: it is repeated only after a stale connection.
-            and (len(self.tried) < MAX_RETRIES if self.pinned is None else stale)
-            and not timeouts.no_time_left(self, now)
-            and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
-        ):
-            tried, dropped_by = self.tried, None
-            if self.pinned is None:
-                # That an idle connection was closed says nothing about the replica: it may be tried on a new
-                # one. But it may just have been killed, so other replicas are preferred.
-                if stale:
-                    dropped_by = attempt.replica
-                else:
-                    tried = (*tried, attempt.replica)
-            # After a lost connection the retry does not use another idle one.
-            self._retry(pool, now, failure, tried, fresh=not self.repeatable, dropped_by=dropped_by)
-        else:
-            local_reply.send_local_reply(self, failure)
 
     def time_out(self, exceeded: timeouts.ExceededTimeout) -> None:
         """A timeout of the attempt has passed."""
         connecting = self.cancel_connecting is not None
-        self._drop_upstream()
+        self.drop_upstream()
         if connecting:
-            code, words = CONNECT_TIMEOUT, exceeded.message
-            failure = LocalReply(504, code, words) if exceeded.final else self._unreached(code, words)
-            self._fail(Outcome.REFUSED, failure, repeat=not exceeded.final)
+            failed_attempt.fail_connecting(self, exceeded)
         else:
-            self._fail(Outcome.TIMEOUT, LocalReply(504, "timeout", exceeded.message), repeat=False)
+            failure = LocalReply(504, "timeout", exceeded.message)
+            failed_attempt.fail(self, Outcome.TIMEOUT, failure, repeat=False)
 
-    def _retry(
+    def take_attempt(self) -> Attempt:
+        attempt = self.attempt
+        assert attempt is not None
+        self.attempt = self.upstream = None
+        return attempt
+
+    def retry(
         self,
         pool: Pool,
         now: float,
@@ -498,7 +399,7 @@ class UpstreamExchange(ExchangeState):
         self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
 
-    def _drop_upstream(self) -> None:
+    def drop_upstream(self) -> None:
         if self.cancel_connecting is not None:
             self.cancel_connecting()
             self.cancel_connecting = None
@@ -508,7 +409,7 @@ class UpstreamExchange(ExchangeState):
 
     def drop_attempt(self, outcome: Outcome) -> None:
         """Cancel the attempt, or the wait for one."""
-        self._drop_upstream()
+        self.drop_upstream()
         if self.waiting is not None:
             self.waiting.leave()
         attempt = self.attempt

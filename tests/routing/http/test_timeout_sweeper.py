@@ -1,8 +1,12 @@
 """The timeout sweeper: one timer for all, only while something is registered."""
 
 import asyncio
+import socket
+import time
 
-from routing.http.timeout_sweeper import TimeoutSweeper
+import uvloop
+
+from routing.http.timeout_sweeper import LATE_S, PERIOD_S, TimeoutSweeper
 from tests.routing.proxy.rig import until
 
 
@@ -28,3 +32,44 @@ async def test_sweeper_runs_while_it_has_members() -> None:
     assert (first.checks, later.checks) == (1, 0)
     sweeper.discard(later)
     await until(lambda: sweeper._timer is None)
+
+
+def test_what_has_come_while_the_loop_was_held_is_read_first() -> None:
+    """A socket that is readable and a limit that is over: nobody is late because this process slept. On the
+    loop of the workers, which runs timers first."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(read_and_checked()) == ["read", "checked"]
+
+
+async def read_and_checked() -> list[str]:
+    """What comes first after the loop was held."""
+    loop = asyncio.get_running_loop()
+    left, right = socket.socketpair()
+    holding, held = socket.socketpair()
+    order: list[str] = []
+
+    class Late(Member):
+        def check(self, now: float) -> None:
+            order.append("checked")
+            super().check(now)
+
+    def read() -> None:
+        order.append("read")
+        right.recv(1)
+
+    def hold() -> None:
+        """What is readable was asked for before; what comes now is seen with the next turn."""
+        held.recv(1)
+        left.send(b"x")
+        time.sleep(PERIOD_S + 2 * LATE_S)
+
+    with left, right, holding, held:
+        loop.add_reader(right, read)
+        loop.add_reader(held, hold)
+        sweeper = TimeoutSweeper(loop)
+        sweeper.add(Late(sweeper, 1))
+        holding.send(b"x")
+        await until(lambda: len(order) == 2)
+        loop.remove_reader(right)
+        loop.remove_reader(held)
+    return order

@@ -6,6 +6,7 @@ import time
 import msgspec
 
 from routing.contract.policy import Policy, Retries, Timeouts
+from routing.proxy.connect_check import AFTER_IDLE_S
 from tests.routing.proxy.rig import (
     Replica,
     ReplicaConnection,
@@ -89,6 +90,48 @@ async def test_a_lost_connection_is_looked_into(rig: Rig) -> None:
         assert (await client.ask(GET)).status == 200
     await until(lambda: rig.table.fleets["f"].replicas[0].ejection.until)
     assert "nothing listens" in reasons(rig)[0]
+
+
+async def test_a_replica_that_is_killed_while_nothing_is_in_flight_is_out_too(rig: Rig) -> None:
+    """However rare requests are: its idle connection closes."""
+    killed, *_ = await fleet_of(rig, 2)
+    client = await rig.client()
+    for _ in range(2):
+        assert (await client.ask(GET)).status == 200
+    await killed.stop()
+    await until(lambda: rig.table.fleets["f"].replicas[0].ejection.until)
+    assert "nothing listens" in reasons(rig)[0]
+    assert rig.table.fleets["f"].replicas[0].failed == 0, "no request was spent on it"
+
+
+async def test_a_server_that_closes_idle_connections_listens(rig: Rig) -> None:
+    """It is connected to once, and stays in use."""
+    closing, *_ = await fleet_of(rig, 2)
+    client = await rig.client()
+    for _ in range(2):
+        assert (await client.ask(GET)).status == 200
+    [first] = closing.open
+    first.transport.close()
+    await until(lambda: len(closing.connections) == 2 and not closing.open)
+    assert not rig.table.fleets["f"].replicas[0].ejection.until
+    await asyncio.sleep(2 * sum(AFTER_IDLE_S))
+    assert len(closing.connections) == 2
+    assert not rig.table.fleets["f"].replicas[0].ejection.until
+
+
+async def test_a_worker_that_was_held_gives_the_connection_more_time(rig: Rig) -> None:
+    """Timers run before what has come meanwhile is read. The connection was made long ago."""
+    slow, *_ = await fleet_of(rig, 2)
+    client = await rig.client()
+    for _ in range(2):
+        assert (await client.ask(GET)).status == 200
+    pool = rig.table.fleets["f"]
+    checks = rig.proxy.connect_checks
+    checks.refused(pool, pool.replicas[0])
+    await asyncio.sleep(0)  # its connection is begun
+    time.sleep(POLICY.timeouts.connect_s + 1.0)  # noqa: ASYNC251 (that is the fault)
+    await until(lambda: len(slow.connections) == 2 and not checks._running)
+    assert not pool.replicas[0].ejection.until
 
 
 async def test_a_replica_that_only_drops_connections_listens(rig: Rig) -> None:

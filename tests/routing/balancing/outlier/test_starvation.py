@@ -74,3 +74,36 @@ def test_one_without_doubt_is_left_to_the_strategy(make_pool):
     serve(pool, 1.0, 10.0, Outcome.SUCCESS)
     pool.refresh(10.0)
     assert not pool.replicas[0].ejection.progress.is_due
+
+
+def sessions(pool, begin, end, fails=False):
+    """Eight sessions, a hundred requests a second; where each one's requests went."""
+    homes = {}
+    for number in range(round((end - begin) * 100)):
+        session, now = number % 8, begin + number / 100
+        attempt = pool.begin(1.0, now, key=(session * 2**61 + 12345,))
+        homes.setdefault(session, set()).add(attempt.replica.name)
+        failed = fails and attempt.replica.name == "r0"
+        attempt.settle(Outcome.FAILED if failed else Outcome.SUCCESS, now + 0.001)
+    return homes
+
+
+def test_no_session_is_taken_from_its_replica_to_try_another(make_pool):
+    """What a replica keeps of a session is nowhere else. Its own sessions show whether it is well."""
+    pool = make_pool(4, strategy="consistent_hash", slow_start_s=0)
+    homes = sessions(pool, 1.0, 5.0)
+    assert all(len(where) == 1 for where in homes.values())
+    in_doubt = pool.replicas[0]
+    in_doubt.ejection.failures = 1
+    strangers = {session for session, where in homes.items() if where != {"r0"}}
+    now, found = 5.0, {}
+    while now < 8.0:
+        attempt = pool.begin(1.0, now, key=(min(strangers) * 2**61 + 12345,))
+        found.setdefault(attempt.replica.name, 0)
+        attempt.settle(Outcome.SUCCESS, now + 0.001)
+        now += 0.01
+    assert in_doubt.ejection.progress.is_due
+    assert set(found) == homes[min(strangers)]
+    without_key = pool.begin(1.0, now)
+    assert without_key.replica is in_doubt
+    without_key.settle(Outcome.SUCCESS, now)

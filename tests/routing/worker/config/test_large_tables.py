@@ -62,6 +62,41 @@ def test_a_new_proxy_begins_with_a_table_in_chunks_and_keeps_a_copy_of_it(
     assert len(first.replicas("echo")) == MANY
 
 
+def fleet_file(path: Path, replica: Replica, weight: float) -> Path:
+    """That replica, under many names. Replaced as a whole."""
+    listed = [f"      - {{name: r{n}, url: {replica.url!r}, weight: {weight}}}" for n in range(MANY)]
+    head = [
+        "version: 1",
+        "fleets:",
+        "  - name: echo",
+        "    protocol: generic",
+        "    default: true",
+        "    replicas:",
+    ]
+    new = path.with_suffix(".new")
+    new.write_text("\n".join([*head, *listed, ""]))
+    return new.replace(path)
+
+
+def test_a_large_fleet_file_is_reloaded_while_requests_go_on(
+    proxy: Callable[..., Proxy], replicas: list[Replica], tmp_path: Path
+) -> None:
+    path = fleet_file(tmp_path / "fleets.yaml", replicas[0], 1.0)
+    running = proxy("--fleets", str(path), "--workers", "1", "--min-drain-seconds", "0").ready()
+    assert len(running.replicas("echo")) == MANY
+    with Load(running) as load:
+        load.more()
+        fleet_file(path, replicas[1], 2.0)
+        until(lambda: running.replicas("echo")["r7"]["url"] == replicas[1].url, "the new file is in use")
+        load.more()
+        assert running.admin("/fleets/echo/replicas/r7/drain", "POST")[0] == 200
+        until(lambda: not running.replicas("echo")["r7"]["eligible"], "one is drained")
+        load.more()
+    assert not load.failures
+    assert {status for status, _ in load.answers} == {200}
+    assert len(running.replicas("echo")) == MANY
+
+
 def test_the_old_form_of_a_large_table_is_still_read(
     start: Callable[..., Proxy], publisher: Publisher, replicas: list[Replica]
 ) -> None:

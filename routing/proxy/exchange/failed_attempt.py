@@ -1,0 +1,192 @@
+"""Failed attempt (retry policy applied): retried at another replica, or answered with a local reply.
+
+What an exchange does when a replica has not served the request. A request that is served at once needs none
+of it.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.pool import Pool
+from routing.balancing.replica.state import Replica
+from routing.http.response_head import ResponseHead
+from routing.http.upstream_pool import NOT_VERIFIED, UNREACHABLE
+from routing.proxy.errors import LocalReply
+from routing.proxy.exchange import local_reply, timeouts
+from routing.proxy.exchange.request_fingerprint import fingerprint_of
+from routing.proxy.exchange.retry_policy import (
+    LACKS_MODEL,
+    MAX_RETRIES,
+    outcome_of,
+    replay_is_safe,
+    retry_reason,
+)
+from routing.proxy.exchange.state import ExchangeState
+
+CONNECT_TIMEOUT = "connect_timeout"
+_UNREACHED_AGAIN_S = 1.0
+"""``Retry-After`` where no replica was reached."""
+
+
+class AttemptOwner(ExchangeState):
+    """What is asked of an exchange here. :mod:`routing.proxy.exchange.upstream_exchange`, which lies above
+    this module, implements it."""
+
+    __slots__ = ()
+
+    def account_passthrough(self, now: float) -> None:
+        """Count the chunks that were forwarded uncounted."""
+        raise NotImplementedError
+
+    def take_attempt(self) -> Attempt:
+        """The attempt, which the caller settles. Its connection is no longer this exchange's."""
+        raise NotImplementedError
+
+    def drop_upstream(self) -> None:
+        """Close the connection, or stop opening one."""
+        raise NotImplementedError
+
+    def retry(
+        self,
+        pool: Pool,
+        now: float,
+        failure: LocalReply,
+        tried: tuple[Replica, ...],
+        fresh: bool = False,
+        dropped_by: Replica | None = None,
+    ) -> None:
+        """Start another attempt, at none of those that were ``tried``. ``failure``: the reply after the one
+        before. ``fresh``: use a new connection. ``dropped_by``: a replica to try again only if no other has a
+        slot."""
+        raise NotImplementedError
+
+
+def unreached(exchange: AttemptOwner, code: str, words: str) -> LocalReply:
+    """The reply where no connection was made. 503 says that nothing was done, so that the client may send
+    the request again. 502 says that another replica may have begun it, or that this one was reached and
+    is not to be trusted."""
+    if code == NOT_VERIFIED or not exchange.repeatable:
+        return LocalReply(502, code, words)
+    return LocalReply(503, code, words, _UNREACHED_AGAIN_S)
+
+
+def fail_connecting(exchange: AttemptOwner, exceeded: timeouts.ExceededTimeout) -> None:
+    """No connection was made in time."""
+    code, words = CONNECT_TIMEOUT, exceeded.message
+    failure = LocalReply(504, code, words) if exceeded.final else unreached(exchange, code, words)
+    fail(exchange, Outcome.REFUSED, failure, repeat=not exceeded.final)
+
+
+def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool, now: float) -> bool:
+    """Whether another attempt was started in place of forwarding this response."""
+    pool, attempt = exchange.pool, exchange.attempt
+    assert pool is not None
+    assert attempt is not None
+    already = exchange.tried
+    if head.status >= 500 or head.status == 404:
+        attempt.source = fingerprint_of(exchange)
+    if not exchange.repeatable or exchange.pinned is not None or len(already) >= MAX_RETRIES:
+        return False
+    reason = retry_reason(exchange.head, head, pool.protocol, pool.policy.retries)
+    if not reason or (reason is LACKS_MODEL and already):
+        return False
+    tried = (*already, attempt.replica)
+    if (
+        timeouts.no_time_left(exchange, now)
+        or not pool.has_other_than(tried, now)
+        or not pool.retry_allowed()
+    ):
+        return False
+    if not complete:
+        # Reading the rest would make the client wait for a response that is not forwarded.
+        attempt.first_byte(now)
+        exchange.drop_upstream()
+    exchange.take_attempt()
+    outcome = Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head)
+    attempt.settle(outcome, now, at_once=complete)
+    words = f"replica {attempt.replica.name} responded {head.status}, and no other replica can be tried"
+    exchange.retry(pool, now, LocalReply(503, reason, words, 1.0), tried)
+    return True
+
+
+def may_repeat_lost(exchange: AttemptOwner, no_response_yet: bool) -> bool:
+    """Whether the retry rules allow to repeat a request whose connection was lost."""
+    pool = exchange.pool
+    assert pool is not None
+    return (
+        exchange.streaming_response is None
+        and exchange.repeatable
+        and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
+        # What is no response comes from a broken replica: that one is not tried again.
+        and (no_response_yet or _has_another(exchange, pool))
+    )
+
+
+def may_go_elsewhere(exchange: AttemptOwner) -> bool:
+    """Whether the retry rules allow to take the request from its replica, and another has a slot."""
+    pool = exchange.pool
+    assert pool is not None
+    return (
+        exchange.streaming_response is None
+        and exchange.repeatable
+        and exchange.pinned is None
+        and len(exchange.tried) < MAX_RETRIES
+        and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
+        and not timeouts.no_time_left(exchange, monotonic())
+        and pool.budget.has_left
+        and _has_another(exchange, pool)
+    )
+
+
+def fail(
+    exchange: AttemptOwner, outcome: Outcome, failure: LocalReply, repeat: bool, stale: bool = False
+) -> None:
+    """The attempt has failed. ``repeat``: the retry rules allow another. ``stale``: it used an idle
+    connection, which the replica may have been closing."""
+    pool = exchange.pool
+    assert pool is not None
+    now = monotonic()
+    exchange.account_passthrough(now)
+    attempt = exchange.take_attempt()
+    if outcome is Outcome.REFUSED:
+        attempt.replica.security.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
+    elif outcome is not Outcome.PREVENTED:
+        attempt.source = fingerprint_of(exchange)
+    attempt.settle(outcome, now)
+    if failure.code in (UNREACHABLE, CONNECT_TIMEOUT):
+        exchange.proxy.connect_checks.refused(pool, attempt.replica)
+    elif outcome is Outcome.LOST:
+        exchange.proxy.connect_checks.lost(pool, attempt.replica)
+    if exchange.streaming_response is not None:
+        local_reply.record_completion(exchange, "cut", failed=not exchange.streaming_response.is_tunnel)
+        exchange.client.abort(exchange.streaming_response.ends_with_connection)
+    elif timeouts.client_gave_up(exchange, now):
+        local_reply.reply_client_timeout(exchange)
+    elif (
+        repeat
+        # A pinned request has no other replica: it is repeated only after a stale connection.
+        and (len(exchange.tried) < MAX_RETRIES if exchange.pinned is None else stale)
+        and not timeouts.no_time_left(exchange, now)
+        and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
+    ):
+        tried, dropped_by = exchange.tried, None
+        if exchange.pinned is None:
+            # That an idle connection was closed says nothing about the replica: it may be tried on a new
+            # one. But it may just have been killed, so other replicas are preferred.
+            if stale:
+                dropped_by = attempt.replica
+            else:
+                tried = (*tried, attempt.replica)
+        # After a lost connection the retry does not use another idle one.
+        exchange.retry(pool, now, failure, tried, fresh=not exchange.repeatable, dropped_by=dropped_by)
+    else:
+        local_reply.send_local_reply(exchange, failure)
+
+
+def _has_another(exchange: AttemptOwner, pool: Pool) -> bool:
+    """Whether a replica that has not had the request could take it now."""
+    assert exchange.attempt is not None
+    return pool.has_other_than((*exchange.tried, exchange.attempt.replica), monotonic())
