@@ -158,10 +158,16 @@ class Binding(NamedTuple):
     instance: str = ""
     heard_s: float | None = None
     """Since that instance was heard; ``None``: never."""
+    epoch: int = 0
+    """Of that instance's database."""
 
     @property
     def is_live(self) -> bool:
         return self.heard_s is not None and self.heard_s < INSTANCE_TTL_S
+
+    def is_followed_by(self, ours: Identity) -> bool:
+        """Whether ours has succeeded it, in a later epoch, as the scripts that store see it."""
+        return self.id in ours.succeeded and ours.epoch > self.epoch
 
     def is_copy_of(self, installation: str, instance: str) -> bool:
         """Whether it is another database, which is running, with the id of this one."""
@@ -172,10 +178,11 @@ def binding() -> Binding:
     """Raises redis.RedisError."""
     pipeline = redis.unchecked_client().pipeline(transaction=False)
     pipeline.time()
-    pipeline.hmget(redis_keys.INSTALLATION, "id", "instance", "heard")
-    (seconds, _), (name, instance, heard) = pipeline.execute()
+    pipeline.hmget(redis_keys.INSTALLATION, "id", "instance", "heard", "epoch")
+    (seconds, _), (name, instance, heard, epoch) = pipeline.execute()
     heard_s = max(0.0, seconds - float(heard)) if heard else None
-    return Binding((name or b"").decode("utf-8", "replace"), (instance or b"").decode(), heard_s)
+    named = (name or b"").decode("utf-8", "replace")
+    return Binding(named, (instance or b"").decode(), heard_s, int(epoch or 0))
 
 
 def _ask(ours: Identity, how: str) -> bytes:

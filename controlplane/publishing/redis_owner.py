@@ -50,7 +50,7 @@ def look() -> Refusal | None:
     if bound.id == ours.id:
         is_copy = bound.is_copy_of(ours.id, ours.instance)
         return Refusal(installation.COPY.format(bound.id), "copy") if is_copy else None
-    return None if bound.id in ours.succeeded else Refusal(installation.foreign(bound.id), "foreign")
+    return None if bound.is_followed_by(ours) else Refusal(installation.foreign(bound.id), "foreign")
 
 
 def _follows_another(ours: Identity | None) -> Refusal | None:

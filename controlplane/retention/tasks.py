@@ -1,5 +1,6 @@
 """Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``, audit entries older than
-``SWITCHYARD_AUDIT_DAYS``, sessions that have expired, and failed logins that no longer lock anybody out.
+``SWITCHYARD_AUDIT_DAYS``, sessions that have expired, and failed logins that no longer lock anybody out. Of
+those, which strangers cause, the newest stay, however many there are.
 
 A run that is lost or killed costs nothing: the next finds the same rows.
 """
@@ -17,10 +18,13 @@ from django.db.models import Model
 from django.utils import timezone
 
 from controlplane.models import AuditEntry, Event
-from controlplane.services.retention import forget
+from controlplane.services.retention import forget, forget_beyond
 
 LOGINS_DAYS = 1
 """Failed logins count for minutes (``AXES_COOLOFF_TIME``); a day of them stays to be looked at."""
+
+MOST_LOGINS = 100_000
+"""Names that were tried from an address, each a row."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +59,8 @@ def forget_old() -> None:
     for what, model, column, days in kept():
         try:
             deleted, finished = forget(model, timezone.now() - timedelta(days=days), column)
+            if model is AccessAttempt:
+                forget_beyond(model, MOST_LOGINS, column)
         except DatabaseError as error:
             logger.warning("old %s stay until the next run: %s", what, error)
             continue

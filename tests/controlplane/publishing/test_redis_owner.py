@@ -93,8 +93,10 @@ def test_what_a_redis_is_taken_for(llm: str, redis_client: Any) -> None:
     bind(redis_client, OTHER)
     assert found() == "foreign"
     TableState.objects.update(succeeded=[OTHER])
+    assert found() == "foreign", "which has taken it back since"
+    TableState.objects.update(epoch=2)
     assert found() is None, "it is taken over with the next table"
-    TableState.objects.update(succeeded=[])
+    TableState.objects.update(succeeded=[], epoch=ours.epoch)
     bind(redis_client, ours.id, "another database")
     assert found() == "copy"
     bind(redis_client, ours.id, "another database", heard_s=60)
