@@ -13,7 +13,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Raises psycopg.OperationalError at once while the server is known to hang."""
         hangs.detector.check()
         try:
-            connection: Any = super().get_new_connection(conn_params)  # type: ignore[misc]  # not typed
+            connection: Any = super().get_new_connection(conn_params)
         except psycopg.errors.ConnectionTimeout:
             hangs.detector.login_timed_out(hangs.Place.named(conn_params))
             raise
