@@ -16,9 +16,9 @@ from django.utils.module_loading import import_string  # noqa: E402
 
 from controlplane.celery import app as celery_app  # noqa: E402
 from controlplane.datastores import redis, task_queue  # noqa: E402
-from controlplane.observability import asgi_lifespan  # noqa: E402
 from controlplane.observability.process import this_process  # noqa: E402
 from controlplane.observability.websocket_metrics import WebSocketMetricsMiddleware  # noqa: E402
+from controlplane.web import asgi_lifespan  # noqa: E402
 
 this_process.set_role("web")
 redis.hurry()

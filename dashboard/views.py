@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from controlplane.datastores.redis_gate import gate
 from controlplane.models import ClientKey, Fleet
 from routing.contract.probe_presets import PRESETS
 
@@ -79,4 +80,5 @@ def _shell(name: str) -> Content:
     """What every page shows around its content; ``name`` is the one that the navigation marks."""
     names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
     presets = json.dumps([[preset_name, preset.words] for preset_name, preset in PRESETS.items()])
-    return {"page": name, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}
+    shown = {"page": name, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}
+    return {**shown, "redis_refused": gate.words}

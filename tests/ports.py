@@ -17,6 +17,16 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in held]
 
 
+def free_run(count: int) -> int:
+    """The first of so many successive ones."""
+    while True:
+        with contextlib.ExitStack() as sockets, contextlib.suppress(OSError, OverflowError):
+            first: int = sockets.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            for port in range(first + 1, first + count):
+                sockets.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+
+
 @contextlib.contextmanager
 def unaccepting_port() -> Iterator[int]:
     """A port whose connections are never established: its accept queue is full."""

@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, live, request_schemas, serializers
+from controlplane.api import filters, live, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
@@ -58,7 +58,7 @@ def _answer(change: AcceleratorChange, status: int = 200) -> Response:
     data = {
         **represented([change.accelerator])[0],
         "changed": list(change.lines),
-        "published": change.published,
+        **presenters.publication(change.published),
         "workers": manifest_acknowledged(change.version, wait_s)._asdict(),
     }
     return versioned(data, change.accelerator.edit_version, status)

@@ -7,7 +7,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, request_schemas, serializers
+from controlplane.api import filters, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.openapi_operations import SEARCH, changes, creates, lists, reads
 from controlplane.models import ClientKey
@@ -41,7 +41,7 @@ def _answer(change: KeyChange, status: int = 200) -> Response:
     data: dict[str, Any] = {
         **represented(change.row),
         "changed": list(change.lines),
-        "published": change.published,
+        **presenters.publication(change.published),
         "workers": manifest_acknowledged(change.version, wait_s)._asdict(),
     }
     if change.key:

@@ -13,7 +13,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from controlplane.datastores import disk_full
+from controlplane.datastores import database_away, disk_full
 from controlplane.services.dropping import NeedsConfirmation
 from controlplane.services.errors import FieldError, ServiceError
 
@@ -47,8 +47,8 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
         return response
     if isinstance(error, ServiceError):
         return _response(error.status, error.detail, error.errors, {})
-    if (full := disk_full.sentence(error)) is not None:
-        return _response(503, full, (), {"Retry-After": RETRY_AFTER_S})
+    if (unavailable := _unavailable(error)) is not None:
+        return _response(503, unavailable, (), {"Retry-After": RETRY_AFTER_S})
     if isinstance(error, Http404):
         error = exceptions.NotFound(str(error) or None)
     elif isinstance(error, PermissionDenied):
@@ -64,6 +64,11 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
         fields = list(field_errors(error.detail))
         return _response(error.status_code, summary(fields), fields, headers)
     return _response(error.status_code, _with_cure(error, context), (), headers)
+
+
+def _unavailable(error: BaseException | None) -> str | None:
+    """Why the database cannot do it now, in a sentence."""
+    return disk_full.sentence(error) or database_away.sentence(error)
 
 
 def _with_cure(error: exceptions.APIException, context: Mapping[str, Any]) -> str:
@@ -144,10 +149,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Called while the exception is being handled."""
-    full = disk_full.sentence(sys.exc_info()[1])
-    if full is None:
+    unavailable = _unavailable(sys.exc_info()[1])
+    if unavailable is None:
         return page_or_problem(request, 500, "Internal error. The server's log has the details.")
-    response = page_or_problem(request, 503, full)
+    response = page_or_problem(request, 503, unavailable)
     response["Retry-After"] = RETRY_AFTER_S
     return response
 

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from controlplane.api import live, serializers
 from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
+from controlplane.datastores.redis_gate import gate
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
 
@@ -49,4 +50,4 @@ def _frame(read: Any, *args: Any) -> Response:
     try:
         return Response(read(*args))
     except RedisError as error:
-        raise RedisUnavailable from error
+        raise RedisUnavailable(gate.words or None) from error

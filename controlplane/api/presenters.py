@@ -8,6 +8,7 @@ from django.db.models import Count
 
 from controlplane.api import startup_eta
 from controlplane.api.live import LiveReplica, LiveReplicas, checking_reasons
+from controlplane.datastores.redis_gate import gate
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.publishing import publisher
 from controlplane.publishing.snapshots import current_state
@@ -18,6 +19,8 @@ from controlplane.services.replicas import described
 from controlplane.telemetry import emergency_drain_text
 from controlplane.telemetry.frames import ReplicaLive
 from routing.contract.table import Version
+
+REDIS_AWAY = "Redis does not answer; proxies get the change within seconds of its return."
 
 
 def fleets(rows: Iterable[Fleet]) -> list[dict[str, Any]]:
@@ -194,6 +197,13 @@ def hardware(row: HardwareClass) -> dict[str, Any]:
     return hardware_classes([row])[0]
 
 
+def publication(published: bool) -> dict[str, Any]:
+    """Whether Redis has a change, and why not."""
+    if published:
+        return {"published": True}
+    return {"published": False, "not_published": gate.words or REDIS_AWAY}
+
+
 def outcome(change: Change, wait_s: float) -> dict[str, Any]:
     """What became of a write: which version carries it, and how many proxy workers have it."""
     wait_s = wait_s if change.published and change.lines else 0.0
@@ -202,7 +212,7 @@ def outcome(change: Change, wait_s: float) -> dict[str, Any]:
         "changed": list(change.lines),
         "revision": change.revision,
         "table_version": str(change.version),
-        "published": change.published,
+        **publication(change.published),
         "workers": workers._asdict(),
     }
 
@@ -212,7 +222,7 @@ def hardware_outcome(change: HardwareChange, wait_s: float) -> dict[str, Any]:
     ends = time.monotonic() + (wait_s if change.published and change.lines else 0.0)
     return {
         "changed": list(change.lines),
-        "published": change.published,
+        **publication(change.published),
         "fleets": [
             {
                 "name": name,

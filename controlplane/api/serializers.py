@@ -53,6 +53,7 @@ class WrittenSerializer(ReadOnlySerializer):
         help_text="False: Redis does not answer, or is another installation's; proxies get the change within "
         "seconds of its return."
     )
+    not_published = serializers.CharField(required=False, help_text="Only if it is not: why, and what to do.")
 
 
 class OutcomeSerializer(WrittenSerializer):
@@ -448,6 +449,7 @@ class KeyOutcomeSerializer(ReadOnlySerializer):
         help_text="False: Redis does not answer, or is another installation's; proxies get the change within "
         "seconds of its return."
     )
+    not_published = serializers.CharField(required=False, help_text="Only if it is not: why, and what to do.")
     workers = WorkersSerializer()
 
 

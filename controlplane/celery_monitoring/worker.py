@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from celery import bootsteps, signals
+from celery.worker.consumer import Connection, Events
 from django.conf import settings
 
 from controlplane.celery import app
@@ -12,6 +13,7 @@ from controlplane.celery_monitoring.running_tasks import running_tasks
 from controlplane.celery_monitoring.start_checks import refuse_foreign_redis
 from controlplane.observability import metrics, metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
+from controlplane.publishing import redis_owner
 
 LOOP_HEARTBEAT_S = 1.0
 COUNTED_POOLS = ("thread", "solo")
@@ -42,6 +44,20 @@ class LoopHeartbeatStep(bootsteps.StartStopStep):
 
 
 app.steps["worker"].add(LoopHeartbeatStep)
+
+
+class OwnRedisStep(bootsteps.StartStopStep):
+    """After each connection to Redis, and before anything is done there: whose it is may have changed."""
+
+    requires = (Connection,)
+
+    def start(self, parent: Any) -> None:
+        redis_owner.wait_until_ours(this_process.loop_heartbeat.record)
+
+
+app.steps["consumer"].add(OwnRedisStep)
+# All other steps need this one, by way of it.
+Events.requires = (Connection, OwnRedisStep)
 
 
 @signals.celeryd_init.connect

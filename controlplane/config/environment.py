@@ -232,7 +232,7 @@ def database(name: str, data_dir: Path, *, about: SettingDoc) -> dict[str, objec
         raise ImproperlyConfigured(f"{name} names no database: postgresql://user:password@host:5432/NAME.")
     options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "controlplane.datastores.postgresql",
         "NAME": unquote(parts.path.strip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
@@ -245,14 +245,15 @@ def database(name: str, data_dir: Path, *, about: SettingDoc) -> dict[str, objec
 
 
 POSTGRES_OPTIONS: dict[str, object] = {
-    "connect_timeout": 5,
+    "connect_timeout": 3,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
 }
 """A server that cannot be reached any more is given up after 25 s (seconds; the last one in ms). How long one
-that is reached may take is in :mod:`controlplane.datastores.postgres_timeouts`."""
+that is reached may take: :mod:`controlplane.datastores.postgres_timeouts`. What becomes of one that hangs:
+:mod:`controlplane.datastores.postgresql.hangs`."""
 
 SQLITE_TIMEOUT_S = 20
 """How long a writer waits for its turn."""

@@ -10,6 +10,8 @@ from django.db import connections
 from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_migrate
 
+from controlplane.datastores.postgresql import hangs
+
 LIMITS_S = {
     "statement_timeout": 30,
     "lock_timeout": 20,
@@ -29,6 +31,9 @@ def limit(sender: Any, connection: Any, **kwargs: Any) -> None:
 def lift(connection: Any) -> None:
     """This connection is about to do what may take long: a migration, a backup, a restore."""
     _set(connection, _LONG_S)
+    if connection.vendor == "postgresql":
+        connection.ensure_connection()
+        hangs.lift(connection.connection)
 
 
 def _set(connection: Any, limits_s: dict[str, int]) -> None:

@@ -4,6 +4,7 @@ Every client of a process shares one circuit breaker for its server (:mod:`.circ
 the channel layer and of the task queue: a Redis that hangs costs a request one time limit, not one a call.
 """
 
+import asyncio
 import socket
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from controlplane.datastores.circuit_breaker import CircuitBreaker
+from controlplane.datastores.redis_gate import RedisGate, gate
 
 LOST = (redis.RedisError, OSError, RuntimeError)
 """What an asyncio client raises when Redis is away: uvloop's transports answer a write after their end
@@ -36,6 +38,7 @@ KEEPALIVE_S = 5
 """A connection on which nothing is sent, as a subscriber's, is found dead after four times this."""
 
 _timeout_s = TIMEOUT_S
+_NO_GATE = RedisGate()
 
 
 def hurry() -> None:
@@ -54,21 +57,26 @@ def client() -> redis.Redis:
     return shared_client(settings.REDIS_URL)
 
 
+def unchecked_client() -> redis.Redis:
+    """As :func:`client`, also of another installation's Redis: for whoever looks whose it is, or takes it."""
+    return _client(settings.REDIS_URL, _timeout_s, _NO_GATE)
+
+
 def shared_client(url: str) -> redis.Redis:
     """As :func:`client`, of any of the server's logical databases."""
-    return _client(url, _timeout_s)
+    return _client(url, _timeout_s, gate)
 
 
 @lru_cache(maxsize=8)
-def _client(url: str, timeout_s: float) -> redis.Redis:
+def _client(url: str, timeout_s: float, gate: RedisGate) -> redis.Redis:
     # A connection that was lost is made anew once. A time limit is never waited for twice.
     retry = Retry(NoBackoff(), 1, (redis.ConnectionError,))
-    return _new_client(url, timeout_s, retry=retry, health_check_interval=30)
+    return _new_client(url, timeout_s, gate, retry=retry, health_check_interval=30)
 
 
 def short_timeout_client() -> redis.Redis:
     """For a process that is ending: it has no time for a Redis that hangs. Whoever asks for it closes it."""
-    return _new_client(settings.REDIS_URL, SHORT_TIMEOUT_S, retry=Retry(NoBackoff(), 0))
+    return _new_client(settings.REDIS_URL, SHORT_TIMEOUT_S, gate, retry=Retry(NoBackoff(), 0))
 
 
 def async_client() -> redis.asyncio.Redis:
@@ -77,12 +85,12 @@ def async_client() -> redis.asyncio.Redis:
     return redis.asyncio.Redis.from_pool(pool)
 
 
-def _new_client(url: str, timeout_s: float, **more: Any) -> redis.Redis:
+def _new_client(url: str, timeout_s: float, gate: RedisGate, **more: Any) -> redis.Redis:
     parse: Any = redis.connection.parse_url
     given = parse(url)
     kind = given.pop("connection_class", redis.connection.Connection)
     arguments = {**_limits(url, timeout_s), **more, **given}
-    pool = redis.ConnectionPool(_guarded(kind, circuit_breaker(url)), **arguments)
+    pool = redis.ConnectionPool(_guarded(kind, circuit_breaker(url), gate), **arguments)
     return redis.Redis.from_pool(pool)
 
 
@@ -92,7 +100,7 @@ def async_pool_arguments(url: str) -> dict[str, Any]:
     kind = given.pop("connection_class", redis.asyncio.connection.Connection)
     retry = redis.asyncio.retry.Retry(NoBackoff(), 1, (redis.ConnectionError,))
     return {
-        "connection_class": _guarded_async(kind, circuit_breaker(url)),
+        "connection_class": _guarded_async(kind, circuit_breaker(url), gate),
         **_limits(url, _timeout_s),
         "retry": retry,
         **given,
@@ -145,15 +153,20 @@ def _responds(url: str) -> bool:
     return True
 
 
-def _guarded(kind: Any, breaker: CircuitBreaker) -> Any:
-    """A class of connections as ``kind``, whose calls the breaker guards."""
+def _guarded(kind: Any, breaker: CircuitBreaker, gate: RedisGate) -> Any:
+    """A class of connections as ``kind``, whose calls breaker and gate guard."""
 
     class GuardedConnection(kind):  # type: ignore[misc]  # one of three classes
         def connect(self) -> None:
             with breaker.guard():
                 super().connect()
 
+        def on_connect_check_health(self, *args: Any, **kwargs: Any) -> None:
+            super().on_connect_check_health(*args, **kwargs)
+            gate.admit()
+
         def send_packed_command(self, *args: Any, **kwargs: Any) -> None:
+            gate.check()
             with breaker.guard():
                 super().send_packed_command(*args, **kwargs)
 
@@ -164,7 +177,7 @@ def _guarded(kind: Any, breaker: CircuitBreaker) -> Any:
     return GuardedConnection
 
 
-def _guarded_async(kind: Any, breaker: CircuitBreaker) -> Any:
+def _guarded_async(kind: Any, breaker: CircuitBreaker, gate: RedisGate) -> Any:
     """As :func:`_guarded`, of an event loop's connections."""
 
     class GuardedConnection(kind):  # type: ignore[misc]  # one of three classes
@@ -172,7 +185,13 @@ def _guarded_async(kind: Any, breaker: CircuitBreaker) -> Any:
             with breaker.guard():
                 await super().connect()
 
+        async def on_connect_check_health(self, *args: Any, **kwargs: Any) -> None:
+            await super().on_connect_check_health(*args, **kwargs)
+            if gate.is_watched:
+                await asyncio.to_thread(gate.admit)
+
         async def send_packed_command(self, *args: Any, **kwargs: Any) -> None:
+            gate.check()
             with breaker.guard():
                 await super().send_packed_command(*args, **kwargs)
 

@@ -9,6 +9,7 @@ from django.dispatch import receiver
 from kombu.exceptions import OperationalError
 
 from controlplane.celery import app
+from controlplane.datastores import task_queue
 from controlplane.datastores.redis import client as redis_client
 from controlplane.probes import schedule
 from controlplane.services.signals import replicas_unprobed
@@ -21,6 +22,8 @@ def probe_immediately(uids: Sequence[str], **_: Any) -> None:
     """Costs two short messages; with Redis away nothing is lost, the next tick sees to it."""
     try:
         schedule.make_due(redis_client(), uids)
+        if task_queue.is_full():
+            return  # no worker takes tasks; the first one that does takes a tick
         # By name: the web process need not import what probing takes.
         app.send_task("controlplane.probes.tasks.tick", expires=60, retry=False, ignore_result=True)
     except (redis.RedisError, OperationalError) as error:

@@ -32,6 +32,24 @@ CURE = (
 )
 
 
+COPY = (
+    "Another database with the installation id of this one ({}) publishes to this Redis at the same time: "
+    "one is a copy of the other. Stop the one that is not meant to run; if that is the other one, this one "
+    f"goes on {INSTANCE_TTL_S} s after it ended. Give a copy a Redis of its own (SWITCHYARD_REDIS_URL)."
+)
+
+
+def foreign(bound: str) -> str:
+    return f"This Redis belongs to another installation, {bound or 'unknown'}. {CURE}"
+
+
+def followed_by(others: Iterable[str]) -> str:
+    return (
+        "The proxies that report to this Redis route for another installation, "
+        f"{', '.join(sorted(others))}. {CURE}"
+    )
+
+
 class Identity(NamedTuple):
     """Who publishes."""
 
@@ -83,7 +101,17 @@ def _settle() -> TableState:
 def identity(row: TableState | None = None) -> Identity:
     """``row``: as :func:`settled` gave it."""
     row = row or settled()
-    return Identity(row.installation, row.instance, row.epoch, tuple(row.succeeded))
+    _Known.identity = Identity(row.installation, row.instance, row.epoch, tuple(row.succeeded))
+    return _Known.identity
+
+
+class _Known:
+    identity: Identity | None = None
+
+
+def known() -> Identity | None:
+    """As this process last read it; ``None``: not yet."""
+    return _Known.identity
 
 
 class _Held:
@@ -111,21 +139,15 @@ def take(ours: Identity) -> None:
 
 def release(ours: Identity) -> None:
     """A copy of this database that takes its place need not wait. Raises redis.RedisError."""
-    redis.client().eval(redis_keys.RELEASE_INSTANCE, 1, redis_keys.INSTALLATION, ours.instance)
+    redis.unchecked_client().eval(redis_keys.RELEASE_INSTANCE, 1, redis_keys.INSTALLATION, ours.instance)
 
 
 def refusal(standing: bytes) -> NotOurRedis:
     """``standing``: what a script returned. Raises redis.RedisError."""
     bound = binding().id
     if standing == b"copy":
-        return NotOurRedis(
-            f"Another database with the installation id of this one ({bound}) publishes to this Redis at the "
-            "same time: one is a copy of the other. Stop the one that is not meant to run; if that is the "
-            f"other one, this one goes on {INSTANCE_TTL_S} s after it ended. Give a copy a Redis of its own "
-            "(SWITCHYARD_REDIS_URL).",
-            copy=True,
-        )
-    return NotOurRedis(f"This Redis belongs to another installation, {bound or 'unknown'}. {CURE}")
+        return NotOurRedis(COPY.format(bound), copy=True)
+    return NotOurRedis(foreign(bound))
 
 
 class Binding(NamedTuple):
@@ -136,10 +158,16 @@ class Binding(NamedTuple):
     instance: str = ""
     heard_s: float | None = None
     """Since that instance was heard; ``None``: never."""
+    epoch: int = 0
+    """Of that instance's database."""
 
     @property
     def is_live(self) -> bool:
         return self.heard_s is not None and self.heard_s < INSTANCE_TTL_S
+
+    def is_followed_by(self, ours: Identity) -> bool:
+        """Whether ours has succeeded it, in a later epoch, as the scripts that store see it."""
+        return self.id in ours.succeeded and ours.epoch > self.epoch
 
     def is_copy_of(self, installation: str, instance: str) -> bool:
         """Whether it is another database, which is running, with the id of this one."""
@@ -148,16 +176,17 @@ class Binding(NamedTuple):
 
 def binding() -> Binding:
     """Raises redis.RedisError."""
-    pipeline = redis.client().pipeline(transaction=False)
+    pipeline = redis.unchecked_client().pipeline(transaction=False)
     pipeline.time()
-    pipeline.hmget(redis_keys.INSTALLATION, "id", "instance", "heard")
-    (seconds, _), (name, instance, heard) = pipeline.execute()
+    pipeline.hmget(redis_keys.INSTALLATION, "id", "instance", "heard", "epoch")
+    (seconds, _), (name, instance, heard, epoch) = pipeline.execute()
     heard_s = max(0.0, seconds - float(heard)) if heard else None
-    return Binding((name or b"").decode("utf-8", "replace"), (instance or b"").decode(), heard_s)
+    named = (name or b"").decode("utf-8", "replace")
+    return Binding(named, (instance or b"").decode(), heard_s, int(epoch or 0))
 
 
 def _ask(ours: Identity, how: str) -> bytes:
-    answer: bytes = redis.client().eval(
+    answer: bytes = redis.unchecked_client().eval(
         redis_keys.HOLD_INSTALLATION,
         1,
         redis_keys.INSTALLATION,
@@ -174,7 +203,7 @@ def _ask(ours: Identity, how: str) -> bytes:
 def live_reports() -> list[WorkerReport]:
     """Of the proxy workers heard within WORKER_TTL_S. Raises redis.RedisError."""
     found = []
-    for heartbeat in Heartbeats(redis.client(), redis_keys.WORKERS, redis_keys.REPORTS):
+    for heartbeat in Heartbeats(redis.unchecked_client(), redis_keys.WORKERS, redis_keys.REPORTS):
         if heartbeat.age_s <= redis_keys.WORKER_TTL_S:
             with suppress(*DECODE_ERRORS):
                 found.append(decode_report(heartbeat.body or b""))
@@ -190,10 +219,7 @@ def _refuse_followed(ours: Identity) -> None:
     """An emptied Redis whose proxies route for another installation is that one's all the same."""
     others = followed(live_reports()).keys() - {ours.id, *ours.succeeded}
     if others:
-        raise NotOurRedis(
-            "The proxies that report to this Redis route for another installation, "
-            f"{', '.join(sorted(others))}. {CURE}"
-        )
+        raise NotOurRedis(followed_by(others))
 
 
 def check_at_start() -> None:

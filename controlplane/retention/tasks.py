@@ -1,6 +1,7 @@
 """Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``; audit entries, revoked client keys and policy
 revisions no longer in force older than ``SWITCHYARD_AUDIT_DAYS``; sessions that have expired, and failed
-logins that no longer lock anybody out.
+logins that no longer lock anybody out. Of those, which strangers cause, the newest stay, however many there
+are.
 
 A run that is lost or killed costs nothing: the next finds the same rows.
 """
@@ -18,10 +19,13 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from controlplane.models import AuditEntry, ClientKey, Event, PolicyRevision
-from controlplane.services.retention import forget
+from controlplane.services.retention import forget, forget_beyond
 
 LOGINS_DAYS = 1
 """Failed logins count for minutes (``AXES_COOLOFF_TIME``); a day of them stays to be looked at."""
+
+MOST_LOGINS = 100_000
+"""Names that were tried from an address, each a row."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +37,8 @@ class Kept(NamedTuple):
     column: str
     """When the row was made, or when it ends; null: it stays."""
     days: int
+    most: int | None = None
+    """So many of the newest stay; null: all do."""
 
 
 def kept() -> list[Kept]:
@@ -44,7 +50,7 @@ def kept() -> list[Kept]:
         Kept("policy revisions", not_in_force, "created_at", settings.AUDIT_DAYS),
         Kept("revoked client keys", ClientKey.objects.all(), "revoked_at", settings.AUDIT_DAYS),
         Kept("expired sessions", Session.objects.all(), "expire_date", 0),
-        Kept("failed logins", AccessAttempt.objects.all(), "attempt_time", LOGINS_DAYS),
+        Kept("failed logins", AccessAttempt.objects.all(), "attempt_time", LOGINS_DAYS, MOST_LOGINS),
     ]
 
 
@@ -56,9 +62,11 @@ def kept() -> list[Kept]:
 )
 def forget_old() -> None:
     """Says in the log what it deleted; nothing when there was nothing to delete."""
-    for what, rows, column, days in kept():
+    for what, rows, column, days, most in kept():
         try:
             deleted, finished = forget(rows, timezone.now() - timedelta(days=days), column)
+            if most is not None:
+                forget_beyond(rows, most, column)
         except DatabaseError as error:
             logger.warning("old %s stay until the next run: %s", what, error)
             continue

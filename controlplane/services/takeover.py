@@ -71,12 +71,16 @@ def _fleets_in_redis() -> list[str]:
 def take_over(found: Takeover, actor: str) -> None:
     """Binds Redis to this installation, and publishes its table as one that proxies of the others accept.
 
-    Raises redis.RedisError; done again, it does what is left.
+    Its epoch is later than that of whoever has Redis now, who may have taken it over from this one before,
+    and would have it back at once. Raises redis.RedisError; done again, it does what is left.
     """
     with unit_of_work(actor) as write:
-        before = list(installation.settled().succeeded)
+        state = installation.settled()
+        before = list(state.succeeded)
         after = [*before, *(other for other in found.others if other not in before)]
-        TableState.objects.update(succeeded=after)
+        epoch = max(state.epoch, installation.binding().epoch) + 1
+        TableState.objects.update(succeeded=after, epoch=epoch)
+        write.bump_tables(*Fleet.objects.values_list("pk", flat=True))  # they are sent before the manifest
         write.manifest_changed()
         write.audit("installation.takeover", found.ours, {"succeeded": before}, {"succeeded": after})
         others = ", ".join(found.others) or "another database with the same installation id"

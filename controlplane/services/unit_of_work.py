@@ -141,7 +141,7 @@ class UnitOfWork:
             self.published = publisher.publish(
                 self._fleets, with_manifest=self._manifest, removed=self._removed
             )
-        if self._unprobed:
+        if self._unprobed and self.published is not False:
             replicas_unprobed.send(UnitOfWork, uids=self._unprobed)
 
 

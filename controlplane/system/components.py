@@ -70,6 +70,10 @@ def redis(facts: RedisFacts | str, not_ours: tuple[str, str] | None = None) -> S
     part = SystemComponent(name="redis", title="Redis", level="calm", state="well", words="It answers.")
     if isinstance(facts, str):
         part.level, part.state, part.words = "bad", "away", f"It does not answer: {facts}"
+        if not_ours is not None:
+            part.cure = FOREIGN
+            part.state, part.words = not_ours
+            return part
         part.cure = (
             "Start it: the table is restored within 5 s, nothing is lost. Meanwhile proxies route from their "
             "last table; changes do not reach them, and there are no live numbers."

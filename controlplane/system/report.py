@@ -1,5 +1,6 @@
 """The whole answer: facts judged, and one sentence over all of them."""
 
+from controlplane.datastores.redis_gate import gate
 from controlplane.system import components, fact_reader, processes, proxies
 from controlplane.system.fact_reader import DatabaseFacts, InRedis
 from controlplane.system.status import (
@@ -24,11 +25,11 @@ THROUGH_REDIS = {
 
 def system() -> SystemStatus:
     """As it is now. Raises nothing for what is merely away."""
-    return assessed(*fact_reader.read())
+    return assessed(*fact_reader.read(), refused=gate.words)
 
 
-def assessed(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> SystemStatus:
-    """Pure."""
+def assessed(in_redis: InRedis | str, in_database: DatabaseFacts | str, *, refused: str = "") -> SystemStatus:
+    """Pure. ``refused``: why this process does not use its Redis."""
     workers: list[ProxyWorkerStatus] = []
     others: list[ProcessStatus] = []
     known = not isinstance(in_redis, str)
@@ -36,7 +37,7 @@ def assessed(in_redis: InRedis | str, in_database: DatabaseFacts | str) -> Syste
     replicas = 0 if isinstance(in_database, str) else in_database.replicas
     if isinstance(in_redis, str):
         through = [components.unknown(name, title) for name, title in THROUGH_REDIS.items()]
-        server = components.redis(in_redis)
+        server = components.redis(in_redis, ("foreign", refused) if refused else None)
     else:
         fleets = {} if isinstance(in_database, str) else in_database.fleets
         workers = proxies.rows(in_redis.heard, in_redis.cpu_percent, manifest, fleets, SOFTWARE)

@@ -72,7 +72,7 @@ class Conductor:
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
         self._identity: Identity | None = None
-        """As the database last gave it; ``None``: it was away since the start; nothing is published."""
+        """As the database last gave it; ``None``: it was away since the start; this one does not lead."""
         self._compared_at = float("-inf")
         """When contents of Redis and database were compared, because a worker refused its table."""
         self._refused = ""
@@ -145,7 +145,7 @@ class Conductor:
             logger.warning("this conductor may lead again: Redis is this installation's")
         self._refused = refused
         metrics.REFUSED.set(bool(refused))
-        return not refused
+        return self._identity is not None and not refused
 
     def _lead(self, received: ReceivedReports, merged: Merged, began: float) -> Messages:
         with self._outages_logged("the database", DatabaseError):

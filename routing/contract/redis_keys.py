@@ -92,13 +92,15 @@ local function standing(key, id, instance, epoch, succeeded, former)
   elseif bound[2] ~= instance and bound[2] ~= former then
     if now - (tonumber(bound[4]) or 0) < {INSTANCE_TTL_S} then return 'copy' end
   end
+  if bound[1] == id and (tonumber(bound[3]) or 0) > tonumber(epoch) then epoch = bound[3] end
   redis.call('HSET', key, 'id', id, 'instance', instance, 'epoch', epoch, 'heard', now)
   return 'ours'
 end
 """
 """Whether an installation may publish to this Redis: ``ours``; ``unbound``: nobody has yet; ``foreign``: it
 belongs to another one, which ours does not follow in a later epoch; ``copy``: to another, live database with
-the same id. What is ours is renewed."""
+the same id. What is ours is renewed; its epoch never becomes an earlier one, or an installation that was
+succeeded would follow in its turn."""
 
 HOLD_INSTALLATION = (
     _STANDING

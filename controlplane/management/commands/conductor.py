@@ -14,7 +14,7 @@ from controlplane.datastores import redis, sqlite_log
 from controlplane.management.base import SwitchyardCommand
 from controlplane.observability import metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
-from controlplane.publishing import installation
+from controlplane.publishing import installation, redis_owner
 from controlplane.publishing.installation import NotOurRedis
 from controlplane.telemetry.conductor import Conductor
 from controlplane.telemetry.runner import run
@@ -35,6 +35,7 @@ class Command(SwitchyardCommand):
             installation.check_at_start()
         except NotOurRedis as refused:
             raise CommandError(str(refused)) from refused
+        redis_owner.watch()
         metrics_listener.start()
         process_heartbeats.start()
         watchdog.start()

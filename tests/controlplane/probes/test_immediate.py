@@ -4,6 +4,7 @@ import pytest
 import redis
 
 from controlplane.celery import app
+from controlplane.datastores import task_queue
 from controlplane.datastores.task_queue import queue_length
 from controlplane.probes import keys
 from controlplane.services import fleets, replicas
@@ -28,6 +29,17 @@ def test_a_new_replica_and_a_new_address_are_due_at_once_and_a_tick_is_asked_for
     replicas.update("digits", "a", {"url": "http://127.0.0.1:10"}, "test")
     assert redis_client.zscore(keys.DUE, uid) <= redis_client.time()[0] * 1000 + 1000
     assert queue_length() == waiting + 2
+
+
+def test_while_no_worker_takes_tasks_it_adds_none_to_a_full_queue(
+    redis_server: RedisServer, redis_client: "redis.Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_queue, "MOST_WAITING", 3)
+    fleets.create({"name": "digits", "protocol": "open-inference"}, "test")
+    for number in range(6):
+        replicas.register("digits", {"name": f"r{number}", "url": f"http://127.0.0.1:{number + 1}"}, "test")
+    assert queue_length() == 3
+    assert redis_client.zcard(keys.DUE) == 6, "the first tick that a worker takes finds them"
 
 
 def test_celery_loads_what_watches_its_worker() -> None:

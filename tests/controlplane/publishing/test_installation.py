@@ -20,7 +20,7 @@ from routing.contract.table import Manifest, Version, decode_manifest, decode_sn
 from routing.contract.telemetry import WorkerReport
 from tests.controlplane.conftest import LLM, Api
 from tests.controlplane.telemetry.reports import report, send
-from tests.ports import free_ports
+from tests.ports import free_ports, free_run
 from tests.proxy_process import ROOT
 
 
@@ -281,7 +281,8 @@ def test_a_second_installation_is_refused_at_start(
         more = ["--schedule", str(tmp_path / "beat")]
     elif "up" in program:
         flags = ("--port", "--proxy-port", "--admin-port", "--metrics-port")
-        more = [word for pair in zip(flags, map(str, free_ports(4)), strict=True) for word in pair]
+        ports = [*free_ports(3), free_run(4)]
+        more = [word for pair in zip(flags, map(str, ports), strict=True) for word in pair]
     done = run(environment, *program, *more)
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"This Redis belongs to another installation, {bound(redis_client)}." in done.stderr

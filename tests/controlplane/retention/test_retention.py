@@ -131,6 +131,19 @@ def test_keys_go_when_they_were_revoked_long_ago(
     assert told(caplog) == ["revoked client keys older than 365 days: deleted 1"]
 
 
+def test_of_failed_logins_the_newest_stay_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controlplane.retention.tasks.MOST_LOGINS", 3)
+    now = timezone.now()
+    for age in range(6):
+        row = AccessAttempt.objects.create(
+            username=str(age), get_data="", post_data="", failures_since_start=1
+        )
+        AccessAttempt.objects.filter(pk=row.pk).update(attempt_time=now - timedelta(minutes=age))
+        if age in (1, 5):
+            forget_old()
+    assert sorted(AccessAttempt.objects.values_list("username", flat=True)) == ["0", "1", "2"]
+
+
 def test_beat_knows_it() -> None:
     app.loader.import_default_modules()
     (entry,) = [one for one in app.conf.beat_schedule.values() if one["task"] == forget_old.name]

@@ -153,8 +153,8 @@ export class KeysModel {
     if (!row || !this.#chosen(row)) return;
     const answer = await row.send("PATCH", `${PATH}/${editing}`, this.changes(row), { etag: this.etag, taken: "name" });
     if (!answer) return row.status === 412 ? this.#meanwhile(row) : undefined;
-    const { name, changed, workers, published } = answer.data;
-    this.done = changed.length ? `${name}: ${changed.join("; ")} · ${reach(workers, published)}` : `${name}: nothing to change.`;
+    const { name, changed, workers, not_published } = answer.data;
+    this.done = changed.length ? `${name}: ${changed.join("; ")} · ${reach(workers, not_published)}` : `${name}: nothing to change.`;
     this.#show([answer.data]);
     this.close();
   }
@@ -172,7 +172,7 @@ export class KeysModel {
     if (!answer) return;
     this.editing = 0;
     if (this.made?.id === one.id) this.made = null;
-    this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.published)}`;
+    this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.not_published)}`;
     this.#show([], one.id);
     if (!this.polling.list?.length) this.done += ". It was the last key: from now on no request needs one, except at proxies that other machines can reach";
     if (this.revoked) await this.readRevoked();
@@ -198,9 +198,9 @@ export class KeysModel {
   }
 }
 
-/** @param {Workers} workers @param {boolean} published */
-function reach({ live, applied, waited_ms }, published) {
-  if (!published) return "Redis does not answer; proxies apply it when it does";
+/** @param {Workers} workers @param {string} [notPublished] why proxies do not get it now */
+function reach({ live, applied, waited_ms }, notPublished) {
+  if (notPublished) return notPublished;
   if (!live) return "no proxy is running";
   const counted = `${applied} of ${plural(live, "proxy worker")} in ${Math.round(waited_ms)} ms`;
   return applied < live ? `${counted}, the rest within a second` : counted;

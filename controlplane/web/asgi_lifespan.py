@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from controlplane.datastores import sqlite_log
 from controlplane.observability import metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
+from controlplane.publishing import redis_owner
 
 LOOP_HEARTBEAT_S = 1.0
 
@@ -32,6 +33,7 @@ async def lifespan(
     except ImproperlyConfigured as error:
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
+    await sync_to_async(redis_owner.watch)()
     process_heartbeats.start()
     watchdog.start()
     await sync_to_async(sqlite_log.hold_open)()

@@ -1,0 +1,1 @@
+"""Django's backend for PostgreSQL, whose connections notice a server that hangs (:mod:`.hangs`)."""
