@@ -24,9 +24,9 @@ class RetryBudget:
         self.rotated_at: float | None = None
 
     def take(self, unsent: bool = False) -> bool:
-        """Take one retry out of the budget; False: there is none left. Share 0 allows none at all.
-        ``unsent``: no byte of the request was written, so that it is not charged."""
-        if unsent and self.share:
+        """Take one retry out of the budget; False: there is none left. Share 0 allows none.
+        ``unsent``: no byte of the request was written, so that it is not charged, and always allowed."""
+        if unsent:
             return True
         if not self.has_left:
             return False

@@ -20,6 +20,7 @@ from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
     MAX_RETRIES,
+    MAX_UNSENT,
     outcome_of,
     replay_is_safe,
     retry_reason,
@@ -43,6 +44,10 @@ class AttemptOwner(ExchangeState):
 
     def take_attempt(self) -> Attempt:
         """The attempt, which the caller settles. Its connection is no longer this exchange's."""
+        raise NotImplementedError
+
+    def count_unsent(self) -> None:
+        """Another attempt has sent nothing."""
         raise NotImplementedError
 
     def drop_upstream(self) -> None:
@@ -88,10 +93,10 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
     already = exchange.tried
     if head.status >= 500 or head.status == 404:
         attempt.source = fingerprint_of(exchange)
-    if not exchange.repeatable or exchange.pinned is not None or len(already) >= MAX_RETRIES:
+    if not exchange.repeatable or exchange.pinned is not None or not _has_retries_left(exchange):
         return False
     reason = retry_reason(exchange.head, head, pool.protocol, pool.policy.retries)
-    if not reason or (reason is LACKS_MODEL and already):
+    if not reason or (reason is LACKS_MODEL and len(already) > exchange.unsent):
         return False
     tried = (*already, attempt.replica)
     if (
@@ -133,7 +138,7 @@ def may_go_elsewhere(exchange: AttemptOwner) -> bool:
         exchange.streaming_response is None
         and exchange.repeatable
         and exchange.pinned is None
-        and len(exchange.tried) < MAX_RETRIES
+        and _has_retries_left(exchange)
         and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
         and not timeouts.no_time_left(exchange, monotonic())
         and pool.budget.has_left
@@ -151,7 +156,9 @@ def fail(
     now = monotonic()
     exchange.account_passthrough(now)
     attempt = exchange.take_attempt()
-    if outcome is Outcome.REFUSED:
+    unsent = outcome is Outcome.REFUSED
+    if unsent:
+        exchange.count_unsent()
         attempt.replica.security.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
     elif outcome is not Outcome.PREVENTED:
         attempt.source = fingerprint_of(exchange)
@@ -168,9 +175,9 @@ def fail(
     elif (
         repeat
         # A pinned request has no other replica: it is repeated only after a stale connection.
-        and (len(exchange.tried) < MAX_RETRIES if exchange.pinned is None else stale)
+        and (_has_retries_left(exchange, unsent) if exchange.pinned is None else stale)
         and not timeouts.no_time_left(exchange, now)
-        and pool.retry_allowed(unsent=outcome is Outcome.REFUSED)
+        and pool.retry_allowed(unsent)
     ):
         tried, dropped_by = exchange.tried, None
         if exchange.pinned is None:
@@ -184,6 +191,14 @@ def fail(
         exchange.retry(pool, now, failure, tried, fresh=not exchange.repeatable, dropped_by=dropped_by)
     else:
         local_reply.send_local_reply(exchange, failure)
+
+
+def _has_retries_left(exchange: AttemptOwner, unsent: bool = False) -> bool:
+    """``unsent``: after an attempt that reached no replica, which is counted already."""
+    if unsent:
+        untried = len(exchange.pool.replicas) - len(exchange.tried) - 1  # type: ignore[union-attr]
+        return exchange.unsent <= MAX_UNSENT and untried > 0
+    return len(exchange.tried) - exchange.unsent < MAX_RETRIES
 
 
 def _has_another(exchange: AttemptOwner, pool: Pool) -> bool:

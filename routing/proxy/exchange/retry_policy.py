@@ -25,6 +25,10 @@ from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 
 MAX_RETRIES = 2
+"""After attempts that have sent the request."""
+MAX_UNSENT = 10
+"""After attempts that reached no replica. Where most of a fleet has just died, the first requests come upon
+several of those."""
 LACKS_MODEL = "model_not_loaded"
 
 _RETRIES = b"\r\nx-switchyard-retries: "

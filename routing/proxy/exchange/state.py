@@ -27,7 +27,7 @@ router                 body_bytes, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
 upstream_exchange      attempt, cancel_connecting, pool, progressed_at, repeatable, retry_fields,
-                       streaming_response, tried, upstream
+                       streaming_response, tried, unsent, upstream
 state                  waiting
 authenticated_exchange quota
 access_record          record
@@ -103,6 +103,7 @@ class ExchangeState:
         "streaming_response",
         "trace",
         "tried",
+        "unsent",
         "upload",
         "upstream",
         "waiting",
@@ -151,6 +152,9 @@ class ExchangeState:
 
     tried: tuple[Replica, ...]
     """Replicas that were tried, which are not tried again."""
+
+    unsent: int
+    """How many attempts reached no replica: those were refused, not sent to."""
 
     retry_fields: bytes
     """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""

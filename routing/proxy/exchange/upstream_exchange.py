@@ -385,6 +385,9 @@ class UpstreamExchange(AttemptOwner):
         self.attempt = self.upstream = None
         return attempt
 
+    def count_unsent(self) -> None:
+        self.unsent += 1
+
     def retry(
         self,
         pool: Pool,

@@ -479,9 +479,10 @@ def test_the_retry_budget_forgets(make_pool):
     assert pool.retry_allowed()
 
 
-def test_no_percentage_means_no_retries(make_pool):
+def test_no_percentage_means_no_retries_of_what_was_sent(make_pool):
     pool = make_pool(2, retries={"budget_percent": 0.0})
     assert not pool.retry_allowed()
+    assert pool.retry_allowed(unsent=True)
 
 
 # --- where answers are rare -----------------------------------------------------------------------

@@ -105,8 +105,9 @@ async def test_what_a_replica_says_of_retries_is_not_forwarded(rig: Rig) -> None
 
 
 @pytest.mark.row("R1")
-async def test_at_most_two_extra_tries(rig: Rig) -> None:
-    replicas = await fleet_of(rig, 5)
+@pytest.mark.parametrize(("count", "attempts"), [(5, 5), (13, 11)])
+async def test_each_is_tried_once_and_eleven_at_most(rig: Rig, count: int, attempts: int) -> None:
+    replicas = await fleet_of(rig, count)
     for replica in replicas:
         await replica.stop()
     client = await rig.client()
@@ -114,8 +115,8 @@ async def test_at_most_two_extra_tries(rig: Rig) -> None:
     assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
     assert b"cannot be reached" in answer.body
     pool = rig.table.fleets["f"]
-    assert pool.counters.retries == 2
-    assert sum(replica.picked for replica in pool.replicas) == 3
+    assert pool.counters.retries == attempts - 1
+    assert sum(replica.picked for replica in pool.replicas) == attempts
 
 
 @pytest.mark.row("R1")
@@ -430,9 +431,24 @@ async def test_an_inference_body_in_two_segments_is_kept_and_repeated(rig: Rig, 
     assert rig.table.fleets["f"].counters.retries == 1
 
 
-async def test_refused_connections_use_up_no_budget(rig: Rig) -> None:
+@pytest.mark.usefixtures("no_connect_checks")
+async def test_refused_connections_are_no_retries_of_what_was_sent(rig: Rig) -> None:
+    """Most of a fleet has died: requests find those that live, and may then still be retried there."""
+    replicas = await fleet_of(rig, 10, msgspec.structs.replace(policy(), strategy="round_robin"))
+    for replica in replicas[:8]:
+        await replica.stop()
+    replicas[8].script = answer_bytes(b"", "fin")
+    client = await rig.client()
+    answers = [await client.ask(GET) for _ in range(4)]
+    assert [answer.status for answer in answers] == [200] * 4
+    retries = [int(count) for answer in answers for count in answer.get(b"x-switchyard-retries")]
+    assert max(retries) > 2
+
+
+@pytest.mark.parametrize("budget_percent", [0.0, 20.0])
+async def test_refused_connections_use_up_no_budget(rig: Rig, budget_percent: float) -> None:
     """Dead replicas cost no request, however little traffic there is, before they are ejected and after."""
-    replicas = await fleet_of(rig, 3)
+    replicas = await fleet_of(rig, 3, policy(budget_percent=budget_percent))
     await replicas[0].stop()
     await replicas[1].stop()
     client = await rig.client()
