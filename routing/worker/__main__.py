@@ -286,9 +286,7 @@ class Worker:
                 if not self._leave.done():
                     self._leave.set_result(message)
             case QueryReplicaStates():
-                pools = self._applier.table.fleets.values()
-                fleets = {pool.name: _states(pool) for pool in pools}
-                self._channel.send(ReplicaStates(question=message.question, fleets=fleets))
+                self._update(self._tell_states(message.question))
             case StickyReply():
                 self._sticky_lookup.resolve(message)
             case _:
@@ -310,6 +308,12 @@ class Worker:
         newer = [one for one in tables.snapshots if Version(one.epoch, one.version) > known(one.name)]
         snapshots = [await in_slices(from_msgpack_in_steps(encoded)) for encoded in newer]
         await self._applier.apply(tables.manifest, snapshots, from_master=True)
+
+    async def _tell_states(self, question: int) -> None:
+        """The reply shows what the master has sent before."""
+        await self._applier.settled()
+        fleets = {pool.name: _states(pool) for pool in self._applier.table.fleets.values()}
+        self._channel.send(ReplicaStates(question=question, fleets=fleets))
 
     def _use_certificate(self, certificate: Certificate) -> None:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))

@@ -46,6 +46,8 @@ def site(shared_site: Site, redis_server: RedisServer) -> Site:
     """The web process, over an empty Redis."""
     if shared_site.process is None:
         shared_site.start()
+    # Another test may have bound it to another installation, which the process looks at once a second.
+    until(shared_site.uses_redis, "Redis is used")
     return shared_site
 
 

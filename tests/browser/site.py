@@ -81,6 +81,11 @@ class Site:
         except OSError:
             return False
 
+    def uses_redis(self) -> bool:
+        """Whether it reaches Redis, and takes it for its own."""
+        with urllib.request.urlopen(f"{self.url}/readyz", timeout=20) as response:
+            return json.loads(response.read())["redis"] == "ok"
+
     def api(self, method: str, path: str, body: Any = None) -> Any:
         """Ask the REST API with an administrator's token, as a script would."""
         request = urllib.request.Request(

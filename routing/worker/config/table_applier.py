@@ -106,6 +106,11 @@ class TableApplier:
                 if snapshot is not None:
                     await self._replace_in_slices(self.table.fleets[fleet], snapshot)
 
+    async def settled(self) -> None:
+        """Wait until what came before is applied."""
+        async with self._lock:
+            pass
+
     async def _replace_in_slices(self, pool: Pool, snapshot: FleetSnapshot) -> None:
         with no_garbage_collection() if len(snapshot.replicas) > SLICED_ABOVE else nullcontext():
             drained = self._with_drains(snapshot)
