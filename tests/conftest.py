@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from tests import keeper, postgres
 from tests.browser.chromium import browser
@@ -151,6 +153,17 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
     POSTGRES.start()
     yield
     POSTGRES.stop()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """PostgreSQL drops no database that a thread of some test still has a connection to."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            others = "datname = current_database() AND pid <> pg_backend_pid()"
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
 
 
 _numbers = itertools.count(1)
