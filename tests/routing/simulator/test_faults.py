@@ -77,7 +77,7 @@ def test_without_retries_a_crash_is_told_to_clients(run):
     assert result.ends[FAILED] > 0
     lost = [request for request in result.requests if request.end == FAILED]
     assert {request.attempts for request in lost} == {1}
-    assert {request.attempts for request in result.requests} <= {1, 2}, "those that were not sent go elsewhere"
+    assert {request.attempts for request in result.requests} <= {1, 2}, "unsent ones go elsewhere"
 
 
 @pytest.mark.parametrize("strategy", LOAD_BASED)
