@@ -6,13 +6,12 @@ socket file is gone.
 """
 
 import http.client
-import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from controlplane.supervision import redis_server
 from controlplane.supervision.supervised_program import SupervisedProgram
 
 ANSWER_LIMIT_S = 2.0
@@ -80,8 +79,11 @@ class _Check:
 
 
 def is_live(place: int | Path) -> bool:
-    """Whether ``/livez`` at this port says so, or a Redis server answers at this socket."""
-    return _answers_http(place) if isinstance(place, int) else _answers_redis(place)
+    """Whether ``/livez`` at this port says so, or a Redis server answers at this socket. Any answer of that
+    will do: one that loads its data, or has no memory left, lives."""
+    if isinstance(place, int):
+        return _answers_http(place)
+    return bool(redis_server.reply_to_ping(place, ANSWER_LIMIT_S))
 
 
 def _answers_http(port: int) -> bool:
@@ -93,13 +95,3 @@ def _answers_http(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _answers_redis(path: Path) -> bool:
-    """Any answer will do: one that loads its data, or has no memory left, lives."""
-    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(ANSWER_LIMIT_S)
-        connection.connect(str(path))
-        connection.sendall(b"PING\r\n")
-        return bool(connection.recv(1))
-    return False

@@ -1,6 +1,8 @@
 """Embedded Redis server of ``up``: which binary, and how it runs."""
 
 import shutil
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 from controlplane.supervision.errors import UpError
@@ -33,10 +35,20 @@ def from_package() -> str | None:
     return str(binary) if binary.is_file() else None
 
 
-def command(binary: str, socket: Path) -> list[str]:
+def command(binary: str, path: Path) -> list[str]:
     """A server on a Unix socket only. Nothing is persisted: everything is rebuilt from the database."""
     return [
-        *(binary, "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"),
-        *("--save", "", "--appendonly", "no", "--databases", "16", "--dir", str(socket.parent)),
+        *(binary, "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"),
+        *("--save", "", "--appendonly", "no", "--databases", "16", "--dir", str(path.parent)),
         *("--daemonize", "no", "--loglevel", "notice"),
     ]
+
+
+def reply_to_ping(path: Path, limit_s: float) -> bytes:
+    """The beginning of what the server at this socket says to PING; empty: nothing within ``limit_s``."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(limit_s)
+        connection.connect(str(path))
+        connection.sendall(b"PING\r\n")
+        return connection.recv(16)
+    return b""

@@ -2,15 +2,16 @@
 
 import http.client
 import json
-import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from redis import Redis, RedisError
 
+from controlplane.supervision import redis_server
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
 
@@ -89,14 +90,7 @@ def has_eligible_replica(admin: str, fleet: str) -> bool:
 
 
 def redis_answers(path: str) -> bool:
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(1)
-            connection.connect(path)
-            connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
-    except OSError:
-        return False
+    return redis_server.reply_to_ping(Path(path), 1.0).startswith(b"+PONG")
 
 
 def named_redis_problem(url: str) -> str | None:
