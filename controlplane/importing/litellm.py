@@ -8,7 +8,9 @@ from controlplane.importing import litellm_deployment as deployment
 from controlplane.importing.litellm_deployment import Deployment
 from controlplane.importing.litellm_settings import Settings
 from controlplane.importing.model import Draft, FleetDraft, Names, NotImportable, SourcedValue, SourceLocation
+from routing.contract import input_file
 from routing.contract.fleet_file import yaml_document
+from routing.contract.fleet_file.parser import MAX_BYTES
 from routing.contract.fleet_file.yaml_document import Document
 from routing.contract.names import alias_problem, is_slug
 
@@ -47,7 +49,7 @@ def read(path: Path) -> Draft:
 
 def _parsed(path: Path) -> tuple[Mapping[str, Any], Document]:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = input_file.read(path, MAX_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise NotImportable(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -74,15 +74,20 @@ class Draft:
     fleets: list[FleetDraft] = field(default_factory=list)
     dropped: list[ImportNote] = field(default_factory=list)
     changed: list[ImportNote] = field(default_factory=list)
+    _dropped: set[ImportNote] = field(default_factory=set)
+    _changed: set[ImportNote] = field(default_factory=set)
+    """What the lists hold: a large file has many."""
 
     def note_dropped(self, place: SourceLocation, what: str, why: str) -> None:
         note = ImportNote(place, what, why)
-        if note not in self.dropped:
+        if note not in self._dropped:
+            self._dropped.add(note)
             self.dropped.append(note)
 
     def note_changed(self, place: SourceLocation, what: str, why: str) -> None:
         note = ImportNote(place, what, why)
-        if note not in self.changed:
+        if note not in self._changed:
+            self._changed.add(note)
             self.changed.append(note)
 
     def url(self, place: SourceLocation, what: str, text: str) -> str | None:
@@ -99,13 +104,16 @@ class Names:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """The last number that was tried after each name: thousands may want the same."""
 
     def take(self, wanted: str, otherwise: str) -> str:
         """``wanted`` as a slug that is not taken; ``otherwise`` if no valid character is left."""
         base = slug(wanted) or otherwise
-        name, number = base, 1
+        name, number = base, self._numbers.get(base, 1)
         while name in self._taken:
             number += 1
+            self._numbers[base] = number
             name = f"{base[: 62 - len(str(number))].rstrip('-._')}-{number}"
         self._taken.add(name)
         return name

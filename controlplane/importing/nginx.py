@@ -68,13 +68,15 @@ class _Reading:
         for one in tree:
             if one.name not in ("http", "server", "upstream", *_INHERITED):
                 self._lose(one)
+        outside = set(map(id, tree))
         for one in _http(tree):
             if one.name == "server" and one.block is not None:
                 self._server(one, inherited)
-            elif one.name not in ("upstream", *_INHERITED) and one not in tree:
+            elif one.name not in ("upstream", *_INHERITED) and id(one) not in outside:
                 self._lose(one)
+        routed = {upstream for _, upstream, _ in self._routes}
         for name, block in self._upstreams.items():
-            if any(upstream == name for _, upstream, _ in self._routes):
+            if name in routed:
                 continue
             if other := self._not_http.get(name):
                 why = f"{other} ({other.place}) says that its servers do not speak HTTP"
@@ -88,8 +90,8 @@ class _Reading:
 
     def _server(self, server: Directive, inherited: _Settings) -> None:
         block = server.block or ()
-        hosts = tuple(name for one in block if one.name == "server_name" for name in self._hosts(one))
-        self._block(block, _Scope({**inherited, **_settings(block)}, hosts, ""))
+        hosts = (name for one in block if one.name == "server_name" for name in self._hosts(one))
+        self._block(block, _Scope({**inherited, **_settings(block)}, tuple(dict.fromkeys(hosts)), ""))
 
     def _hosts(self, directive: Directive) -> Iterable[str]:
         for name in directive.args:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.importing.model import Draft, FleetDraft, SourcedValue, SourceLocation
+from controlplane.importing.model import Draft, FleetDraft, NotImportable, SourcedValue, SourceLocation
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_tls import verification
 from controlplane.importing.nginx_upstream import seconds
@@ -14,6 +14,8 @@ from routing.contract.policy import Timeouts
 from routing.contract.policy_rules import TIMEOUTS
 from routing.contract.table import Match
 
+_MOST_MATCHES = 20_000
+"""Each host of a server with each of its locations: a short file can say very many."""
 _Key = tuple[str, str, str]
 
 
@@ -32,7 +34,10 @@ class Route(NamedTuple):
 def complete_fleets(
     fleets: Mapping[_Key, FleetDraft], routes: Mapping[_Key, Sequence[Route]], protocol: str, draft: Draft
 ) -> None:
-    """Complete each fleet from the routes that lead to it."""
+    """Complete each fleet from the routes that lead to it. Raises NotImportable where there are too many."""
+    if sum(len(route.hosts) or 1 for found in routes.values() for route in found) > _MOST_MATCHES:
+        words = f"has more than {_MOST_MATCHES} pairs of a host and a path: import the servers one by one"
+        raise NotImportable(f"{draft.source}: {words}")
     usable = [key for key, fleet in fleets.items() if fleet.replicas]
     everything = [key for key in usable if any(_is_everything(route) for route in routes[key])]
     default = next(iter(everything or (usable if len(usable) == 1 else [])), None)
@@ -121,7 +126,7 @@ def _longest(name: str, routes: Sequence[Route], draft: Draft) -> Directive | No
     directives = [route.settings[name] for route in routes if name in route.settings]
     known = [one for one in directives if seconds(one.args[0]) is not None]
     for one in directives:
-        if one not in known:
+        if seconds(one.args[0]) is None:
             draft.note_dropped(one.place, str(one), "it is not a time")
     if not known:
         return None

@@ -43,7 +43,7 @@ _GROUPS: Mapping[str, str] = {
     "proxy_cache_use_stale proxy_cache_lock": "responses are not cached",
     "listen": "the proxy's listen address is its flag --listen",
     "server_tokens access_log error_log log_format": "logs and metrics are the proxy's own (docs/proxy.md)",
-    "resolver resolver_timeout": _NOT_NEEDED + "names are resolved when a connection is opened",
+    "resolver resolver_timeout": _NOT_NEEDED + "names in use are looked up again every 5 s",
     "ntlm queue state sticky_cookie_insert": "Switchyard has no equivalent",
     "grpc_pass fastcgi_pass uwsgi_pass scgi_pass memcached_pass": "replicas are reached over HTTP/1.1 only",
     "stream mail": "it is not HTTP",

@@ -9,12 +9,16 @@ from controlplane.importing.nginx_unsupported import AFFINITY, reason
 _TIME = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?\Z")
 _UNITS_S = (604_800.0, 86_400.0, 3600.0, 60.0, 1.0, 0.001)
 _MOST_WEIGHT = 1000
+_LONGEST_NUMBER = 40
+"""Characters. Python refuses to read numbers of thousands of digits."""
 _MAX_FAILS, _FAIL_TIMEOUT_S = 1, 10.0
 """nginx's defaults."""
 
 
 def seconds(text: str) -> float | None:
     """A time as nginx writes it (``90``, ``1m30s``, ``500ms``); None when it is none."""
+    if len(text) > _LONGEST_NUMBER:
+        return None
     if text.isdecimal():
         return float(text)
     match = _TIME.match(text.replace(" ", ""))
@@ -132,7 +136,7 @@ def _parameter(replica: Fields, key: str, value: str, server: Directive, draft: 
 
 
 def _number(replica: Fields, key: str, value: str, server: Directive, draft: Draft) -> None:
-    number = int(value) if value.isdecimal() else 0
+    number = int(value) if value.isdecimal() and len(value) <= _LONGEST_NUMBER else 0
     if key == "weight" and 1 <= number <= _MOST_WEIGHT:
         replica["weight"] = SourcedValue(number, f"weight={value}")
     elif key == "max_conns" and 1 <= number <= 1_000_000:
@@ -194,7 +198,7 @@ def _fails(server: Directive) -> str:
 def _rule(server: Directive) -> tuple[int, float | None]:
     """Failures until a server is taken out, and for how many seconds; None when that is no time."""
     fails, timeout = _of(server, "max_fails"), _of(server, "fail_timeout")
-    count = int(fails) if fails.isdecimal() else _MAX_FAILS
+    count = int(fails) if fails.isdecimal() and len(fails) <= _LONGEST_NUMBER else _MAX_FAILS
     return count, seconds(timeout) if timeout else _FAIL_TIMEOUT_S
 
 

@@ -8,13 +8,12 @@ fields. Values of a wrong type are skipped here and reported there.
 """
 
 from collections.abc import Collection, Mapping
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
 
 from routing.contract.accelerators import MemoryClaim
-from routing.contract.field_rules import FieldProblem, Problems, did_you_mean
+from routing.contract.field_rules import FieldProblem, Problems, did_you_mean, enough, listed, shortened
 from routing.contract.fleet_file.devices import device_problems
 from routing.contract.fleet_file.raw_entries import RawEntry, entries_of, texts_of
 from routing.contract.matches import describe_match, normalised
@@ -91,7 +90,7 @@ def cross_check_problems(content: Any, strategies: StrategyRules | None, existin
         replicas = list(entries_of(fleet, "replicas"))
         _unique_names(replicas, problems)
         _known_hardware(replicas, known, problems)
-        problems += _strategy(fleet, strategies)
+        problems += [] if enough(problems) else _strategy(fleet, strategies)
     return problems
 
 
@@ -103,7 +102,9 @@ def _unique_names(parts: list[RawEntry], problems: Problems) -> None:
             continue
         taken_by = first.setdefault(name, pointer)
         if taken_by != pointer:
-            message = f'the name "{name}" is already taken by {_short_path(taken_by)}: choose another'
+            message = (
+                f'the name "{shortened(name)}" is already taken by {_short_path(taken_by)}: choose another'
+            )
             problems.append(FieldProblem(f"{pointer}/name", message))
 
 
@@ -111,7 +112,7 @@ def _free_names(fleets: list[RawEntry], existing: Mapping[str, str], problems: P
     for pointer, fields in fleets:
         name = fields.get("name")
         if isinstance(name, str) and name in existing:
-            message = f'the name "{name}" is already {existing[name]}: choose another'
+            message = f'the name "{shortened(name)}" is already {existing[name]}: choose another'
             problems.append(FieldProblem(f"{pointer}/name", message))
 
 
@@ -124,27 +125,25 @@ def _unique_other_names(fleets: list[RawEntry], existing: Mapping[str, str], pro
                 if not isinstance(name, str):
                     continue
                 if name in taken:
-                    message = f'the {word} "{name}" is already {taken[name]}: choose another'
+                    message = f'the {word} "{shortened(name)}" is already {taken[name]}: choose another'
                     problems.append(FieldProblem(f"{pointer}/{key}/{index}", message))
                 else:
-                    taken[name] = f"an {word} of fleet {fields.get('name')}"
+                    taken[name] = f"an {word} of fleet {shortened(str(fields.get('name')))}"
 
 
 def _unique_matches(fleets: list[RawEntry], existing: Mapping[Match, str], problems: Problems) -> None:
     first: dict[Match, str] = {**existing}
     for fleet in fleets:
         name = str(fleet[1].get("name"))
+        above: set[Match] = set()
         for pointer, fields in entries_of(fleet, "match"):
             match = _readable_match(fields)
-            taken_by = first.setdefault(match, name) if match is not None else name
-            if match is not None and (taken_by != name or _listed_before(fleet, pointer, match)):
-                problems.append(FieldProblem(pointer, taken_match(match, taken_by, name)))
-
-
-def _listed_before(fleet: RawEntry, pointer: str, match: Match) -> bool:
-    """Whether the same fleet lists it further up."""
-    above = takewhile(lambda part: part[0] != pointer, entries_of(fleet, "match"))
-    return any(_readable_match(fields) == match for _, fields in above)
+            if match is None:
+                continue
+            taken_by = first.setdefault(match, name)
+            if taken_by != name or match in above:
+                problems.append(FieldProblem(pointer, taken_match(match, taken_by, shortened(name))))
+            above.add(match)
 
 
 def _readable_match(fields: Mapping[str, Any]) -> Match | None:
@@ -174,19 +173,21 @@ def _one_default(fleets: list[RawEntry], problems: Problems) -> None:
 def _known_hardware(replicas: list[RawEntry], known: Collection[str], problems: Problems) -> None:
     for pointer, fields in replicas:
         name = fields.get("hardware")
-        if isinstance(name, str) and name not in known:
-            listed = f"; known: {', '.join(sorted(known))}" if known else ""
-            hint = did_you_mean(name, known) or f"{listed}; add it to the hardware list"
-            problems.append(FieldProblem(f"{pointer}/hardware", f'unknown hardware class "{name}"{hint}'))
+        if isinstance(name, str) and name not in known and not enough(problems):
+            there = f"; known: {listed(known)}" if known else ""
+            hint = did_you_mean(name, known) or f"{there}; add it to the hardware list"
+            message = f'unknown hardware class "{shortened(name)}"{hint}'
+            problems.append(FieldProblem(f"{pointer}/hardware", message))
 
 
 def _known_fleets(keys: list[RawEntry], known: Collection[str], problems: Problems) -> None:
     for pointer, fields in keys:
         names = fields.get("fleets")
         for index, name in enumerate(names if isinstance(names, list) else []):
-            if isinstance(name, str) and name not in known:
+            if isinstance(name, str) and name not in known and not enough(problems):
                 hint = did_you_mean(name, known) or "; it must be the name of a fleet in this file"
-                problems.append(FieldProblem(f"{pointer}/fleets/{index}", f'unknown fleet "{name}"{hint}'))
+                message = f'unknown fleet "{shortened(name)}"{hint}'
+                problems.append(FieldProblem(f"{pointer}/fleets/{index}", message))
 
 
 def _strategy(fleet: RawEntry, strategies: StrategyRules | None) -> Problems:

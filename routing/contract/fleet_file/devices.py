@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from routing.contract.accelerators import MemoryClaim, find_overcommit
-from routing.contract.field_rules import FieldProblem, Problems, did_you_mean
+from routing.contract.field_rules import FieldProblem, Problems, did_you_mean, enough, listed, shortened
 from routing.contract.fleet_file.raw_entries import RawEntry, entries_of, texts_of
 from routing.contract.fleet_file.rules import ACCELERATOR
 from routing.contract.table import AcceleratorSpec
@@ -31,16 +31,18 @@ def device_problems(
     for _, part in replicas:
         _known_devices(part, named, problems)
         problems += without_a_device(part[1], part[0])
-    held = [*held_elsewhere]
+    held: dict[str, list[MemoryClaim]] = {}
+    for one in held_elsewhere:
+        held.setdefault(one.accelerator, []).append(one)
     pointers: dict[tuple[str, str], str] = {}
     for fleet, part in replicas:
         for one in _held(fleet, part):
-            held.append(one)
+            held.setdefault(one.accelerator, []).append(one)
             pointers.setdefault((one.fleet, one.replica), part[0])
     known = {device.name: device for device in other_devices} | dict(_readable(devices))
     places = {fields.get("name"): pointer for pointer, fields in devices}
     for device in known.values():
-        found = find_overcommit(device, held)
+        found = find_overcommit(device, held.get(device.name, ()))
         if found is not None:
             at = pointers.get((found.held.fleet, found.held.replica))
             # Not of this file: then the device is too small for what is on it already.
@@ -62,15 +64,17 @@ def _known_devices(replica: RawEntry, known: Collection[str], problems: Problems
     names = fields.get("accelerators")
     seen = set()
     for index, name in enumerate(names if isinstance(names, list) else []):
-        if not isinstance(name, str):
+        if not isinstance(name, str) or enough(problems):
             continue
         at = f"{pointer}/accelerators/{index}"
         if name in seen:
-            problems.append(FieldProblem(at, f'the accelerator "{name}" is listed twice: remove one'))
+            problems.append(
+                FieldProblem(at, f'the accelerator "{shortened(name)}" is listed twice: remove one')
+            )
         elif name not in known:
-            listed = f"; known: {', '.join(sorted(known))}" if known else ""
-            hint = did_you_mean(name, known) or f"{listed}; add it to the accelerators list"
-            problems.append(FieldProblem(at, f'unknown accelerator "{name}"{hint}'))
+            there = f"; known: {listed(known)}" if known else ""
+            hint = did_you_mean(name, known) or f"{there}; add it to the accelerators list"
+            problems.append(FieldProblem(at, f'unknown accelerator "{shortened(name)}"{hint}'))
         seen.add(name)
 
 

@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from routing.contract import input_file
 from routing.contract.defaults import with_defaults, without_defaults
-from routing.contract.field_rules import Problems, path_of
+from routing.contract.field_rules import MOST_PROBLEMS, Problems, enough, path_of
 from routing.contract.fleet_file import yaml_document
 from routing.contract.fleet_file.cross_checks import ExistingState, cross_check_problems
 from routing.contract.fleet_file.rules import FILE
 from routing.contract.fleet_file.structs import FILE_VERSION, FleetFile
 from routing.contract.policy_rules import StrategyRules
 
+MAX_BYTES = 8 * 1024 * 1024
+"""Of a fleet file."""
 _SHOWN = 30
 
 
@@ -36,7 +39,8 @@ class FleetFileError(ValueError):
         self.problems = sorted(problems)
         shown = [f"{source}: {problem}" for problem in self.problems[:_SHOWN]]
         if len(problems) > _SHOWN:
-            shown.append(f"{source}: and {len(problems) - _SHOWN} more problems")
+            least = "at least " if len(problems) >= MOST_PROBLEMS else ""
+            shown.append(f"{source}: and {least}{len(problems) - _SHOWN} more problems")
         super().__init__("\n".join(shown))
 
 
@@ -46,8 +50,9 @@ NOTHING_EXISTS = ExistingState()
 def load(
     path: str | Path, *, strategies: StrategyRules | None = None, existing: ExistingState = NOTHING_EXISTS
 ) -> FleetFile:
-    """Read a fleet file from disk; see :func:`loads`. Raises OSError when it cannot be read."""
-    return loadb(Path(path).read_bytes(), str(path), strategies=strategies, existing=existing)
+    """Read a fleet file from disk; see :func:`loads`. Raises OSError when it cannot be read
+    (:mod:`routing.contract.input_file`)."""
+    return loadb(input_file.read(path, MAX_BYTES), str(path), strategies=strategies, existing=existing)
 
 
 def loadb(
@@ -78,12 +83,12 @@ def loads(
 
     ``source`` names it in messages. ``strategies`` lets strategies and their parameters be checked.
     ``existing``: what exists in the control plane besides what the file names.
-    Raises :class:`FleetFileError` with every problem.
+    Raises :class:`FleetFileError` with every problem, or as many as are looked for.
     """
     document = yaml_document.read(text)
     problems = [FileProblem(*flaw.place, path_of(flaw.pointer), flaw.message) for flaw in document.flaws]
     settings, wrong = ({}, []) if document.unreadable else _check(document.content, strategies, existing)
-    for pointer, message, at_key in wrong:
+    for pointer, message, at_key in wrong[: MOST_PROBLEMS - len(problems)]:
         position = document.position_of(pointer, at_key=at_key)
         problems.append(FileProblem(*position, path_of(pointer), message))
     if problems:
@@ -105,5 +110,6 @@ def _check(
     """Settings that are valid, and what is wrong with the rest."""
     problems: Problems = []
     settings = FILE.read(content, "", problems)
-    problems += cross_check_problems(content, strategies, existing)
+    if not enough(problems):
+        problems += cross_check_problems(content, strategies, existing)
     return (settings if isinstance(settings, dict) else {}), problems

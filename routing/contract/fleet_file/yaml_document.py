@@ -5,14 +5,24 @@ and ``yes``, ``010``, ``1:30`` and ``2026-01-01`` are text. Merge keys and tags 
 share whole values, within a limit on what they expand to. Pure: no I/O.
 """
 
+import gc
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import yaml
 
+from routing.contract.field_rules import MOST_PROBLEMS
+
 MAX_CHARACTERS = 8 * 1024 * 1024
 MAX_DEPTH = 32
+MAX_VALUES = 1_000_000
+"""Values and names of fields in one file. A replica with all its fields has about 30, of half a KiB each."""
+_LONGEST_NAME = 1024
+"""Of a field. YAML has the same limit for names that stand before their colon."""
+_MOST_EXPLAINED = 65_536
+"""Characters of a text whose syntax errors PyYAML's own parser explains: it reads that in half a second."""
 MAX_ALIASED_VALUES = 100_000
 """Values that aliases may add to those written out: a small file must not become a large one."""
 
@@ -31,6 +41,9 @@ _CURES = {
     "could not find expected ':'": "write name: value, with a space after the colon",
     "expected <block end>": "lines that belong together must be indented alike",
     "expected ',' or": "is a bracket, brace or comma missing?",
+    "did not find expected key": "lines that belong together must be indented alike",
+    "did not find expected '-' indicator": "lines that belong together must be indented alike",
+    "did not find expected node content": "is a bracket, brace or quote not closed?",
     "but found '<stream end>'": "is a bracket, brace or quote not closed?",
     "found undefined alias": "define it with & before it is used with *",
     "but found another document": "write one document, without a second ---",
@@ -61,6 +74,8 @@ class Document:
         self.content = content
         self.flaws = flaws
         self.unreadable = content is None and bool(flaws)
+        self._fields: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}
+        """Of the groups in which a place was looked for, by ``id`` of their nodes."""
 
     def position_of(self, pointer: str, *, at_key: bool = False) -> Position:
         """Where the value (or the name) that a JSON pointer leads to stands; else its nearest parent."""
@@ -69,7 +84,7 @@ class Document:
         for part in pointer.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, yaml.MappingNode):
-                pair = next((pair for pair in node.value if pair[0].value == key), None)
+                pair = self._fields_of(node).get(key)
                 if pair is None:
                     return place
                 key_place, node = _position(pair[0].start_mark), pair[1]
@@ -82,18 +97,31 @@ class Document:
                 return place
         return place
 
+    def _fields_of(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        fields = self._fields.get(id(node))
+        if fields is None:
+            # The first of several with one name.
+            named = [pair for pair in reversed(node.value) if isinstance(pair[0], yaml.ScalarNode)]
+            fields = self._fields[id(node)] = {pair[0].value: pair for pair in named}
+        return fields
+
 
 def read(text: str) -> Document:
     """Parse one YAML document. Never raises: what is wrong is in ``flaws``."""
     if len(text) > MAX_CHARACTERS:
         message = f"the file is {len(text)} characters long; at most {MAX_CHARACTERS} are read"
         return Document(None, None, [Flaw(Position(1, 1), "", message)])
+    with _gc_paused():
+        return _document(text)
+
+
+def _document(text: str) -> Document:
     try:
-        flaw = _too_deep(text)
+        flaw = _too_much(text)
         if flaw is not None:
             return Document(None, None, [flaw])
         root = _node_graph(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeError) as error:
         return Document(None, None, [_syntax_flaw(error, text)])
     if root is None or (_is_plain(root) and scalar(root.value) is None):
         flaw = Flaw(Position(1, 1), "", "the file is empty: write at least fleets: []")
@@ -101,6 +129,8 @@ def read(text: str) -> Document:
     conversion = _Conversion()
     try:
         content = conversion.plain(root, "", aliased=False)
+    except _EnoughFlaws:
+        return Document(root, None, conversion.flaws)
     except _FatalFlaw as stop:
         return Document(root, None, [stop.flaw])
     return Document(root, content, conversion.flaws)
@@ -121,26 +151,41 @@ def _fast_loader() -> Any:
 _FastTextLoader = _fast_loader()
 
 
-def _with_loader(work: Callable[[Any], Any]) -> Any:
-    """Try libyaml; on an error let PyYAML's own parser, which explains itself better, have its say."""
+def _with_loader(work: Callable[[Any], Any], length: int) -> Any:
+    """Try libyaml; on an error let PyYAML's own parser, which explains itself better, have its say, unless
+    the text is so long that it would take seconds. ``work`` gets a loader; ``length``: of its text."""
     if _FastTextLoader is not None:
         try:
             return work(_FastTextLoader)
         except (yaml.YAMLError, UnicodeError):
-            pass
+            if length > _MOST_EXPLAINED:
+                raise
     return work(_TextLoader)
 
 
 def _node_graph(text: str) -> yaml.Node | None:
-    node: yaml.Node | None = _with_loader(lambda loader: yaml.compose(text, Loader=loader))
+    node: yaml.Node | None = _with_loader(lambda loader: yaml.compose(text, Loader=loader), len(text))
     return node
 
 
-def _too_deep(text: str) -> Flaw | None:
-    """Composing recurses, so depth is limited on the flat stream of events first."""
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Each of a million nodes that stay makes the garbage collector look at all before it: seven of eight
+    seconds were that. No node is in a cycle, so there is nothing to collect."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _too_much(text: str) -> Flaw | None:
+    """Composing recurses and keeps every value, so both are limited on the flat stream of events first."""
 
     def scan(loader: Any) -> Flaw | None:
-        depth = 0
+        depth = values = 0
         for event in yaml.parse(text, Loader=loader):
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
@@ -148,9 +193,14 @@ def _too_deep(text: str) -> Flaw | None:
                     return Flaw(_position(event.start_mark), "", _TOO_DEEP)
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
+                continue
+            values += 1
+            if values > MAX_VALUES:
+                message = f"the file has more than {MAX_VALUES} values, the most that are read: divide it"
+                return Flaw(_position(event.start_mark), "", message)
         return None
 
-    flaw: Flaw | None = _with_loader(scan)
+    flaw: Flaw | None = _with_loader(scan, len(text))
     return flaw
 
 
@@ -160,6 +210,10 @@ class _FatalFlaw(Exception):
     def __init__(self, flaw: Flaw) -> None:
         super().__init__(flaw.message)
         self.flaw = flaw
+
+
+class _EnoughFlaws(Exception):
+    """As many as are reported have been found."""
 
 
 class _Conversion:
@@ -209,6 +263,8 @@ class _Conversion:
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
                 self._flaw(key_node, pointer, "a field's name must be a word, not a list or group")
+            elif len(key) > _LONGEST_NAME:
+                self._flaw(key_node, pointer, f"a field's name has at most {_LONGEST_NAME} characters")
             elif key == "<<" and _is_plain(key_node):
                 message = "merge keys (<<) are not supported: write the fields out, or alias a whole value"
                 self._flaw(key_node, pointer, message)
@@ -222,6 +278,8 @@ class _Conversion:
 
     def _flaw(self, node: yaml.Node, pointer: str, message: str) -> None:
         self.flaws.append(Flaw(_position(node.start_mark), pointer, message))
+        if len(self.flaws) >= MOST_PROBLEMS:
+            raise _EnoughFlaws
 
 
 def scalar(text: str) -> bool | int | float | str | None:
@@ -274,11 +332,13 @@ def _is_empty(node: yaml.Node) -> bool:
     return _is_plain(node) and node.value == ""
 
 
-def _syntax_flaw(error: yaml.YAMLError, text: str) -> Flaw:
-    if isinstance(error, yaml.reader.ReaderError):
-        before = text[: error.position]
-        place = Position(before.count("\n") + 1, error.position - before.rfind("\n"))
-        return Flaw(place, "", f"the character U+{error.character:04X} is not allowed: remove it")
+def _syntax_flaw(error: yaml.YAMLError | UnicodeError, text: str) -> Flaw:
+    # libyaml counts bytes, and names them where they are no characters.
+    forbidden = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if forbidden is not None and not isinstance(error, yaml.MarkedYAMLError):
+        at = forbidden.start()
+        place = Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        return Flaw(place, "", f"the character U+{ord(forbidden[0]):04X} is not allowed: remove it")
     if not isinstance(error, yaml.MarkedYAMLError):
         return Flaw(Position(1, 1), "", f"not valid YAML: {error}")
     mark = error.problem_mark or error.context_mark
