@@ -19,6 +19,8 @@ from controlplane.datastores import redis, task_queue  # noqa: E402
 from controlplane.observability.process import this_process  # noqa: E402
 from controlplane.observability.websocket_metrics import WebSocketMetricsMiddleware  # noqa: E402
 from controlplane.web import asgi_lifespan  # noqa: E402
+from controlplane.web.credential_check import has_credential  # noqa: E402
+from controlplane.web.request_limits import RequestLimits  # noqa: E402
 
 this_process.set_role("web")
 redis.hurry()
@@ -26,7 +28,7 @@ celery_app.conf.broker_transport_options = task_queue.hurried(celery_app.conf.br
 sockets = import_string(settings.WEBSOCKET_URLPATTERNS)
 application = ProtocolTypeRouter(
     {
-        "http": django_application,
+        "http": RequestLimits(django_application, has_credential),
         "websocket": WebSocketMetricsMiddleware(
             AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets))), sockets
         ),

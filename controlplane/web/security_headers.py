@@ -1,4 +1,8 @@
-"""The content security policy and its companions, on every response."""
+"""Security headers: the content security policy and its companions, on every response.
+
+``Cache-Control: no-store`` too, where nothing else is said: everything but static files is about somebody's
+fleets, and is not for the disk of a browser or a proxy. ETags are not touched: they are for ``If-Match``.
+"""
 
 from collections.abc import Callable
 
@@ -35,6 +39,7 @@ class SecurityHeadersMiddleware:
             _host(request), secure=request.is_secure()
         )
         response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+        response.headers.setdefault("Cache-Control", "no-store")
         return response
 
 
