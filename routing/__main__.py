@@ -6,7 +6,7 @@ import sys
 
 from routing.contract.fleet_file import FleetFileError
 from routing.ipc import logs
-from routing.master import orphaned_workers
+from routing.master import orphaned_workers, own_ports
 from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.listeners import ListenFailed
 from routing.master.master import Master
@@ -26,6 +26,7 @@ def main() -> int:
     """Run the proxy until it is told to stop; the exit status."""
     try:
         options = parse(sys.argv[1:])
+        own_ports.judge_by(own_ports.in_options(options))
         standalone = _standalone(options)
         certificate = _certificate(options)
     except (BadOptions, CertificateError, FleetFileError) as problem:

@@ -25,7 +25,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.library_calls import LOOK_EVERY_S, LibraryCall, ThreadSafePool
 from routing.balancing.pool.pool import Pool, ReplicaExplanation
 from routing.balancing.replica.state import Replica
-from routing.contract.addresses import parse_base_url
+from routing.contract.addresses import normalise_url, parse_base_url
 from routing.contract.policy import Policy, StrategyParameter
 from routing.contract.table import FleetSnapshot, ReplicaSpec
 
@@ -183,7 +183,7 @@ class Balancer:
 def _spec(given: str | ReplicaSpec) -> ReplicaSpec:
     if isinstance(given, ReplicaSpec):
         return given
-    base = parse_base_url(given)
+    base = parse_base_url(normalise_url(given))
     return ReplicaSpec(uid=str(uuid5(NAMESPACE_URL, str(base))), name=base.authority, url=str(base))
 
 

@@ -1,12 +1,14 @@
-"""Address policy: replicas' base URLs, read strictly and kept off forbidden addresses.
+"""Base URLs of replicas, read strictly.
 
-Pure: no name is looked up here. Whoever connects checks the address a name resolved to with
-:func:`forbidden_address`, because a name may point anywhere, and elsewhere tomorrow.
+Pure: no name is looked up here. Whether a replica may be there says :mod:`routing.contract.address_policy`:
+where the URL is written (:func:`normalise_url`), and again before each connection.
 """
 
 import ipaddress
 import re
 from typing import NamedTuple
+
+from routing.contract import address_policy
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_URL_LENGTH = 500
@@ -14,24 +16,6 @@ MAX_URL_LENGTH = 500
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMERIC_LABEL = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")
 _SEGMENT = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*\Z")
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-_NETWORKS = (
-    ("169.254.0.0/16", "link-local, where clouds serve instance metadata and credentials"),
-    ("fe80::/10", "link-local"),
-    ("fd00:ec2::254/128", "a cloud's instance metadata service"),
-    ("100.100.100.200/32", "a cloud's instance metadata service"),
-    ("168.63.129.16/32", "a cloud's host service"),
-    ("255.255.255.255/32", "the broadcast address"),
-    ("224.0.0.0/4", "multicast"),
-    ("ff00::/8", "multicast"),
-    ("0.0.0.0/8", "not an address of a host"),
-    ("::/128", "not an address of a host"),
-)
-_FORBIDDEN = tuple((ipaddress.ip_network(network), words) for network, words in _NETWORKS)
-_FORBIDDEN_NAMES = frozenset({"metadata.google.internal", "metadata.goog"})
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class BaseUrl(NamedTuple):
@@ -91,8 +75,15 @@ def parse_base_url(text: str) -> BaseUrl:
 
 
 def normalise_url(text: str) -> str:
-    """The normal form of a replica's base URL; raises ValueError as :func:`parse_base_url` does."""
-    return str(parse_base_url(text))
+    """The normal form of a base URL that a replica is to have.
+
+    Raises ValueError as :func:`parse_base_url` does, and where the policy in force denies the URL's host.
+    """
+    base = parse_base_url(text)
+    words = address_policy.in_force().why_host_denied(base.host, base.port)
+    if words is not None:
+        raise ValueError(words)
+    return str(base)
 
 
 def certificate_name(text: str) -> str:
@@ -104,28 +95,6 @@ def certificate_name(text: str) -> str:
     if text.count(":") == 1:
         raise ValueError(f'"{text[:80]}" has a port: a certificate is for a name alone, so leave it out')
     return _ip_address(text.removeprefix("[").removesuffix("]"), 6)
-
-
-def forbidden_address(address: str) -> str | None:
-    """Why a proxy or probe must not connect to this IP address, in words; ``None`` when it may.
-
-    Loopback and private addresses are where replicas live and are allowed. An IPv4 address inside an
-    IPv6 one (mapped, NAT64) is judged by the IPv4 address. Raises ValueError when it is no IP address.
-    """
-    parsed = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
-    for network, words in _FORBIDDEN:
-        if parsed.version == network.version and parsed in network:
-            return f"{address} is {words}: no replica can be there"
-    return None
-
-
-def _unwrapped(address: _Address) -> _Address:
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
 
 
 def _check_characters(text: str) -> None:
@@ -173,8 +142,6 @@ def _host(host: str) -> str:
         return _ip_address(name, 4)
     if len(name) > 253 or not all(_LABEL.match(label) for label in labels):
         raise ValueError(f'"{host}" is not a host name: use letters, digits, hyphens and dots')
-    if name.removesuffix(".") in _FORBIDDEN_NAMES:
-        raise ValueError(f"{host} is a cloud's instance metadata service: no replica can be there")
     return name
 
 
@@ -186,9 +153,6 @@ def _ip_address(text: str, version: int) -> str:
     if address is None or address.version != version or "%" in text:
         form = "four numbers from 0 to 255, as in 10.0.0.1" if version == 4 else "an address as in [::1]"
         raise ValueError(f'"{text}" is not an IPv{version} address: write {form}')
-    words = forbidden_address(text)
-    if words is not None:
-        raise ValueError(words)
     return str(address)
 
 

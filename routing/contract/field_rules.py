@@ -6,6 +6,7 @@ float, str, list and dict with text keys.
 """
 
 import difflib
+import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,20 @@ INVALID = _Invalid()
 
 Problems = list[FieldProblem]
 
+MOST_PROBLEMS = 200
+"""Looked for in one value. Nobody corrects more at once, and to explain one takes up to a millisecond."""
+_MOST_COMPARED = 300
+"""Known words that a wrong one is compared with."""
+_LONGEST_COMPARED = 200
+_MOST_LISTED = 20
+_LONGEST_MESSAGE = 1000
+"""Of a check of text, which may repeat it. The text may be as long as the file."""
+
+
+def enough(problems: Problems) -> bool:
+    """Whether so much is wrong that no more is looked for."""
+    return len(problems) >= MOST_PROBLEMS
+
 
 def below(pointer: str, key: str | int) -> str:
     """The JSON pointer of a field or list item inside ``pointer``."""
@@ -56,9 +71,13 @@ def found(value: object) -> str:
     if isinstance(value, int | float):
         return f"the number {shown_number(value)}"
     if isinstance(value, str):
-        shown = value if len(value) <= 60 else value[:59] + "…"
-        return f'the text "{shown}"'
+        return f'the text "{shortened(value)}"'
     return "a list" if isinstance(value, list) else "a group of fields"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Text as a message holds it, cut when it is longer than ``most`` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def shown_number(value: float) -> str:
@@ -68,9 +87,19 @@ def shown_number(value: float) -> str:
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """``; did you mean "x"?``, or nothing when no known word is close."""
+    """``; did you mean "x"?``, or nothing when no known word is close, or there are too many to compare."""
+    if len(word) > _LONGEST_COMPARED or len(known) > _MOST_COMPARED:
+        return ""
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def listed(known: Collection[str]) -> str:
+    """``a, b, c``: the known words in order, the first of them where there are many."""
+    if len(known) <= _MOST_LISTED:
+        return ", ".join(sorted(known))
+    first = heapq.nsmallest(_MOST_LISTED, known)
+    return f"{', '.join(first)} and {len(known) - _MOST_LISTED} more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +193,7 @@ class Text(Rule):
         try:
             return self.check(value)
         except ValueError as error:
-            problems.append(FieldProblem(at, str(error)))
+            problems.append(FieldProblem(at, shortened(str(error), _LONGEST_MESSAGE)))
             return INVALID
 
     def kind(self) -> str:
@@ -219,8 +248,14 @@ class ListOf(Rule):
         if len(value) < self.at_least:
             problems.append(FieldProblem(at, f"must hold at least {self.at_least} of {self.plural}"))
             return INVALID
-        items = [self.item.read(item, below(at, index), problems) for index, item in enumerate(value)]
-        return [item for item in items if item is not INVALID]
+        kept = []
+        for index, item in enumerate(value):
+            if enough(problems):
+                break
+            read = self.item.read(item, below(at, index), problems)
+            if read is not INVALID:
+                kept.append(read)
+        return kept
 
     def kind(self) -> str:
         return f"list of {self.plural}"
@@ -236,6 +271,8 @@ class Scalars(Rule):
             return INVALID
         kept: dict[str, Any] = {}
         for key, item in value.items():
+            if enough(problems):
+                break
             if isinstance(item, bool | int | str) or (isinstance(item, float) and isfinite(item)):
                 kept[key] = item
             else:
@@ -278,6 +315,8 @@ class Section(Rule):
         """Check each field. ``partial``: a change of something that exists, so nothing is required."""
         kept: dict[str, Any] = {}
         for key, item in value.items():
+            if enough(problems):
+                return kept
             rule = self.fields.get(key)
             if rule is None:
                 problems.append(FieldProblem(below(at, key), self._unknown(key), at_key=True))
@@ -295,11 +334,10 @@ class Section(Rule):
     def _unknown(self, key: str) -> str:
         if key in self.reserved:
             return f'"{key}" is reserved and not implemented yet: remove it'
-        shown = key if len(key) <= 60 else key[:59] + "…"
         hint = did_you_mean(key, self.fields)
         if not hint:
             hint = f"; {self.what} can have: {', '.join(self.fields)}"
-        return f'unknown field "{shown}"{hint}'
+        return f'unknown field "{shortened(key)}"{hint}'
 
     def kind(self) -> str:
         return "group of fields"

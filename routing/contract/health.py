@@ -114,7 +114,7 @@ def classify(
     """The kind of result, in the replica's situation."""
     if result.passed:
         return "passed"
-    if result.timed_out and answering:
+    if result.inconclusive and answering:
         return "excused"
     if not has_passed and not in_startup_budget:
         return "overdue"

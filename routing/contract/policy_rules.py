@@ -17,8 +17,10 @@ from routing.contract.field_rules import (
     below,
     count,
     did_you_mean,
+    enough,
     percent,
     seconds,
+    shortened,
     shown_number,
 )
 from routing.contract.policy import (
@@ -232,12 +234,14 @@ def strategy_problems(
         return [FieldProblem(below(at, "strategy"), f'strategy "{name}" cannot be used: {why}')]
     if name not in strategies.names:
         hint = did_you_mean(name, strategies.names) or f"; use one of {', '.join(strategies.names)}"
-        return [FieldProblem(below(at, "strategy"), f'unknown strategy "{name}"{hint}')]
+        return [FieldProblem(below(at, "strategy"), f'unknown strategy "{shortened(name)}"{hint}')]
     parameters = policy.get("parameters", {})
     problems: Problems = []
     for key, value in parameters.items():
         # One at a time, so that each message points at its own parameter.
         _try(strategies, name, {key: value}, below(below(at, "parameters"), key), problems)
+        if enough(problems):
+            break
     if not problems:
         _try(strategies, name, parameters, below(at, "parameters"), problems)
     return problems

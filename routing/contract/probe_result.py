@@ -9,6 +9,8 @@ import socket
 from http import HTTPStatus
 from typing import Literal, NamedTuple
 
+from routing.contract.address_policy import DeniedAddress
+
 Hint = Literal["ready", "unready", "down"]
 
 MAX_BODY_BYTES = 65_536
@@ -33,8 +35,9 @@ class ProbeResult(NamedTuple):
     hint: Hint
     """The state after several such results: ``unready`` is alive but cannot serve, ``down`` is not alive."""
     words: str
-    timed_out: bool = False
-    """No response in time. A saturated replica is slow to answer probes, so this alone proves little."""
+    inconclusive: bool = False
+    """No response in time, or no address of its name. A saturated replica is slow to answer probes, and DNS
+    may be away where the replica is not: this alone proves little."""
 
 
 def passed(words: str) -> ProbeResult:
@@ -57,9 +60,11 @@ def result_of_error(error: BaseException, timeout_s: float) -> ProbeResult:
     """
     cause: BaseException = getattr(error, "os_error", error)
     if isinstance(error, TimeoutError) or isinstance(cause, TimeoutError):
-        return ProbeResult(False, "down", f"no response in {timeout_s:.1f} s", timed_out=True)
+        return ProbeResult(False, "down", f"no response in {timeout_s:.1f} s", inconclusive=True)
     if isinstance(cause, socket.gaierror):
-        return down("the host name is unknown")
+        return ProbeResult(False, "down", "the host name is unknown", inconclusive=True)
+    if isinstance(cause, DeniedAddress):
+        return down(str(cause))
     if isinstance(cause, EOFError):
         return down("connection closed without a response")
     number = getattr(cause, "errno", None)

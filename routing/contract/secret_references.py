@@ -16,6 +16,12 @@ OWN_PREFIX = "SWITCHYARD_"
 OWN_FILE = "lies in Switchyard's own data folder, which is never sent to a replica"
 
 
+def shown(reference: str) -> str:
+    """As errors name it, which clients and readers of the API see: a file without the host's folders."""
+    kind, _, place = reference.partition(":")
+    return f"file:…/{place.rpartition('/')[2]}" if kind == "file" else reference
+
+
 def ca_reference(text: str) -> str:
     """A reference to CA certificates, as it is kept; empty: none. Raises ValueError."""
     cure = "must be a reference to the CA certificates: file:/whole/path or env:NAME, not a certificate"

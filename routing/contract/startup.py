@@ -18,7 +18,7 @@ def begins_start(old: Health, new: Health, result: ProbeResult) -> bool:
     Not if it is down because its startup budget is over: it started long ago, or its server never did.
     """
     if new == "down":
-        return old != "checking" and not result.timed_out
+        return old != "checking" and not result.inconclusive
     return new != "ready"
 
 

@@ -48,7 +48,7 @@ def implausible(version: Version) -> str:
     return f"no control plane writes a version like {version}: {limits}"
 
 
-class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One replica as a proxy needs it. Without live load: the table never carries that."""
 
     uid: str

@@ -1,4 +1,4 @@
-"""TLS to a replica: connect, check the address, verify the certificate, and only then use the connection.
+"""TLS to a replica: connect, verify the certificate, and only then use the connection.
 
 Nothing of a request is sent before the replica's certificate has been verified, so any failure here is as
 harmless as a refused connection. The connect timeout covers all of it.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Awaitable, Callable
 
-from routing.contract.addresses import forbidden_address
 from routing.contract.table import Tls
 from routing.http.upstream_connection import UpstreamConnection
 from routing.tls.context_cache import CaBundleError, TlsContextCache
@@ -69,20 +69,17 @@ class _Opening(asyncio.Protocol):
 async def open_tls_connection(
     loop: asyncio.AbstractEventLoop,
     upstream: UpstreamConnection,
-    host: str,
-    port: int,
+    open_tcp: Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[None]],
     verification: Verification,
 ) -> None:
-    """Give ``upstream`` a transport. Raises TlsConnectError, or OSError when it cannot be reached."""
+    """Give ``upstream`` a transport. ``open_tcp``: connects the protocol that a factory makes. Raises
+    TlsConnectError, or OSError when it cannot be reached."""
     context = verification.context()
     opening = _Opening()
     with contextlib.ExitStack() as stack:
         stack.callback(opening.abandon)
-        await loop.create_connection(lambda: opening, host, port)
+        await open_tcp(lambda: opening)
         assert opening.transport is not None
-        forbidden = forbidden_address(opening.transport.get_extra_info("peername")[0])
-        if forbidden is not None:
-            raise OSError(forbidden)
         try:
             transport = await loop.start_tls(
                 opening.transport,

@@ -105,7 +105,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._answers_head = False
         self._reusable = True
         self._state = _HEAD
-        self._partial = b""
+        self._partial: bytes | bytearray = b""
         self._remaining = 0
         self._decoder: ChunkedDecoder | None = None
         self._passthrough: Passthrough | None = None
@@ -240,10 +240,17 @@ class UpstreamConnection(asyncio.Protocol):
         start = 0
         looked_at = len(self._partial)
         if looked_at:
-            data = self._partial + data
+            # A copy only once the end is here: pieces may be of one byte.
+            self._partial += data
+            if self._partial.find(HEAD_END, max(0, looked_at - 3)) < 0:
+                _check_partial(self._partial, looked_at)
+                return
+            data = bytes(self._partial)
+            self._partial = b""
         while True:
             if data.find(HEAD_END, max(start, looked_at - 3)) < 0:
-                self._keep_partial(data[start:], max(0, looked_at - start))
+                self._partial = bytearray(data[start:])
+                _check_partial(self._partial, max(0, looked_at - start))
                 return
             head, position = parse_response_head(data, start)
             if head.status >= 200:
@@ -253,7 +260,6 @@ class UpstreamConnection(asyncio.Protocol):
                 return
             start = position
             handler.informational(head)
-        self._partial = b""
         if head.load:
             # Told each time, also in the same words: such a head is not known by its bytes.
             if self.pool.on_load_report is not None:
@@ -267,17 +273,8 @@ class UpstreamConnection(asyncio.Protocol):
     def _switch(self, handler: ResponseHandler, head: ResponseHead, text: bytes, first: bytes) -> None:
         if not handler.asks_for_web_socket or not switches_to_web_socket(text):
             raise BadResponse("the replica switched protocols without being asked")
-        self._partial = b""
         self._state = _UNTIL_CLOSE
         handler.switched(head, first, monotonic())
-
-    def _keep_partial(self, data: bytes, looked_at: int) -> None:
-        """``looked_at``: so much of it came before and was found good."""
-        if len(data) > MAX_RESPONSE_HEAD:
-            raise BadResponse("the response head is too long")
-        if not data.startswith(b"HTTP/1."[: len(data)]) or BARE_LINE_FEED.search(data, looked_at):
-            raise BadResponse("the response is not HTTP/1.1")
-        self._partial = data
 
     def _begin_body(self, handler: ResponseHandler, head: ResponseHead, data: bytes, position: int) -> None:
         length = head.content_length
@@ -355,3 +352,11 @@ class UpstreamConnection(asyncio.Protocol):
             self.handler = self._passthrough = None
             self.transport.abort()
             handler.lost(reason, no_response_yet)
+
+
+def _check_partial(head: bytes | bytearray, looked_at: int) -> None:
+    """``looked_at``: so much of it came before and was found good."""
+    if len(head) > MAX_RESPONSE_HEAD:
+        raise BadResponse("the response head is too long")
+    if not head.startswith(b"HTTP/1."[: len(head)]) or BARE_LINE_FEED.search(head, looked_at):
+        raise BadResponse("the response is not HTTP/1.1")

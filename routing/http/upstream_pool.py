@@ -12,8 +12,11 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from routing.contract.addresses import forbidden_address
+from routing.contract import address_policy
+from routing.contract.address_policy import DeniedAddress
 from routing.http.closing_handle import ClosingHandle
+from routing.http.local_errors import local_error
+from routing.http.name_resolver import NameResolver
 from routing.http.timeout_sweeper import TimeoutSweeper
 from routing.http.tls_connect import TlsConnectError, Verification, open_tls_connection
 from routing.http.upstream_connection import UpstreamConnection
@@ -24,6 +27,9 @@ log = logging.getLogger(__name__)
 
 UNREACHABLE = "replica_unreachable"
 NOT_VERIFIED = "tls_failed"
+ADDRESS_DENIED = "address_denied"
+NO_DESCRIPTOR = "descriptors_exhausted"
+LOCAL_ERROR = "connect_prevented"
 CLOSED_AFTER_S = 0.002
 """By then the loop has closed the connections that were given back."""
 
@@ -33,10 +39,11 @@ class ConnectListener(Protocol):
 
     def connected(self, upstream: UpstreamConnection) -> None: ...
     def connect_failed(self, reason: str, code: str) -> None:
-        """``code``: UNREACHABLE or NOT_VERIFIED."""
+        """``code``: UNREACHABLE, NOT_VERIFIED or ADDRESS_DENIED."""
 
-    def descriptors_exhausted(self) -> None:
-        """This process has no descriptor left: that says nothing about the replica."""
+    def connect_prevented(self, reason: str, code: str) -> None:
+        """This host can open no connection: that says nothing about the replica. ``code``: NO_DESCRIPTOR or
+        LOCAL_ERROR."""
 
 
 class UpstreamPool:
@@ -44,9 +51,11 @@ class UpstreamPool:
 
     __slots__ = (
         "_evict_idle",
+        "_lacks",
         "_loop",
         "_max_idle",
         "_max_idle_s",
+        "_name",
         "_said",
         "_sweeper",
         "authority",
@@ -66,6 +75,7 @@ class UpstreamPool:
         loop: asyncio.AbstractEventLoop,
         sweeper: TimeoutSweeper,
         writes: WriteBatch,
+        names: NameResolver,
         host: str,
         port: int,
         authority: bytes,
@@ -87,6 +97,8 @@ class UpstreamPool:
         self._max_idle = max_idle
         self._max_idle_s = max_idle_s
         self.host = host
+        self._name = names.name(host)
+        """``None``: the host is an IP address."""
         self.port = port
         self.authority = authority
         self.verification = verification
@@ -94,6 +106,8 @@ class UpstreamPool:
         self.on_idle_closed = on_idle_closed
         self._said = ""
         """Why the last connection was not verified, as the log has it."""
+        self._lacks = ""
+        """What this host lacked for the last one."""
         self.idle: list[UpstreamConnection] = []
         """The one used last is at the end."""
         self.open: set[UpstreamConnection] = set()
@@ -144,31 +158,49 @@ class UpstreamPool:
             asker.connect_failed(str(error), NOT_VERIFIED)
             return
         except OSError as error:
-            if is_out_of_descriptors(error):
-                asker.descriptors_exhausted()
-            else:
-                asker.connect_failed(error.strerror or str(error), UNREACHABLE)
+            self._prevented(asker, error)
             return
+        self._lacks = ""
         if verification is not None:
             self._say("")
             if verification is not self.verification:
                 upstream.pool = ClosingHandle(self)
-            asker.connected(upstream)
-            return
-        address = upstream.transport.get_extra_info("peername")[0]
-        forbidden = forbidden_address(address)
-        if forbidden is not None:
-            upstream.discard()
-            asker.connect_failed(forbidden, UNREACHABLE)
+        asker.connected(upstream)
+
+    def _prevented(self, asker: ConnectListener, error: OSError) -> None:
+        """There is no connection, by the replica's fault or this host's."""
+        if is_out_of_descriptors(error):
+            asker.connect_prevented("it has no file descriptor left", NO_DESCRIPTOR)
+        elif reason := local_error(error):
+            if reason != self._lacks:
+                self._lacks = reason
+                log.warning("this host can open no connection to %s: %s", self.authority.decode(), reason)
+            asker.connect_prevented(reason, LOCAL_ERROR)
+        elif isinstance(error, DeniedAddress):
+            asker.connect_failed(str(error), ADDRESS_DENIED)
         else:
-            asker.connected(upstream)
+            asker.connect_failed(error.strerror or str(error), UNREACHABLE)
 
     async def _open(self, upstream: UpstreamConnection, verification: Verification | None) -> None:
         """Raises TlsConnectError, or OSError when the replica cannot be reached."""
         if verification is None:
-            await self._loop.create_connection(lambda: upstream, self.host, self.port)
+            await self._open_tcp(lambda: upstream)
         else:
-            await open_tls_connection(self._loop, upstream, self.host, self.port, verification)
+            await open_tls_connection(self._loop, upstream, self._open_tcp, verification)
+
+    async def _open_tcp(self, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> None:
+        address_policy.in_force().refuse_host(self.host, self.port)
+        if self._name is None:
+            await self._loop.create_connection(protocol_factory, self.host, self.port)
+        else:
+            await self._name.connect(protocol_factory, self.port)
+
+    @property
+    def waits_for(self) -> str:
+        """What new connections wait for but the replica, in words that follow others; or empty."""
+        if self._name is not None and self._name.is_silent:
+            return f": DNS has given no address of {self.host} yet"
+        return ""
 
     def evict_idle(self) -> None:
         """Close the connection that has been idle longest."""

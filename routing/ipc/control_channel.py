@@ -7,6 +7,7 @@ below. The end of the stream means that the other side is gone: the worker then 
 
 import msgspec
 
+from routing.contract.address_rules import AddressRules
 from routing.contract.log_format import Format
 from routing.contract.snapshot_chunks import EncodedSnapshot
 from routing.contract.table import FleetSnapshot, Manifest
@@ -46,6 +47,8 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """How long it may finish its requests without a master."""
     state_dir: str | None = None
     """Where the master keeps copies of tables, into which no replica's credential may lead."""
+    addresses: AddressRules = AddressRules()
+    """Which addresses replicas may have."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):

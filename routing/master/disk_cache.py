@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from routing.contract.decode_errors import DECODE_ERRORS
+from routing.contract.state_directory import FLEET_FILE_PREFIX, MANIFEST_FILE
 from routing.contract.table import (
     FleetSnapshot,
     Manifest,
@@ -26,8 +27,6 @@ from routing.contract.table import (
 
 log = logging.getLogger(__name__)
 
-_MANIFEST = "manifest.json"
-_FLEET_PREFIX = "fleet-"
 _Message = TypeVar("_Message", Manifest, FleetSnapshot)
 
 
@@ -40,7 +39,7 @@ class DiskCache:
 
     def load(self) -> tuple[Manifest, list[FleetSnapshot]] | None:
         """What was saved last; ``None``: there is nothing that can be read."""
-        manifest = self._read(_MANIFEST, decode_manifest)
+        manifest = self._read(MANIFEST_FILE, decode_manifest)
         if manifest is None:
             return None
         found = (self._read(_file_of(name), decode_snapshot) for name in sorted(manifest.fleets))
@@ -50,12 +49,12 @@ class DiskCache:
     def save(self, manifest: Manifest, snapshots: Iterable[FleetSnapshot]) -> None:
         """Write what differs from the last call, and remove the files of removed fleets. Raises OSError."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept = {_MANIFEST}
+        kept = {MANIFEST_FILE}
         for snapshot in snapshots:
             kept.add(_file_of(snapshot.name))
             self._write(_file_of(snapshot.name), snapshot)
-        self._write(_MANIFEST, manifest)
-        for path in self._directory.glob(f"{_FLEET_PREFIX}*.json"):
+        self._write(MANIFEST_FILE, manifest)
+        for path in self._directory.glob(f"{FLEET_FILE_PREFIX}*.json"):
             if path.name not in kept:
                 path.unlink(missing_ok=True)
                 self._saved.pop(path.name, None)
@@ -95,4 +94,4 @@ def _file_of(fleet: str) -> str:
     """A fleet's name is a slug, so it can be used in a file name. Anything else is refused all the same."""
     if "/" in fleet or "\0" in fleet:
         raise ValueError(f"{fleet!r} is not a fleet name")
-    return f"{_FLEET_PREFIX}{fleet}.json"
+    return f"{FLEET_FILE_PREFIX}{fleet}.json"

@@ -43,7 +43,7 @@ from routing.ipc.control_channel import (
     Tables,
     WorkerBootstrap,
 )
-from routing.master import orphaned_workers
+from routing.master import orphaned_workers, own_ports
 from routing.master.admin.admin_server import AdminServer
 from routing.master.admin.aggregate import RetiredCounters
 from routing.master.admin.emergency_drain import EmergencyDrains
@@ -113,6 +113,8 @@ class Master:
         self._admin = inherited.admin
         if self._admin is None and options.admin is not None:
             self._admin = open_listener(options.admin)
+        self._addresses = own_ports.of_sockets(options, self._listeners, self._admin)
+        own_ports.judge_by(self._addresses)
         self._numbers = WorkerNumberAllocator(options.workers)
         self.supervised = [SupervisedWorker(index, index, self._process) for index in range(options.workers)]
         drain_s = options.drain_s
@@ -154,6 +156,7 @@ class Master:
             certificate=None if self.certificate is None else self.certificate.in_force,
             trace_sample_percent=self.options.trace_sample_percent,
             drain_s=self.options.drain_s,
+            addresses=self._addresses,
             state_dir=None if self.options.state_dir is None else str(self.options.state_dir.absolute()),
         )
         known = self.table.message()
@@ -272,6 +275,7 @@ class Master:
             loop.add_signal_handler(number, self._on_signal, number)
         for number, begin in ((signal.SIGUSR1, self.restart), (signal.SIGUSR2, self.begin_upgrade)):
             loop.add_signal_handler(number, self._on_restart_signal, number, begin)
+        loop.add_signal_handler(signal.SIGHUP, self._on_sighup)
         descriptors.raise_limit()
         await self._handover.receive_state()
         await self._find_table()
@@ -283,7 +287,6 @@ class Master:
             log.warning("%d workers of a master that was killed serve until these do", len(self._orphaned))
         if self.certificate is not None:
             self.certificate.begin(self._on_certificate)
-            loop.add_signal_handler(signal.SIGHUP, self._on_sighup)
         if self._admin is not None:
             log.info("admin listener on %s", Address(*self._admin.getsockname()[:2]))
         self._warn(address)
@@ -426,8 +429,13 @@ class Master:
             log.warning("%s is not followed: %s", signal.Signals(number).name, refusal)
 
     def _on_sighup(self) -> None:
-        if not self._handover.forward_signal(signal.SIGHUP) and self.certificate is not None:
+        if self._handover.forward_signal(signal.SIGHUP):
+            return
+        if self.certificate is not None:
             self.certificate.reload()
+        else:
+            # Its default action would end the proxy, and other servers read their files again at this signal.
+            log.info("SIGHUP: no certificate is served; fleet files and tables are followed without a signal")
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from routing.contract import address_rules
+from routing.contract.address_rules import AddressRules
 from routing.contract.log_format import FORMATS, Format, default_format
 from routing.contract.names import SLUG_RULE, is_slug
 from routing.ipc import access_log, descriptors
@@ -52,6 +54,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Client connections at one time, in each worker; ``None``: what the limit on descriptors allows."""
     open: bool = False
     """Whether requests from other machines are served while no client key exists."""
+    addresses: AddressRules = AddressRules()
+    """Addresses that replicas may have, as the environment says."""
 
     @property
     def keys_required(self) -> bool:
@@ -100,6 +104,7 @@ def parse(arguments: Sequence[str]) -> Options:
         tls_key=given.tls_key,
         max_connections=given.max_connections,
         open=given.open,
+        addresses=_address_rules(),
     )
 
 
@@ -213,6 +218,14 @@ def _format_of_environment() -> Format:
     if named:
         raise BadOptions(f"SWITCHYARD_LOG_FORMAT={named!r} is not one of {', '.join(FORMATS)}")
     return default_format(sys.stderr)
+
+
+def _address_rules() -> AddressRules:
+    """From the environment alone, as the control plane's, so that both judge alike."""
+    try:
+        return address_rules.from_environment(os.environ)
+    except ValueError as problem:
+        raise BadOptions(str(problem)) from problem
 
 
 def _site(named: str | None) -> str:

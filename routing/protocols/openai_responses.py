@@ -14,6 +14,12 @@ import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
 
+MOST_BYTES = 1 << 20
+"""Bytes of an answer that are searched."""
+MOST_DECODED = 8 << 20
+"""Bytes that are decoded in the attempts to read a JSON answer, which may look complete before it is."""
+
+_RESPONSE = b'"response"'
 _PATH = re.compile(rb"/v1/(?:(responses)|conversations)(?:/([^/?]++)(/[^?]*+)?)?/?(?:\?|\Z)")
 
 
@@ -74,24 +80,80 @@ def read(body: bytes) -> ResponsesRequest:
     return ResponsesRequest(said.previous_response_id or _id(said.conversation), said.store is not False)
 
 
-def created_ids(answer: bytes, events: bool) -> tuple[str, ...] | None:
-    """Ids that the server keeps from now on, by what has come of its answer; ``None``: it cannot be told yet.
-    ``events``: it is a stream of server-sent events, the first of which carries the response."""
-    try:
-        made = _first_created(answer) if events else _decode_created(answer)
-    except DECODE_ERRORS:
-        return None
-    if made is None:
-        return None
-    names = (made.id, _id(made.conversation))
-    return tuple(name for name in names if name) if made.store is not False else ()
+class CreatedIdSearch:
+    """Searches an answer that comes in pieces for the ids that the server keeps from now on.
+
+    However small the pieces are, each byte of an event stream is examined a fixed number of times, and no
+    more of it is held than the line that has not come whole. A JSON answer is held, and decoded where it may
+    be complete, all together within :data:`MOST_DECODED` bytes.
+    """
+
+    __slots__ = ("_decoded", "_events", "_examined", "_held")
+
+    def __init__(self, events: bool) -> None:
+        """``events``: the answer is a stream of server-sent events, one of which carries the response."""
+        self._events = events
+        self._held = bytearray()
+        self._examined = 0
+        self._decoded = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether as much was searched as is to be. An id that comes later is not found."""
+        return self._examined >= MOST_BYTES or self._decoded >= MOST_DECODED
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held."""
+        return len(self._held)
+
+    def feed(self, piece: bytes) -> tuple[str, ...] | None:
+        """The ids, if this piece completes what names them; ``None``: it does not."""
+        self._examined += len(piece)
+        if not self._events:
+            made = self._in_json(piece)
+        elif not self._held and piece.endswith(b"\n"):
+            # Whole lines, as nearly every event comes.
+            made = _first_created(piece)
+        else:
+            made = self._in_lines(piece)
+        if made is None:
+            return None
+        names = (made.id, _id(made.conversation))
+        return tuple(name for name in names if name) if made.store is not False else ()
+
+    def _in_lines(self, piece: bytes) -> _CreatedResponse | None:
+        held = self._held
+        end = piece.rfind(b"\n") + 1
+        if not end:
+            held += piece
+            return None
+        lines = bytes(held) + piece[:end]
+        self._held = bytearray(piece[end:])
+        return _first_created(lines)
+
+    def _in_json(self, piece: bytes) -> _CreatedResponse | None:
+        self._held += piece
+        if not piece.rstrip().endswith(b"}"):
+            return None
+        self._decoded += len(self._held)
+        try:
+            return _decode_created(self._held)
+        except DECODE_ERRORS:
+            return None
 
 
-def _first_created(stream: bytes) -> _CreatedResponse | None:
-    """Of the first event that carries a response. Raises MsgspecError while it has not come whole."""
-    for line in stream.split(b"\n"):
-        if line.startswith(b"data:") and line.find(b'"response"') >= 0:
-            return _decode_event(line[5:]).response
+def _first_created(lines: bytes) -> _CreatedResponse | None:
+    """Of the first event in whole lines that carries a response."""
+    if lines.find(_RESPONSE) < 0:
+        return None
+    for line in lines.split(b"\n"):
+        if line.startswith(b"data:") and line.find(_RESPONSE) >= 0:
+            try:
+                return _decode_event(line[5:]).response
+            except DECODE_ERRORS:
+                # The word stands elsewhere in this event.
+                continue
     return None
 
 

@@ -6,8 +6,13 @@ whose connection broke a moment later, if there is no other connection to that r
 being killed drops its connections first, and accepts for a moment longer. If the check fails as well, the
 replica is ejected. Then the check is repeated each second. When it succeeds a probe request is due at once.
 
+A certificate that is not accepted is as certain, and heals no sooner: it is treated alike, and so is anything
+else by which a TLS handshake always fails, and an address that the policy denies, which is never dialled. A
+handshake that breaks off may be load, as any lost connection.
+
 Nothing is sent. A check says that a replica cannot be reached, never that it is well. One that times out
-counts only if nothing was heard from the replica meanwhile: a full backlog is load. It does not count either
+counts only if nothing was heard from the replica meanwhile: a full backlog is load. It has time for a SYN to
+be sent again that a host without CPU has dropped: that takes a second (RFC 6298). It does not count either
 where this process was held itself, so that it could not see the connection made.
 
 A replica is also checked when it closes its last connection to this worker while that is idle. A killed
@@ -23,13 +28,17 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
+from routing.balancing.outlier import ejection
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.http.upstream_connection import UpstreamConnection
-from routing.http.upstream_pool import UNREACHABLE
+from routing.http.upstream_pool import ADDRESS_DENIED, NOT_VERIFIED, UNREACHABLE
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
+from routing.tls.errors import CLOSED_IN_HANDSHAKE
 
 AGAIN_S = 1.0
+AT_LEAST_S = 2.0
+"""How long a check waits for its connection, where ``connect_s`` is shorter."""
 REST_S = 0.2
 LATE_S = 0.25
 """A timer that is so late has waited for this process. Another such time is given to the connection."""
@@ -146,7 +155,7 @@ class ConnectCheck:
             return
         self._began = monotonic()
         self._succeeded = self._replica.succeeded
-        self._await_until(self._began + self._pool.policy.timeouts.connect_s, self._began)
+        self._await_until(self._began + self._within_s, self._began)
         self._cancel = self._endpoint.pool.connect(self)
 
     def _await_until(self, due: float, now: float) -> None:
@@ -161,12 +170,16 @@ class ConnectCheck:
     def connect_failed(self, reason: str, code: str) -> None:
         self._answered()
         if code == UNREACHABLE:
-            self._failed(f"nothing listens at {self._replica.address.authority.decode()}: {reason}")
+            self._failed(f"nothing listens at {self._authority}: {reason}")
+        elif code == NOT_VERIFIED and reason != CLOSED_IN_HANDSHAKE:
+            self._failed(f"{self._authority} is not verified: {reason}", ejection.NOT_VERIFIED)
+        elif code == ADDRESS_DENIED:
+            self._failed(f"nothing is sent to {self._authority}: {reason}", ejection.DENIED)
         else:
             # It listens, or nothing may be sent there: this is said elsewhere.
             self._reached()
 
-    def descriptors_exhausted(self) -> None:
+    def connect_prevented(self, reason: str, code: str) -> None:
         self._answered()
         self._end(self._replica)
 
@@ -185,8 +198,8 @@ class ConnectCheck:
         if self._was_heard():
             self.wait()
         else:
-            within_s = self._pool.policy.timeouts.connect_s
-            self._failed(f"no connection to {self._replica.address.authority.decode()} within {within_s:g} s")
+            why = self._endpoint.waits_for
+            self._failed(f"no connection to {self._authority} within {self._within_s:g} s{why}")
 
     def _was_heard(self) -> bool:
         """Whether any byte has come from the replica during the check."""
@@ -194,8 +207,17 @@ class ConnectCheck:
         old, silent = self._endpoint.silent_requests(now, now - self._began)
         return self._replica.succeeded > self._succeeded or silent < old
 
-    def _failed(self, words: str) -> None:
-        self._pool.unreachable(self._replica, words, monotonic())
+    @property
+    def _within_s(self) -> float:
+        return max(self._pool.policy.timeouts.connect_s, AT_LEAST_S)
+
+    @property
+    def _authority(self) -> str:
+        return self._replica.address.authority.decode()
+
+    def _failed(self, words: str, cause: int = ejection.UNREACHABLE) -> None:
+        again_s = AGAIN_S + self._within_s + 2 * LATE_S
+        self._pool.unreachable(self._replica, words, monotonic(), cause, again_s)
         if self._replica.ejection.until and not self._replica.leaving:
             self._waits = (AGAIN_S,)
             self.wait()

@@ -17,6 +17,7 @@ from routing.http.errors import RequestRefused
 from routing.http.interfaces import Client, Connection
 from routing.http.limits import BodyLimits
 from routing.http.local_response import response_bytes
+from routing.http.name_resolver import NameResolver
 from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
 from routing.http.timeout_sweeper import TimeoutSweeper
@@ -63,6 +64,7 @@ class Proxy:
         self.queue_scheduler = QueueScheduler(self._loop)
         table.set_waker(self.queue_scheduler)
         self._contexts = TlsContextCache()
+        self._names = NameResolver(self._loop)
         self.new_request_id = request_ids().__next__
         """Returns a new id with each call."""
         self.new_trace_parent: Callable[[], bytes]
@@ -224,6 +226,7 @@ class Proxy:
                 self._loop,
                 self.sweeper,
                 self.writes,
+                self._names,
                 address.host,
                 address.port,
                 address.authority,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 from routing.balancing.replica.state import Replica
 from routing.contract.table import Tls
@@ -63,7 +64,14 @@ class UpstreamEndpoint:
         """Whether there is a connection to the replica, idle or in use."""
         return bool(self._pool.open)
 
-    def silent_requests(self, now: float, for_s: float, work_s: float = 0.0) -> tuple[int, int]:
+    @property
+    def waits_for(self) -> str:
+        """As of :class:`routing.http.upstream_pool.UpstreamPool`."""
+        return self._pool.waits_for
+
+    def silent_requests(
+        self, now: float, for_s: float, work_s: float = 0.0, after: float = 0.0
+    ) -> tuple[int, int]:
         old = silent = 0
         for upstream in self._pool.open:
             since = None if upstream.handler is None else upstream.handler.waiting_since()
@@ -71,19 +79,21 @@ class UpstreamEndpoint:
                 continue
             sent, heard, work = since
             limit_s = max(for_s, work * work_s)
-            if now - sent > limit_s:
+            if sent > after and now - sent > limit_s:
                 old += 1
                 silent += now - heard > limit_s
         return old, silent
 
-    def free_requests(self, words: str, *, all_of_them: bool) -> None:
+    def free_requests(self, words: str, *, all_of_them: bool, before: float = inf) -> None:
         # Soon: the caller is in the midst of a pick, which a retry would begin another of.
-        asyncio.get_running_loop().call_soon(self._free, words, all_of_them)
+        asyncio.get_running_loop().call_soon(self._free, words, all_of_them, before)
 
-    def _free(self, words: str, all_of_them: bool) -> None:
+    def _free(self, words: str, all_of_them: bool, before: float) -> None:
         for upstream in list(self._pool.open):
-            if upstream.handler is not None:
-                upstream.handler.replica_lost(words, in_any_case=all_of_them)
+            handler = upstream.handler
+            since = None if handler is None else handler.waiting_since()
+            if handler is not None and (before == inf or (since is not None and since[0] < before)):
+                handler.replica_lost(words, in_any_case=all_of_them)
 
     def _join(self) -> None:
         self.host_line = self._host_line + self._load_line + self._authorization

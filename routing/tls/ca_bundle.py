@@ -3,6 +3,7 @@
 import re
 import ssl
 
+from routing.contract.secret_references import shown
 from routing.tls import secret_loader
 from routing.tls.file_stamp import file_stamp
 from routing.tls.secret_loader import Stamp
@@ -27,9 +28,11 @@ def certificates(reference: str) -> str:
     try:
         found = secret_loader.read(reference, MOST_BYTES, "CA certificates have")
     except ValueError as error:
-        raise ValueError(f"tls.ca {reference} {error}") from None
+        raise ValueError(f"tls.ca {shown(reference)} {error}") from None
     # Bundles hold comments in any encoding; PEM itself is ASCII.
     blocks = _CERTIFICATE.findall(found.decode("ascii", "ignore"))
     if not blocks:
-        raise ValueError(f"tls.ca {reference} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)")
+        raise ValueError(
+            f"tls.ca {shown(reference)} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)"
+        )
     return "\n".join(blocks) + "\n"

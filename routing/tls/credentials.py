@@ -12,7 +12,7 @@ import re
 import socket
 
 from routing.contract import protected_paths
-from routing.contract.secret_references import OWN_FILE
+from routing.contract.secret_references import OWN_FILE, shown
 from routing.tls import secret_loader
 from routing.tls.reload_cache import ReloadCache
 
@@ -43,7 +43,7 @@ def _read(reference: str) -> bytes:
     try:
         return read_token(reference)
     except ValueError as error:
-        raise ValueError(f"credential {reference} {error} (host {socket.gethostname()})") from None
+        raise ValueError(f"credential {shown(reference)} {error} (host {socket.gethostname()})") from None
 
 
 def redact_token(said: bytes, bearer: bytes) -> bytes:

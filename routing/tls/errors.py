@@ -19,6 +19,7 @@ _CERTIFICATE_WORDS: Mapping[int, str] = {
 }
 """By OpenSSL's verify code (``x509_vfy.h``)."""
 
+CLOSED_IN_HANDSHAKE = "the connection was closed during the TLS handshake"
 _NO_TLS = "no TLS is spoken there: is the URL http://?"
 _REASON_WORDS: Mapping[str, str] = {
     "WRONG_VERSION_NUMBER": _NO_TLS,
@@ -53,5 +54,5 @@ def describe_tls_error(error: BaseException, name: str, names: Sequence[str] = (
         reason = error.reason or "the handshake was refused"
         return _REASON_WORDS.get(reason) or f"no TLS connection: {reason.replace('_', ' ').lower()}"
     if isinstance(error, ConnectionError):
-        return "the connection was closed during the TLS handshake"
+        return CLOSED_IN_HANDSHAKE
     return f"no TLS connection: {error}"

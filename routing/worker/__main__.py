@@ -23,7 +23,9 @@ import uvloop
 
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
-from routing.contract import protected_paths
+from routing.contract import address_policy, protected_paths
+from routing.contract.address_policy import AddressPolicy
+from routing.contract.local_addresses import is_local
 from routing.contract.snapshot_chunks import from_msgpack_in_steps
 from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.ipc import listener_handover, logs
@@ -54,6 +56,7 @@ from routing.shared.shm_counters import SharedCounters
 from routing.shared.worker_wakeup import WorkerWakeups
 from routing.tls.certificate import Certificate, server_context
 from routing.worker.acceptor import Acceptor
+from routing.worker.config.fleet_reports import AT_ONCE, refreshed
 from routing.worker.config.reporter import Reporter
 from routing.worker.config.slices import in_slices
 from routing.worker.config.sticky_lookup import StickyLookup
@@ -85,7 +88,7 @@ class Worker:
 
     def __init__(self, listener: socket.socket, counts: SharedCounters, wakeups: WorkerWakeups) -> None:
         self._rng = random.Random()
-        self._applier = TableApplier(Table(counts, self._rng), self._on_applied)
+        self._applier = TableApplier(Table(counts, self._rng, in_slices=True), self._on_applied)
         self._proxy = Proxy(self._applier.table)
         self._acceptor = Acceptor(
             listener, self._proxy.connection, self._overload_response, self._count_refused
@@ -266,6 +269,7 @@ class Worker:
             case WorkerBootstrap():
                 if message.state_dir is not None:
                     protected_paths.protect(message.state_dir)
+                address_policy.use(AddressPolicy(message.addresses, is_local))
                 if message.certificate is not None:
                     self._use_certificate(message.certificate)
                 self._applier.table.site = message.site
@@ -312,7 +316,9 @@ class Worker:
     async def _tell_states(self, question: int) -> None:
         """The reply shows what the master has sent before."""
         await self._applier.settled()
-        fleets = {pool.name: _states(pool) for pool in self._applier.table.fleets.values()}
+        pools = self._applier.table.fleets
+        await refreshed(pools.values())
+        fleets = {pool.name: await _states(pool) for pool in list(pools.values())}
         self._channel.send(ReplicaStates(question=question, fleets=fleets))
 
     def _use_certificate(self, certificate: Certificate) -> None:
@@ -336,19 +342,23 @@ def _control_plane_module() -> ModuleType:
     return control_plane_client
 
 
-def _states(pool: Pool) -> list[ReplicaState]:
-    explanations = pool.explain(time.monotonic())
-    return [
-        ReplicaState(
-            name=said.name,
-            url=replica.spec.url,
-            in_flight=replica.in_flight,
-            eligible=said.eligible,
-            asked=said.asked,
-            reasons=said.reasons,
+async def _states(pool: Pool) -> list[ReplicaState]:
+    found: list[ReplicaState] = []
+    replicas = pool.replicas  # replaced with each table, never edited
+    for said, replica in zip(pool.explained(time.monotonic()), replicas, strict=True):
+        found.append(
+            ReplicaState(
+                name=said.name,
+                url=replica.spec.url,
+                in_flight=replica.in_flight,
+                eligible=said.eligible,
+                asked=said.asked,
+                reasons=said.reasons,
+            )
         )
-        for said, replica in zip(explanations, pool.replicas, strict=True)
-    ]
+        if len(found) % AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return found
 
 
 def freeze_garbage_collector() -> None:

@@ -89,7 +89,7 @@ class Attempt:
 
         in_flight = replica.in_flight
         if in_flight == replica.stall_exempt:
-            replica.last_heard_at = started
+            replica.awaited_since = started
         replica.in_flight = in_flight = in_flight + 1
         replica.load += 1
         replica.work += work
@@ -143,7 +143,7 @@ class Attempt:
             self.mode = OPEN
             replica = self.replica
             if replica.in_flight == replica.stall_exempt:
-                replica.last_heard_at = now
+                replica.awaited_since = now
             replica.stall_exempt -= 1
 
     def request_sent(self, now: float) -> None:

@@ -25,7 +25,8 @@ class Outcome(enum.Enum):
     CLIENT_ERROR = "client_error"
     """Any other 4xx: the fault is the request's."""
     PREVENTED = "prevented"
-    """The proxy itself had no file descriptor left for a connection. Nothing was sent to the replica."""
+    """The proxy's own host could open no connection: no descriptor, local port or memory was left. Nothing
+    was sent to the replica."""
     CANCELLED = "cancelled"
     """The client left, or a deadline that the client set has passed."""
 

@@ -8,7 +8,7 @@ from requests with and without a token count stay comparable. Streams are learne
 not only at their end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp
 
 from routing.balancing.learning import learned_speed, shared_evidence
@@ -44,9 +44,12 @@ class FleetSpeed:
 
     __slots__ = (
         "_answers_told",
+        "_evidence",
         "_memory",
         "_p99",
+        "_p99_due",
         "_sampled",
+        "_tracker_due",
         "answer_tokens",
         "base",
         "calibration",
@@ -83,6 +86,8 @@ class FleetSpeed:
         self._answers_told = 0
         self._memory: tuple[float, str] | None = None
         self._p99 = P99Tracker()
+        self._evidence: list[float] = []
+        self._p99_due = self._tracker_due = False
 
     def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """One answer in full: ``work`` estimated."""
@@ -177,8 +182,10 @@ class FleetSpeed:
             self._memory = memory
             self.latency_tracker = None if memory is None else _TRACKERS[memory[1]](memory[0])
 
-    def exchange(self, replicas: Sequence[Replica], learning: SharedLearning, now: float) -> None:
-        """On the slow timer: bring together what the workers of this host have learned."""
+    # --- on the slow timer, in this order; those with replicas for some at a time -------------------
+
+    def exchange_means(self, replicas: Sequence[Replica], learning: SharedLearning, now: float) -> None:
+        """Bring together what the workers of this host have learned of the fleet."""
         if learning.is_due(now):
             own = (
                 self.mean_work,
@@ -202,30 +209,79 @@ class FleetSpeed:
                 self.calibration.follow(told, taken)
                 learning.octaves(self.calibration)
                 self.calibration.refresh()
+
+    def introduce(self, replicas: Iterable[Replica]) -> None:
+        """Those of them that are new begin at what is expected of the others: beside these they will be
+        compared before they are renewed."""
+        base = 1.0 if self.base is None else self.base
+        for replica in replicas:
+            if replica.weighed_by is None:
+                replica.seconds_per_work = replica.cost = base / (replica.spec.weight or 1.0)
+                if self.latency_tracker is not None:
+                    self.latency_tracker.introduce(replica)
+
+    def exchange(self, replicas: Sequence[Replica], now: float) -> None:
+        """Bring together what they have learned of replicas."""
         shared_evidence.exchange_speeds(replicas, now, self.tau)
         if self.latency_tracker is not None:
             self.latency_tracker.exchange(replicas, now)
 
-    def refresh(self, replicas: Sequence[Replica], now: float) -> None:
-        """On the slow timer: memory, p99, the pool's median, and each replica's drift towards it."""
+    def begin_refresh(self, now: float) -> None:
+        """Memory, corrections; what else is due."""
         self.tau = learned_speed.tau_s(self.mean_seconds)
         if self.samples < SAMPLES:
             self.samples = SAMPLES
             self.calibration.refresh()
-        self._p99.refresh(replicas, now)
-        self.p99_s = self._p99.p99_s
+        self._evidence = []
+        self._p99_due = self._p99.is_due(now)
+
+    def look(self, replicas: Sequence[Replica], now: float) -> None:
+        """Take note of what the pool's median and its p99 are made of."""
         least_units = self.mean_work * EVIDENCE_REQUESTS
-        known = learned_speed.pool_seconds_per_work(replicas, now, self.tau, least_units)
+        self._evidence += learned_speed.evidence_at_weight_1(replicas, now, self.tau, least_units)
+        if self._p99_due:
+            self._p99.look(replicas)
+
+    def compare(self, now: float) -> bool:
+        """All have been looked at: the median, the p99. Whether :meth:`renew_latency` is due as well."""
+        if self._p99_due:
+            self._p99.read(now)
+        self.p99_s = self._p99.p99_s
+        known = learned_speed.median_of(self._evidence)
         if known is not None:
             self.base = known
-        base = self.base if self.base is not None else 1.0
-        prior_units = learned_speed.PRIOR_REQUESTS * self.mean_work
+        self._evidence = []
+        tracker = self.latency_tracker
+        self._tracker_due = tracker is not None and tracker.is_due(self.mean_seconds, now)
+        return self._tracker_due
+
+    def renew(self, replicas: Sequence[Replica], now: float) -> None:
+        """Each replica's drift towards the median."""
+        tau, mean_work, base = self.tau, self.mean_work, self.base if self.base is not None else 1.0
+        prior_units = learned_speed.PRIOR_REQUESTS * mean_work
         for replica in replicas:
             speed = replica.speed
-            speed.prior_units = prior_units + speed.peer_units
-            speed.prior_seconds = prior_units * base / (replica.spec.weight or 1.0) + speed.peer_seconds
-            replica.seconds_per_work = learned_speed.estimate(speed, now, self.tau)
-            replica.cost = replica.seconds_per_work / replica.ramp
+            speed.prior_units = units = prior_units + speed.peer_units
+            weight = replica.spec.weight or 1.0
+            speed.prior_seconds = seconds = prior_units * base / weight + speed.peer_seconds
+            if speed.units:
+                # learned_speed.estimate written out.
+                keep = exp((speed.at - now) / tau)
+                seconds += speed.seconds * keep
+                units += speed.units * keep
+            replica.seconds_per_work = known = seconds / units
+            replica.cost = known / replica.ramp
+        if self._tracker_due and self.latency_tracker is not None:
+            least_units = mean_work * EVIDENCE_REQUESTS
+            expected = expected_seconds(replicas, now, tau, mean_work, least_units)
+            self.latency_tracker.look(replicas, expected, now)
+
+    def compare_latency(self) -> None:
+        """All have been renewed."""
         if self.latency_tracker is not None:
-            expected = expected_seconds(replicas, now, self.tau, self.mean_work, least_units)
-            self.latency_tracker.refresh(replicas, now, expected, self.mean_seconds)
+            self.latency_tracker.compare()
+
+    def renew_latency(self, replicas: Sequence[Replica], now: float) -> None:
+        """Likewise what the strategy in force goes by, where :meth:`compare` has said so."""
+        if self.latency_tracker is not None:
+            self.latency_tracker.renew(replicas, now)

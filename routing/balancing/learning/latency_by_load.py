@@ -14,13 +14,13 @@ latency is estimated from recent responses that had about as many requests in fl
 Failure mode: a level is as old as its last use, a few τ at most; then it is the prior.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import exp
 from typing import ClassVar
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.learning.latency_ewma import LatencyTracker
-from routing.balancing.replica.learned_state import LOAD_LEVELS
+from routing.balancing.replica.learned_state import LOAD_LEVELS, UNKNOWN_BY_LOAD, SpeedByLoad
 from routing.balancing.replica.state import Replica
 
 RENEWED_EVERY_S = 0.25
@@ -42,22 +42,31 @@ class LatencyByLoad(LatencyTracker):
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         self._mean_work += SMOOTHING * (work - self._mean_work) if self._mean_work else work
         known, level = replica.speed_by_load, min(replica.load.bit_length(), _LAST)
+        if known is UNKNOWN_BY_LOAD:
+            replica.speed_by_load = known = SpeedByLoad()
         known.seconds[level] = seconds = known.seconds[level] + seconds
         known.units[level] = units = known.units[level] + work
         # At once: whoever fails at once would be asked hundreds of times before it is renewed.
         prior = learned_speed.PRIOR_REQUESTS * self._mean_work
         known.reading[level] = (seconds + prior * replica.seconds_per_work) / (units + prior) / replica.ramp
 
-    def refresh(
-        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
-    ) -> None:
+    def introduce(self, replica: Replica) -> None:
+        replica.speed_by_load = known = SpeedByLoad()
+        known.reading = [replica.seconds_per_work] * LOAD_LEVELS
+
+    def is_due(self, mean_s: float, now: float) -> bool:
         if now < self._due:
-            return
+            return False
         self._due = now + RENEWED_EVERY_S
         self._remember(mean_s)
+        return True
+
+    def renew(self, replicas: Sequence[Replica], now: float) -> None:
         prior_units = learned_speed.PRIOR_REQUESTS * (self._mean_work or 1.0)
         for replica in replicas:
             known = replica.speed_by_load
+            if known is UNKNOWN_BY_LOAD:
+                replica.speed_by_load = known = SpeedByLoad()
             keep = exp((known.at - now) / self.tau_s)
             known.at = now
             known.seconds = [seconds * keep for seconds in known.seconds]

@@ -18,14 +18,14 @@ host show each other what they have learned, and add it up or take the highest.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import exp
 from statistics import median
 from typing import ClassVar
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.learning.shared_evidence import exchange_evidence
-from routing.balancing.replica.learned_state import LatencyTail, SpeedByLoad
+from routing.balancing.replica.learned_state import UNKNOWN_BY_LOAD, LatencyTail
 from routing.balancing.replica.state import Replica
 from routing.shared import shm_counters as cell
 
@@ -44,11 +44,28 @@ class LatencyTracker(ABC):
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """One response, or what a failure counts as. ``work``: its estimate."""
 
+    def introduce(self, replica: Replica) -> None:
+        """A new one begins at what is expected of the others."""
+        return
+
+    # On the slow timer: `is_due`, then `look` at all replicas and `renew` all, some at a time.
+
     @abstractmethod
-    def refresh(
-        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
-    ) -> None:
-        """On the slow timer. ``expected``: seconds, one a replica; ``mean_s``: the fleet's mean response."""
+    def is_due(self, mean_s: float, now: float) -> bool:
+        """Whether the replicas are to be looked at and renewed now. ``mean_s``: the fleet's mean response."""
+
+    def look(self, replicas: Sequence[Replica], expected: Iterable[float | None], now: float) -> None:
+        """Take note of what the replicas are compared by. ``expected``: seconds that a mean request takes,
+        one a replica; ``None``: nothing is known of it."""
+        return
+
+    def compare(self) -> None:
+        """All have been looked at."""
+        return
+
+    @abstractmethod
+    def renew(self, replicas: Sequence[Replica], now: float) -> None:
+        """Bring the readings up to date, in the order in which the replicas were looked at."""
 
     def exchange(self, replicas: Sequence[Replica], now: float) -> None:
         """On the slow timer, where there are other workers: show them what was learned, and take theirs."""
@@ -61,13 +78,36 @@ class LatencyTracker(ABC):
 class ResponseTime(LatencyTracker):
     """Keeps ``Replica.answer_s``."""
 
-    __slots__ = ()
+    __slots__ = ("_expected", "_known", "_otherwise")
 
-    def refresh(
-        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
-    ) -> None:
+    def __init__(self, tau_s: float) -> None:
+        super().__init__(tau_s)
+        self._known: list[float | None] = []
+        self._otherwise = 1.0
+        """What is expected where nothing is known."""
+        self._expected: Iterator[float] = iter(())
+        """Of those that are still to be renewed: what is expected."""
+
+    def introduce(self, replica: Replica) -> None:
+        replica.answer_s = self._otherwise
+
+    def is_due(self, mean_s: float, now: float) -> bool:
         self._remember(mean_s)
-        for replica, seconds in zip(replicas, expected, strict=True):
+        self._known = []
+        return True
+
+    def look(self, replicas: Sequence[Replica], expected: Iterable[float | None], now: float) -> None:
+        self._known += expected
+
+    def compare(self) -> None:
+        """Of those of which nothing is known the median is expected; 1 while nothing is known of any."""
+        known, self._known = self._known, []
+        found = [seconds for seconds in known if seconds is not None]
+        self._otherwise = otherwise = median(found) if found else 1.0
+        self._expected = iter([otherwise if seconds is None else seconds for seconds in known])
+
+    def renew(self, replicas: Sequence[Replica], now: float) -> None:
+        for replica, seconds in zip(replicas, self._expected, strict=False):
             replica.answer_s = self._reading(replica, seconds, now)
 
     @abstractmethod
@@ -144,19 +184,16 @@ def forget(replica: Replica) -> None:
     learned_speed.forget(replica.latency_memory.evidence)
     replica.latency_memory.peak_s = replica.latency_memory.peak_at = 0.0
     replica.latency_memory.tail, replica.favour = LatencyTail(), 1.0
-    replica.speed_by_load = SpeedByLoad()
+    replica.speed_by_load = UNKNOWN_BY_LOAD
 
 
 def expected_seconds(
     replicas: Sequence[Replica], now: float, tau: float, mean_work: float, least_units: float
-) -> list[float]:
-    """Seconds that a request of mean work should take at each; 1 everywhere while nothing is known."""
-    known = [
+) -> list[float | None]:
+    """Seconds that a request of mean work should take at each; ``None``: nothing is known of it."""
+    return [
         replica.seconds_per_work * mean_work
         if learned_speed.units_at(replica.speed, now, tau) > least_units
         else None
         for replica in replicas
     ]
-    found = [seconds for seconds in known if seconds is not None]
-    otherwise = median(found) if found else 1.0
-    return [otherwise if seconds is None else seconds for seconds in known]

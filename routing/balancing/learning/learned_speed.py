@@ -58,20 +58,27 @@ def rescale(speed: LearnedSpeed, old_weight: float, new_weight: float) -> None:
         speed.seconds *= old_weight / new_weight
 
 
-def pool_seconds_per_work(
+def evidence_at_weight_1(
     replicas: Iterable[Replica], now: float, tau: float, least_units: float
-) -> float | None:
-    """Median over replicas with evidence of seconds per unit of work *at weight 1*; ``None``: no evidence.
+) -> list[float]:
+    """Seconds per unit of work *at weight 1* of those of the replicas of which there is evidence.
 
     ``least_units``: how many decayed units count as evidence.
     """
     found = []
     for replica in replicas:
         speed = replica.speed
+        if not speed.units and speed.peer_units <= least_units:
+            continue  # without the exponential: many of a large fleet
         keep = exp((speed.at - now) / tau)
         units = speed.units * keep + speed.peer_units
         if units > least_units and replica.spec.weight > 0:
             found.append((speed.seconds * keep + speed.peer_seconds) / units * replica.spec.weight)
+    return found
+
+
+def median_of(found: list[float]) -> float | None:
+    """The pool's median of those; ``None``: there is no evidence."""
     if not found:
         return None
     found.sort()

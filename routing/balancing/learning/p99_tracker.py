@@ -7,7 +7,7 @@ are rare, the window lasts until it has as many, 10 minutes at most. A window wi
 nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from routing.balancing.replica.state import Replica
 from routing.contract.sketch import Sketch, quantile, subtract
@@ -20,7 +20,7 @@ ENOUGH = 100
 class P99Tracker:
     """One fleet's, in one worker."""
 
-    __slots__ = ("_began", "_earlier", "_looked_at", "p99_s")
+    __slots__ = ("_began", "_earlier", "_looked_at", "_sums", "p99_s")
 
     def __init__(self) -> None:
         self.p99_s = 0.0
@@ -28,20 +28,30 @@ class P99Tracker:
         self._earlier: dict[int, int] = {}
         self._began: float | None = None
         self._looked_at = 0.0
+        self._sums = Sketch()
 
-    def refresh(self, replicas: Sequence[Replica], now: float) -> None:
-        """On the slow timer."""
+    # On the slow timer: `is_due`, then `look` at all replicas, some at a time, then `read`.
+
+    def is_due(self, now: float) -> bool:
+        """Whether a window may be over."""
         if self._began is None:
             self._began = self._looked_at = now
-        elif now - self._looked_at >= WINDOW_S:
-            self._look(replicas, now, now - self._began >= LONGEST_S)
-
-    def _look(self, replicas: Sequence[Replica], now: float, is_over: bool) -> None:
+        if now - self._looked_at < WINDOW_S:
+            return False
         self._looked_at = now
-        sums = Sketch()
+        self._sums = Sketch()
+        return True
+
+    def look(self, replicas: Iterable[Replica]) -> None:
+        """Add up their responses."""
         for replica in replicas:
-            sums.add_counts(replica.latency)
+            self._sums.add_counts(replica.latency)
+
+    def read(self, now: float) -> None:
+        """All have been looked at."""
+        sums = self._sums
         counts = subtract(sums.counts, self._earlier)
         self.p99_s = quantile(counts, 0.99) or self.p99_s
-        if is_over or sum(counts.values()) >= ENOUGH:
+        assert self._began is not None
+        if now - self._began >= LONGEST_S or sum(counts.values()) >= ENOUGH:
             self._earlier, self._began = sums.counts, now

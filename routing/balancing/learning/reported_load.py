@@ -97,24 +97,40 @@ def record(replica: Replica, report: ReportedLoad, now: float) -> None:
         state.unread = True
 
 
-def correct(replicas: Iterable[Replica], now: float, around: ReportContext) -> None:
-    """On the slow timer: update the load of other clients at each replica of a pool."""
-    loads, most_own = [], LEAST_USUAL
-    for replica in replicas:
-        own = replica.in_flight + replica.peer_in_flight - replica.external_load
-        most_own = max(most_own, own)
-        if (state := replica.load_reports.history) is None:
-            continue
-        _remember(state, now, own)
-        if state.unread:
-            state.unread = False
-            _read(state, around.proxies)
-        loads.append((replica, _others(state, now, around.period_s)))
-    if loads:
-        usual = max(most_own, median_low([others for _, others in loads]))
-        for replica, others in loads:
-            counted = min(others, SEVERAL * (replica.concurrency or usual))
-            sibling_load.count_external(replica, counted, counted * around.mean_work)
+class Correction:
+    """On the slow timer: the load of other clients at each replica of a pool. One look at all replicas, some
+    at a time, and then what follows from it."""
+
+    __slots__ = ("_around", "_loads", "_most_own")
+
+    def __init__(self, around: ReportContext) -> None:
+        self._around = around
+        self._loads: list[tuple[Replica, int]] = []
+        self._most_own = LEAST_USUAL
+
+    def look(self, replicas: Iterable[Replica], now: float) -> None:
+        """Take note of what they have, and read their new reports."""
+        most_own = self._most_own
+        for replica in replicas:
+            own = replica.in_flight + replica.peer_in_flight - replica.external_load
+            if own > most_own:
+                most_own = own
+            if (state := replica.load_reports.history) is None:
+                continue
+            _remember(state, now, own)
+            if state.unread:
+                state.unread = False
+                _read(state, self._around.proxies)
+            self._loads.append((replica, _others(state, now, self._around.period_s)))
+        self._most_own = most_own
+
+    def apply(self) -> None:
+        """All have been looked at: count the others' load."""
+        if self._loads:
+            usual = max(self._most_own, median_low([others for _, others in self._loads]))
+            for replica, others in self._loads:
+                counted = min(others, SEVERAL * (replica.concurrency or usual))
+                sibling_load.count_external(replica, counted, counted * self._around.mean_work)
 
 
 def latest(replica: Replica, now: float) -> ReportedLoad | None:

@@ -28,16 +28,19 @@ def exchange_evidence(cells: CounterCells, first: int, known: LearnedSpeed, now:
     seconds = units = newest = 0.0
     for sibling in cells.siblings:
         at = view[sibling + first + 2]
-        keep = exp(min(0.0, (at - now) / tau))
-        seconds += view[sibling + first] * keep
-        units += view[sibling + first + 1] * keep
-        newest = max(newest, at)
+        if at:  # most have nothing to show of most replicas of a large fleet
+            keep = exp(min(0.0, (at - now) / tau))
+            seconds += view[sibling + first] * keep
+            units += view[sibling + first + 1] * keep
+            if at > newest:
+                newest = at
     if not newest and known.peer_units:
         keep = exp(min(0.0, (known.at - now) / tau)) if known.at else 0.0
         known.seconds = known.seconds * keep + known.peer_seconds
         known.units = known.units * keep + known.peer_units
         known.at = now
-    view[own + first] = known.seconds
-    view[own + first + 1] = known.units
-    view[own + first + 2] = known.at
+    if view[own + first + 1] != known.units or view[own + first + 2] != known.at:
+        view[own + first] = known.seconds
+        view[own + first + 1] = known.units
+        view[own + first + 2] = known.at
     known.peer_seconds, known.peer_units = seconds, units

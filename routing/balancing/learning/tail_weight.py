@@ -22,7 +22,7 @@ Failure mode: among fewer than a hundred responses the percentile is the slowest
 which counts as a slow response, costs a replica of a quiet fleet much of its weight for a while.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import exp, floor, log
 from statistics import median
 
@@ -46,42 +46,50 @@ _LEAST = 1e-12
 class TailWeight(LatencyTracker):
     """Keeps ``Replica.favour`` of one fleet in one worker."""
 
-    __slots__ = ("_moved_at",)
+    __slots__ = ("_aims", "_elapsed", "_found", "_moved_at")
 
     def __init__(self, tau_s: float) -> None:
         super().__init__(tau_s)
         self._moved_at: float | None = None
+        self._elapsed = 0.0
+        """Between the last two moves."""
+        self._found: list[tuple[float, int]] = []
+        self._aims: Iterator[float] = iter(())
+        """Of those that are still to be renewed: logarithm of where each one's favour should go."""
 
     def learn(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         bucket = floor(log(max(seconds / work, _LEAST)) * _STEPS)
         counts = replica.latency_memory.tail.newer
         counts[bucket] = counts.get(bucket, 0) + 1
 
-    def refresh(
-        self, replicas: Sequence[Replica], now: float, expected: Iterable[float], mean_s: float
-    ) -> None:
+    def is_due(self, mean_s: float, now: float) -> bool:
         if self._moved_at is None:
             self._moved_at = now
         elapsed = now - self._moved_at
         if elapsed < MOVES_EVERY_S:
-            return
-        self._moved_at = now
+            return False
+        self._moved_at, self._elapsed = now, elapsed
         self._remember(mean_s)
-        for replica, aim in zip(replicas, self._aims(replicas, now), strict=True):
-            favour = log(replica.favour)
-            settles_in_s = RISES_IN_S if aim > favour else FALLS_IN_S
-            replica.favour = exp(favour + (aim - favour) * (1 - exp(-elapsed / settles_in_s)))
+        self._found = []
+        return True
 
-    def _aims(self, replicas: Sequence[Replica], now: float) -> list[float]:
-        """Logarithm of where each one's favour should go."""
-        found = []
+    def look(self, replicas: Sequence[Replica], expected: Iterable[float | None], now: float) -> None:
         for replica in replicas:
             slowest, count = _slowest(replica.latency_memory.tail, now, self.tau_s)
             if replica.cells is not None:
                 slowest, count = _of_all(replica, slowest, count, now, self.tau_s)
-            found.append((slowest + log(replica.spec.weight or 1.0), count))
+            self._found.append((slowest + log(replica.spec.weight or 1.0), count))
+
+    def compare(self) -> None:
+        found, self._found = self._found, []
         middle = median([slowest for slowest, count in found if count] or [0.0])
-        return [_damped(middle - slowest) * count / (count + DOUBT) for slowest, count in found]
+        self._aims = iter([_damped(middle - slowest) * count / (count + DOUBT) for slowest, count in found])
+
+    def renew(self, replicas: Sequence[Replica], now: float) -> None:
+        for replica, aim in zip(replicas, self._aims, strict=False):
+            favour = log(replica.favour)
+            settles_in_s = RISES_IN_S if aim > favour else FALLS_IN_S
+            replica.favour = exp(favour + (aim - favour) * (1 - exp(-self._elapsed / settles_in_s)))
 
 
 def _damped(ratio: float) -> float:

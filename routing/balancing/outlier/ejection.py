@@ -30,12 +30,16 @@ from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.outlier_state import EjectionState
 from routing.contract.telemetry import SAID_BY_ANOTHER
 
-FAILURES, SILENCE, UNREACHABLE = range(3)
-"""What a replica is ejected for. Nothing is expected of a probe request while nothing listens."""
+FAILURES, SILENCE, UNREACHABLE, NOT_VERIFIED, DENIED = range(5)
+"""What a replica is ejected for."""
+UNCONNECTED = frozenset({UNREACHABLE, NOT_VERIFIED, DENIED})
+"""Nothing is expected of a probe request before a connection has been made."""
 ADOPTED = {
     FAILURES: f"{SAID_BY_ANOTHER} saw it fail",
     SILENCE: f"{SAID_BY_ANOTHER} heard nothing from it",
     UNREACHABLE: f"{SAID_BY_ANOTHER} found that nothing listens there",
+    NOT_VERIFIED: f"{SAID_BY_ANOTHER} found that it cannot be verified (TLS)",
+    DENIED: f"{SAID_BY_ANOTHER} found that the address policy denies its address",
 }
 TRIAL_EVERY_S = 4.5
 """With the slow timer's delay, less than 5 s."""
@@ -154,7 +158,7 @@ def lift(state: EjectionState, now: float, answers: int = 0) -> None:
     state.progress.finished_at = max(state.progress.finished_at, now)
 
 
-def stalled(in_flight: int, last_heard_at: float, now: float, stall_s: float, pool_p99_s: float) -> bool:
+def stalled(in_flight: int, quiet_since: float, now: float, stall_s: float, pool_p99_s: float) -> bool:
     """Whether there are requests in flight and no byte for longer than ``stall_s``, and than three slow
     responses of the pool."""
-    return in_flight > 0 and now - last_heard_at > max(stall_s, 3 * pool_p99_s)
+    return in_flight > 0 and now - quiet_since > max(stall_s, 3 * pool_p99_s)

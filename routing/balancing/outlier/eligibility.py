@@ -6,7 +6,7 @@ are better than an error (:func:`asked_despite`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from routing.balancing.outlier.panic import in_panic
@@ -38,13 +38,19 @@ def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligib
     """
     result = Eligibility(panic=is_panic(replicas, site))
     ejected: list[Replica] = []
+    eligible, panic = result.eligible, result.panic
     for replica in replicas:
-        if not _intended(replica) or not _healthy(replica, result.panic):
+        # _intended and _healthy written out: a fleet may have thousands.
+        spec = replica.spec
+        if spec.admin_state != "active" or spec.weight <= 0 or replica.security.no_credential:
             continue
-        ends = replica.ejection.until
+        if spec.health != "ready" and not _healthy(replica, panic):
+            continue
+        state = replica.ejection
+        ends = state.until
         if not ends:
-            result.eligible.append(replica)
-            if replica.ejection.progress.is_due:
+            eligible.append(replica)
+            if state.progress.is_due:
                 result.starved.append(replica)
             continue
         ejected.append(replica)
@@ -70,12 +76,20 @@ def available(replicas: Iterable[Replica], site: str = "") -> int:
 
 def is_panic(replicas: Iterable[Replica], site: str = "") -> bool:
     """Whether health is ignored. ``site``: as for :func:`partition`."""
+    if not site:
+        known = working = 0
+        for replica in replicas:
+            spec = replica.spec
+            if spec.admin_state == "active" and spec.has_passed:
+                known += 1
+                working += spec.health == "ready"
+        return bool(known) and in_panic(known, working)
     passed: Counter[str] = Counter()
     ready: Counter[str] = Counter()
     for replica in replicas:
         spec = replica.spec
         if spec.admin_state == "active" and spec.has_passed:
-            place = (spec.site or site) if site else ""
+            place = spec.site or site
             passed[place] += 1
             ready[place] += spec.health == "ready"
     return bool(passed) and all(in_panic(passed[place], ready[place]) for place in passed)
@@ -112,9 +126,10 @@ def ineligible_because(replica: Replica, now: float) -> list[str]:
     return found
 
 
-def asked_despite(replica: Replica, found: Eligibility) -> str:
-    """Why a replica that is not eligible still gets requests; empty: it does not, or it is eligible."""
-    if not any(other is replica for other in found.eligible):
+def asked_despite(replica: Replica, asked: Container[Replica]) -> str:
+    """Why a replica that is not eligible still gets requests; empty: it does not, or it is eligible.
+    ``asked``: those that get requests."""
+    if replica not in asked:
         return ""
     if replica.ejection.until:
         return "still gets requests: all other replicas are out as well"

@@ -13,6 +13,8 @@ waiting take load beyond the requests in flight for a queue, so they do not get 
 Source: our own. That a failure counts as a slow response is Finagle's.
 """
 
+from collections import deque
+
 from routing.balancing.replica.sibling_load import count_failures
 from routing.balancing.replica.state import Replica
 
@@ -23,6 +25,8 @@ _PARTS = 10
 def add(replica: Replica, seconds: float, now: float) -> None:
     """Count one more failure as load, for so many seconds."""
     ends, until = replica.failure_load.ends, now + seconds
+    if ends is None:
+        replica.failure_load.ends = ends = deque()
     if ends and until - ends[-1][0] < seconds / _PARTS:
         ends[-1] = (ends[-1][0], ends[-1][1] + 1)
     else:
@@ -39,5 +43,7 @@ def expire(replica: Replica, now: float) -> None:
 
 def forget(replica: Replica) -> None:
     """Take off all: for a replica that returns from ejection, or where the strategy does not want them."""
+    if replica.failure_load.ends is None:
+        return
     replica.failure_load.ends.clear()
     count_failures(replica, -replica.failure_load.requests)

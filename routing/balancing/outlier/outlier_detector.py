@@ -6,6 +6,7 @@ by way of shared memory, kept in step with the other workers of the host.
 
 import logging
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 
 from routing.balancing.attempt.attempt import Attempt
@@ -16,7 +17,6 @@ from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.outlier import (
     effective_weight,
     ejection,
-    eligibility,
     failure_load,
     shared_consecutive_failures,
     shared_ejection,
@@ -25,6 +25,8 @@ from routing.balancing.outlier import (
     starvation,
     success_rate,
 )
+from routing.balancing.outlier.census import Census
+from routing.balancing.outlier.common_failure import CommonFailure
 from routing.balancing.outlier.poison_clients import PoisonClients
 from routing.balancing.outlier.shared_poison_clients import SharedPoisonClients, number_of
 from routing.balancing.replica.client_source import ClientSource
@@ -34,8 +36,6 @@ from routing.shared.shm_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
-POSTPONED_S = 3.0
-"""How long a connect check that failed keeps probe requests away; the next one comes before that."""
 FREED_AFTER_S = 2.0
 """How long a replica must have been silent before its requests are taken from it."""
 SETTLED_AFTER_S = 1.0
@@ -78,8 +78,8 @@ class OutlierDetector:
         self._goes_by_load = False
         self.fleet = ""
         """The pool's name, for the log."""
-        self.site = ""
-        """The proxy's own, where sites matter."""
+        self.census = Census(replicas, self._follow)
+        self._common_failure = CommonFailure()
         self._poison_clients = PoisonClients()
         self._sibling_news = SharedPoisonClients(shared)
         self.monitoring = False
@@ -110,10 +110,12 @@ class OutlierDetector:
     def not_answered(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         """Learn from an attempt that was no success, and eject if that is due."""
         replica = attempt.replica
-        if outcome in FAILURES and attempt.started < replica.ejection.returned_at:
-            # What was sent before the return says nothing of the time after it.
-            replica.ejection.windows.before_return += 1
-            if attempt.probe:
+        state = replica.ejection
+        if outcome in FAILURES and attempt.started < max(state.returned_at, self._common_failure.ended_at):
+            # What was sent before the return, or before the fleet's, says nothing of the time after it.
+            state.windows.before_return += 1
+            if attempt.probe and attempt.started >= state.probed_at:
+                state.probing = False
                 shared_ejection.release_probe(replica)
         elif outcome in FAILURES:
             self._speed.failed(replica, now - attempt.started, now)
@@ -124,7 +126,7 @@ class OutlierDetector:
             self.answered(attempt, now)
         elif outcome is Outcome.CANCELLED or outcome is Outcome.PREVENTED:
             if attempt.probe:
-                replica.ejection.probing = False
+                state.probing = False
                 shared_ejection.release_probe(replica)
         else:
             self._answered_without_success(attempt, outcome, now)
@@ -146,7 +148,7 @@ class OutlierDetector:
         replica.last_heard_at = now
         if outcome is Outcome.REJECTED:
             self._speed.rejected(replica, now - attempt.started, now)
-        if attempt.probe:
+        if attempt.probe and replica.ejection.until:
             # It lives and answers; neither load nor a client's own error would have ejected it.
             self._uneject(replica, now)
 
@@ -195,10 +197,8 @@ class OutlierDetector:
         """Why the replica's row of failures is not its fault, in words; empty: it is."""
         self._sibling_news.follow(self._poison_clients)
         state, limit = replica.ejection, self.policy.ejection.consecutive_failures
-        others = [other for other in self._replicas() if other is not replica]
         # What is broken as well says nothing of the requests.
-        well = [other for other in others if not other.ejection.until and other.ejection.failures < limit]
-        others_fail = success_rate.failed_share(well or others)
+        others_fail = self.census.failed_share(replica, limit, now)
         excuse = self._poison_clients.excuse(
             state.failure_run, number_of(replica.uid), limit, others_fail, now
         )
@@ -217,15 +217,18 @@ class OutlierDetector:
 
     # --- on the slow timer -----------------------------------------------------------------------
 
-    def review(self, now: float) -> None:
-        """Follow the other workers, and look for replicas that are silent or fail too often."""
-        replicas = self._replicas()
+    def review(self, replicas: Sequence[Replica], now: float, begins: bool) -> None:
+        """Follow the other workers, and look for replicas that are silent or fail too often. ``replicas``:
+        all of the pool, or the next ones of a large one. ``begins``: these are its first."""
         success_rate.renew(replicas, now)
+        if begins:
+            self._follow_common_failure(self._replicas(), now)
         self.monitoring = now < self._monitor_until
         self._sibling_news.follow(self._poison_clients)
         for replica in replicas:
             silence.follow(replica, now)
-        starvation.follow(replicas, now)
+        fleet = self._replicas()
+        starvation.follow(replicas, fleet, now)
         stall_s, p99_s = self.policy.timeouts.stall_s, self._speed.p99_s
         work_s = self._speed.mean_seconds / self._speed.mean_work
         if now - self._reviewed_at > HELD_S:
@@ -234,21 +237,28 @@ class OutlierDetector:
         for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
-            self._follow_health(replica, now)
+            if not state.was_ready or state.settled_at or replica.spec.health != "ready":
+                self._follow_health(replica, now)
             if replica.failure_load.requests:
                 failure_load.expire(replica, now)
             if state.until:
                 self._review_ejected(replica, now)
             elif (
-                silent := silence.judge(replica, replicas, now, stall_s, p99_s, work_s, self._heard_from)
-            ) is not None:
+                replica.in_flight > replica.stall_exempt
+                and (
+                    silent := silence.judge(
+                        replica, self.census.answering(now), now, stall_s, p99_s, work_s, self._heard_from
+                    )
+                )
+                is not None
+            ):
                 self._eject(replica, now, silent.words, ejection.SILENCE, stalled=silent.whole)
                 self._free_from_silent(replica, silent.words, now)
             elif (state.failures or state.failure_run.is_shown) and self._is_failure_run(replica, now):
                 self._eject(
                     replica, now, f"{state.failure_run.judged} failures in a row in the workers of this host"
                 )
-            elif success_rate.is_outlier(replica, replicas):
+            elif success_rate.is_outlier(replica, lambda: self.census.answers(now)):
                 client = success_rate.by_one_client(replica)
                 if client and not self._poison_clients.is_good(client, now, except_at=number_of(replica.uid)):
                     self._monitor(now)
@@ -258,21 +268,39 @@ class OutlierDetector:
                     # What comes after it is judged by itself, as after an ejection.
                     success_rate.forget(replica)
 
+    def _follow_common_failure(self, replicas: Sequence[Replica], now: float) -> None:
+        """Where all have failed alike, the evidence begins anew for all."""
+        common, limit = self._common_failure, self.policy.ejection.consecutive_failures
+        patience_s = silence.early_s(self._speed.p99_s) or self.policy.timeouts.stall_s
+        if not common.follow(replicas, now, limit, patience_s):
+            return
+        log.info("all replicas of fleet %s failed alike for %.1f s", self.fleet, now - common.began_at)
+        for replica in replicas:
+            state = replica.ejection
+            if not state.until:
+                state.failures = 0
+                shared_consecutive_failures.end(replica)
+                success_rate.forget(replica)
+            elif state.since >= common.began_at and state.cause not in ejection.UNCONNECTED:
+                ejection.try_now(state, now)
+
     def _review_ejected(self, replica: Replica, now: float) -> None:
         state = replica.ejection
         if state.stalled and replica.last_heard_at > state.claimed_at:
             self._uneject(replica, now)
-        elif state.cause == ejection.SILENCE and replica.in_flight:
-            # As its probe request, which hears nothing either.
-            p99_s = self._speed.p99_s
-            soon_s = max(3 * p99_s, min(silence.early_s(p99_s), ejection.TRIAL_EVERY_S))
-            patience_s = soon_s or self.policy.timeouts.stall_s
+            return
+        p99_s = self._speed.p99_s
+        soon_s = max(3 * p99_s, min(silence.early_s(p99_s), ejection.TRIAL_EVERY_S))
+        patience_s = soon_s or self.policy.timeouts.stall_s
+        if silence.probe_hangs(replica, now, patience_s):
+            # That is its decision. The request itself may have begun to be answered, so that it goes on.
+            words = f"stalled: its probe request has heard nothing for {patience_s:.1f} s"
+            self._eject(replica, now, words, ejection.SILENCE, tried_at=state.probed_at)
+        if state.cause == ejection.SILENCE and replica.in_flight:
+            # As its probe request, which hears nothing either; but that has its own time.
+            before = state.probed_at if state.probing else inf
             if silence.requests(replica, now, patience_s)[1]:
-                self._free_from_silent(replica, state.reason, now)
-            if state.probing and now - max(state.probed_at, replica.last_heard_at) > patience_s:
-                # That is its decision. The request itself may have begun to be answered, so that it goes on.
-                words = f"stalled: its probe request has heard nothing for {patience_s:.1f} s"
-                self._eject(replica, now, words, ejection.SILENCE, tried_at=state.probed_at)
+                self._free_from_silent(replica, state.reason, now, before)
 
     def _follow_health(self, replica: Replica, now: float) -> None:
         """Whether probes have taken it out, or let it back, since the last look."""
@@ -282,6 +310,9 @@ class OutlierDetector:
         if state.settled_at and now >= state.settled_at:
             state.settled_at = 0.0
             self._forget_learned(replica)
+            if state.was_silent:
+                words = "silent since before its return"
+                self._free_from_silent(replica, words, now, state.returned_at)
         is_ready = health == "ready"
         if is_ready and not state.was_ready:
             state.failures = 0
@@ -298,37 +329,39 @@ class OutlierDetector:
     def _free_from_down(self, replica: Replica, now: float) -> None:
         """Its probes say that it is dead, and so does its silence. A replica that is drained finishes what it
         has."""
-        silent_s = now - replica.last_heard_at
+        silent_s = now - replica.quiet_since
         if replica.spec.admin_state != "active" or silent_s < FREED_AFTER_S:
             return
-        if not eligibility.is_panic(self._replicas(), self.site):
+        if not self.census.is_panic(now):
             self._free(replica, "its probes fail, and it is silent", all_of_them=True)
 
-    def _free_from_silent(self, replica: Replica, words: str, now: float) -> None:
-        if silence.may_free(replica, self._replicas(), now, self._speed.p99_s):
-            self._free(replica, words)
+    def _free_from_silent(self, replica: Replica, words: str, now: float, before: float = inf) -> None:
+        """``before``: only what was sent before that."""
+        if silence.may_free(replica, self.census.answering(now), now, self._speed.p99_s):
+            self._free(replica, words, before=before)
 
-    def _free(self, replica: Replica, words: str, *, all_of_them: bool = False) -> None:
+    def _free(self, replica: Replica, words: str, *, all_of_them: bool = False, before: float = inf) -> None:
         if replica.endpoint is not None and replica.in_flight:
-            replica.endpoint.free_requests(f"the replica is lost: {words}", all_of_them=all_of_them)
+            words = f"the replica is lost: {words}"
+            replica.endpoint.free_requests(words, all_of_them=all_of_them, before=before)
 
     # --- connect checks --------------------------------------------------------------------------
 
-    def unreachable(self, replica: Replica, words: str, now: float) -> None:
-        """A connection could not be made, twice."""
+    def unreachable(self, replica: Replica, words: str, cause: int, now: float, again_s: float) -> None:
+        """A connection could not be made, twice. ``again_s``: when it is known whether the next one could."""
         state = replica.ejection
         if not state.until:
-            self._eject(replica, now, words, ejection.UNREACHABLE)
+            self._eject(replica, now, words, cause)
         if state.until:
-            state.cause, state.reason = ejection.UNREACHABLE, words
-            ejection.postpone(state, now, POSTPONED_S)
-            if now - replica.last_heard_at >= FREED_AFTER_S:
+            state.cause, state.reason = cause, words
+            ejection.postpone(state, now, again_s)
+            if now - replica.quiet_since >= FREED_AFTER_S:
                 self._free(replica, words)
             self._changed(now)
 
     def reachable(self, replica: Replica, now: float) -> None:
         """A connection was made."""
-        if replica.ejection.until and replica.ejection.cause == ejection.UNREACHABLE:
+        if replica.ejection.until and replica.ejection.cause in ejection.UNCONNECTED:
             ejection.try_now(replica.ejection, now)
             self._changed(now)
 
@@ -358,18 +391,24 @@ class OutlierDetector:
         """Eject a replica if the host's limit allows it. One that is ejected already is ejected anew."""
         state = replica.ejection
         if replica.leaving:
+            # Should a table bring it back, another probe request decides.
+            state.probing = False
+            shared_ejection.release_probe(replica)
             return
         again = bool(state.until)
-        available = eligibility.available(self._replicas(), self.site)
+        available = self.census.available(now)
         limit = ejection.allowed(available, self.policy.ejection.max_ejected_percent)
-        if not again and self._ejected_on_host(now) >= limit:
+        if not again and self.census.ejected(now) >= limit:
             self._soft_eject(replica, available, now, words)
             return
         base_s, answers = self.policy.ejection.base_s, replica.succeeded + replica.failed
         ejection.eject(state, now, base_s, self._rng, words, cause, stalled, answers, tried_at)
         shared_ejection.show_ejection(replica)
-        if not again and self._ejected_on_host(now) > limit:
+        if not again:
+            self.census.moved(ejected=1, out=0 if state.soft_until else 1)
+        if not again and self.census.ejected(now) > limit:
             ejection.undo(state)
+            self.census.moved(ejected=-1, out=0 if state.soft_until else -1)
             shared_ejection.show_ejection(replica)
         else:
             said = (replica.name, self.fleet, state.until - now, state.reason)
@@ -378,10 +417,12 @@ class OutlierDetector:
 
     def _soft_eject(self, replica: Replica, available: int, now: float, words: str) -> None:
         """The limit on ejections is reached: eject softly."""
-        if not soft_ejection.may_begin(replica, self._replicas(), available):
+        out_besides = self.census.out(now) - bool(replica.ejection.until or replica.ejection.soft_until)
+        if not soft_ejection.may_begin(out_besides, available):
             return
         seconds = failure_seconds(0.0, self._speed.p99_s)
         if soft_ejection.begin(replica, now + seconds):
+            self.census.moved(out=1)
             effective_weight.soft_eject(replica)
             said = (replica.name, self.fleet, seconds, words)
             log.info(
@@ -392,12 +433,15 @@ class OutlierDetector:
 
     def _uneject(self, replica: Replica, now: float) -> None:
         log.info("replica %s of fleet %s is no longer ejected: it has answered", replica.name, self.fleet)
+        was_silent = replica.ejection.cause == ejection.SILENCE
         ejection.lift(replica.ejection, now, replica.succeeded + replica.failed)
-        self._returned(replica, now)
+        self.census.moved(ejected=-1, out=0 if replica.ejection.soft_until else -1)
+        self._returned(replica, was_silent, now)
         shared_ejection.show_ejection(replica)
         self._changed(now)
 
-    def _returned(self, replica: Replica, now: float) -> None:
+    def _returned(self, replica: Replica, was_silent: bool, now: float) -> None:
+        replica.ejection.was_silent = was_silent
         replica.ejection.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
         self._forget_learned(replica)
 
@@ -411,17 +455,12 @@ class OutlierDetector:
 
     def _follow(self, replica: Replica, now: float) -> None:
         """Follow what other workers have decided about this replica."""
-        was_out = bool(replica.ejection.until)
+        was_out, was_silent = bool(replica.ejection.until), replica.ejection.cause == ejection.SILENCE
         shared_ejection.follow_ejections(replica, now)
         if was_out and not replica.ejection.until:
             # Another worker has heard from it, which is news here too.
             replica.last_heard_at = max(replica.last_heard_at, replica.ejection.returned_at)
-            self._returned(replica, now)
-
-    def _ejected_on_host(self, now: float) -> int:
-        for replica in self._replicas():
-            self._follow(replica, now)
-        return sum(1 for replica in self._replicas() if replica.ejection.until)
+            self._returned(replica, was_silent, now)
 
 
 def _words(replica: Replica, outcome: Outcome) -> str:

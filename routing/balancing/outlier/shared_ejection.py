@@ -32,6 +32,12 @@ def follow_ejections(replica: Replica, now: float) -> None:
     if cells is None or not cells.siblings:
         return
     view = cells.view
+    if not state.until:
+        for sibling in cells.siblings:
+            if view[sibling + cell.EJECTED_UNTIL]:
+                break
+        else:
+            return  # nobody has ejected it: the usual case
     returned = max(cells.siblings_max(cell.RETURNED_AT), state.returned_at)
     newest, claimed = -1, max(returned, 0.0 if state.adopted else state.claimed_at)
     for sibling in cells.siblings:

@@ -14,7 +14,11 @@ A worker that was held itself (stopped, starved of CPU) has heard nothing becaus
 silence is counted from then on (``heard_from``).
 
 Requests that may be sent twice are then taken from the replica, if the others answer while it does not. Where
-nobody answers, or nothing is known of the fleet yet, they go on waiting.
+nobody answers, or nothing is known of the fleet yet, they go on waiting. The same holds for the probe request
+of a replica that is out for any other reason.
+
+A connection may be lost though the replica is back. So what was sent before the return and is still silent a
+second after it is taken from the replica too. It is no evidence any more: only what was sent later is.
 
 What a single request hears is known to its sender alone. So it is asked, by way of the replica's endpoint,
 and only when the replica has finished nothing for so long. A pool without a proxy goes by the first rule
@@ -74,27 +78,42 @@ def judge(
     waiting = replica.in_flight - replica.stall_exempt
     if waiting <= 0:
         return None
-    last_heard_at, finished_at = replica.last_heard_at, replica.ejection.progress.finished_at
+    quiet_since, finished_at = replica.quiet_since, replica.ejection.progress.finished_at
     if replica.endpoint is not None:
-        last_heard_at, finished_at = max(last_heard_at, heard_from), max(finished_at, heard_from)
-    silent_s = now - last_heard_at
-    if ejection.stalled(waiting, last_heard_at, now, stall_s, p99_s):
-        return Silence(f"stalled: nothing heard for {silent_s:.0f} s with {waiting} in flight", True)
+        quiet_since, finished_at = max(quiet_since, heard_from), max(finished_at, heard_from)
+    silent_s, returned_at = now - quiet_since, replica.ejection.returned_at
     limit_s, early = max(stall_s, 3 * p99_s), early_s(p99_s)
+    if ejection.stalled(waiting, quiet_since, now, stall_s, p99_s) and (
+        # What was sent before the return may wait for ever: the connection is lost, not the replica.
+        not _wait_since_before(replica, returned_at, now)
+        or requests(replica, now, limit_s, after=returned_at)[1]
+    ):
+        return Silence(f"stalled: nothing heard for {silent_s:.0f} s with {waiting} in flight", True)
     unfinished_s = now - finished_at
     if early and silent_s > early:
         starvation.doubt(replica)
     if early < limit_s and 0 < early < unfinished_s and _others_answer(replica, replicas, now - early / 2):
-        old, silent = requests(replica, now, early, TIMES_USUAL * work_s)
+        old, silent = requests(replica, now, early, TIMES_USUAL * work_s, returned_at)
         if silent >= SEVERAL and silent == old:
             words = f"stalled: {silent} requests have heard nothing for {early:.1f} s"
             return Silence(f"{words}, while other replicas answer", silent_s > early)
     if unfinished_s > limit_s:
-        old, silent = requests(replica, now, limit_s)
+        old, silent = requests(replica, now, limit_s, after=returned_at)
         if silent and 2 * silent >= old:
             words = f"stalled: {silent} in flight have heard nothing for {limit_s:.0f} s"
             return Silence(f"{words}, and no request was finished", False)
     return None
+
+
+def probe_hangs(replica: Replica, now: float, for_s: float) -> bool:
+    """Whether the probe request of an ejected replica has heard nothing for so long. Not while its client is
+    still sending it."""
+    state = replica.ejection
+    if not state.probing or now - max(state.probed_at, replica.last_heard_at) <= for_s:
+        return False
+    if replica.endpoint is None:
+        return state.cause == ejection.SILENCE
+    return requests(replica, now, for_s)[1] > 0
 
 
 def may_free(replica: Replica, replicas: Iterable[Replica], now: float, p99_s: float) -> bool:
@@ -102,10 +121,19 @@ def may_free(replica: Replica, replicas: Iterable[Replica], now: float, p99_s: f
     return p99_s > 0 and _others_answer(replica, replicas, now - early_s(p99_s) / 2)
 
 
-def requests(replica: Replica, now: float, for_s: float, work_s: float = 0.0) -> tuple[int, int]:
+def requests(
+    replica: Replica, now: float, for_s: float, work_s: float = 0.0, after: float = 0.0
+) -> tuple[int, int]:
     """How many requests wait at the replica for so long, and how many of them have heard nothing as long.
-    ``work_s``: seconds that each unit of a request's work allows it, where that is more."""
-    return (0, 0) if replica.endpoint is None else replica.endpoint.silent_requests(now, for_s, work_s)
+    ``work_s``: seconds that each unit of a request's work allows it, where that is more. ``after``: only
+    those that were sent after that."""
+    endpoint = replica.endpoint
+    return (0, 0) if endpoint is None else endpoint.silent_requests(now, for_s, work_s, after)
+
+
+def _wait_since_before(replica: Replica, at: float, now: float) -> bool:
+    """Whether a request waits that was sent before then."""
+    return at > 0 and requests(replica, now, now - at)[0] > 0
 
 
 def _others_answer(replica: Replica, replicas: Iterable[Replica], since: float) -> bool:

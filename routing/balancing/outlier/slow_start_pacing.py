@@ -59,6 +59,8 @@ class SlowStartPacer:
     def is_due(self, replica: Replica, share: float, *, has_slots: bool) -> bool:
         """Whether a pause of this replica is due until the next timer. ``share``: part of its weight that
         slow start leaves. ``has_slots``: whether there is a limit."""
+        if not replica.slow_start.over_share:
+            return False
         due = share * replica.spec.weight * self._dues.get(replica.spec.site, 0.0)
         replica.slow_start.over_share = max(0.0, replica.slow_start.over_share - due)
         is_spared = self._is_spared and (has_slots or self._is_hardly_missed)

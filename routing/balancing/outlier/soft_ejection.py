@@ -16,17 +16,15 @@ Source: our own. A row of failures that is its clients' fault
 (:mod:`routing.balancing.outlier.poison_clients`) makes no soft ejection either.
 """
 
-from collections.abc import Iterable
-
 from routing.balancing.replica.state import Replica
 
 SHARE = 0.01
 
 
-def may_begin(replica: Replica, replicas: Iterable[Replica], available: int) -> bool:
-    """Whether half of the pool is neither ejected nor soft-ejected. ``available``: replicas that could be in
-    use if none was ejected."""
-    return 2 * (1 + sum(_is_out(other) for other in replicas if other is not replica)) <= available
+def may_begin(out_besides: int, available: int) -> bool:
+    """Whether half of the pool is neither ejected nor soft-ejected. ``out_besides``: how many others are.
+    ``available``: replicas that could be in use if none was ejected."""
+    return 2 * (1 + out_besides) <= available
 
 
 def begin(replica: Replica, until: float) -> bool:
@@ -56,7 +54,3 @@ def words(replica: Replica, now: float) -> str:
     if left <= 0:
         return ""
     return f"asked next to nothing for another {left:.0f} s: it fails, and no more may be ejected"
-
-
-def _is_out(replica: Replica) -> bool:
-    return bool(replica.ejection.until or replica.ejection.soft_until)

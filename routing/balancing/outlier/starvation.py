@@ -27,13 +27,13 @@ def doubt(replica: Replica) -> None:
     replica.ejection.progress.doubted_until = replica.picked + DOUBTED_FOR
 
 
-def follow(replicas: Sequence[Replica], now: float) -> None:
-    """On the slow timer: mark those in doubt that were sent nothing for a while, although it was their turn:
-    the fleet was sent so many requests."""
+def follow(replicas: Sequence[Replica], fleet: Sequence[Replica], now: float) -> None:
+    """On the slow timer: mark those of the replicas in doubt that were sent nothing for a while, although it
+    was their turn: the fleet was sent so many requests."""
     doubtful = [one for one in replicas if _is_in_doubt(one)]
     if not doubtful:
         return
-    picked, weight = sum([one.picked for one in replicas]), sum([one.spec.weight for one in replicas])
+    picked, weight = sum([one.picked for one in fleet]), sum([one.spec.weight for one in fleet])
     for replica in doubtful:
         progress = replica.ejection.progress
         if replica.picked != progress.asked or replica.in_flight or not _is_in_use(replica):
@@ -47,9 +47,12 @@ def follow(replicas: Sequence[Replica], now: float) -> None:
 
 def _is_in_doubt(replica: Replica) -> bool:
     """Whether it has failed since its last success, or was silent lately."""
-    if replica.ejection.failures or replica.picked < replica.ejection.progress.doubted_until:
+    state = replica.ejection
+    progress = state.progress
+    if state.failures or replica.picked < progress.doubted_until:
         return True
-    replica.ejection.progress.is_due = False
+    if progress.is_due:
+        progress.is_due = False
     return False
 
 

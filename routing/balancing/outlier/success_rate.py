@@ -17,7 +17,7 @@ is that of the binomial distribution, not the one between replicas.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from math import sqrt
 
 from routing.balancing.replica.state import Replica
@@ -81,22 +81,30 @@ def by_one_client(replica: Replica) -> int:
 
 def failed_share(replicas: Iterable[Replica]) -> float:
     """Share of failures among these replicas' recent responses together; 0 if there were none."""
-    counts = [_counted(replica) for replica in replicas]
-    succeeded, failed = sum(s for s, _ in counts), sum(f for _, f in counts)
+    succeeded, failed = answers(replicas)
     return failed / (succeeded + failed) if failed else 0.0
 
 
-def is_outlier(replica: Replica, replicas: Sequence[Replica]) -> bool:
-    """Whether the replica fails often while the others do not."""
+def answers(replicas: Iterable[Replica]) -> tuple[int, int]:
+    """Recent successes and failures of all together."""
+    counts = [_counted(replica) for replica in replicas]
+    return sum([succeeded for succeeded, _ in counts]), sum([failed for _, failed in counts])
+
+
+def is_outlier(replica: Replica, of_all: Callable[[], tuple[int, int]]) -> bool:
+    """Whether the replica fails often while the others do not. ``of_all()``: :func:`answers` of the pool."""
+    window = replica.ejection.windows
+    if window.all_failed == window.earlier_failed:
+        return False  # it has not failed: the usual case
     succeeded, failed = _counted(replica)
     if not failed or succeeded + failed < LEAST_ANSWERS or succeeded >= THRESHOLD * (succeeded + failed):
         return False
-    others = [_counted(other) for other in replicas if other is not replica]
-    good, bad = sum(s for s, _ in others), sum(f for _, f in others)
-    if not good or good < THRESHOLD * (good + bad):
+    good, bad = of_all()
+    good, bad = good - succeeded, max(0, bad - failed)
+    if good <= 0 or good < THRESHOLD * (good + bad):
         return False
-    usual, answers = bad / (good + bad), succeeded + failed
-    return failed - usual * answers > DEVIATIONS * sqrt(usual * (1 - usual) * answers)
+    usual, count = bad / (good + bad), succeeded + failed
+    return failed - usual * count > DEVIATIONS * sqrt(usual * (1 - usual) * count)
 
 
 def words(replica: Replica) -> str:
@@ -108,13 +116,23 @@ def words(replica: Replica) -> str:
 def _read(replica: Replica) -> None:
     """Read what all workers of the host have counted."""
     window, cells = replica.ejection.windows, replica.cells
-    failed = replica.failed - window.before_return
-    window.all_succeeded, window.all_failed = replica.succeeded, failed
+    succeeded, failed = replica.succeeded, replica.failed - window.before_return
     if cells is not None:
-        cells.write(SUCCEEDED, replica.succeeded)
-        cells.write(FAILED, failed)
-        window.all_succeeded += int(cells.siblings_sum(SUCCEEDED))
-        window.all_failed += int(cells.siblings_sum(FAILED))
+        # Written out: this runs for all replicas of a fleet, ten times a second.
+        view, own = cells.view, cells.own
+        if view[own + SUCCEEDED] != succeeded:
+            view[own + SUCCEEDED] = succeeded
+        if view[own + FAILED] != failed:
+            view[own + FAILED] = failed
+        for sibling in cells.siblings:
+            if theirs := view[sibling + SUCCEEDED]:
+                succeeded += int(theirs)
+            if theirs := view[sibling + FAILED]:
+                failed += int(theirs)
+    if window.all_succeeded != succeeded:
+        window.all_succeeded = succeeded
+    if window.all_failed != failed:
+        window.all_failed = failed
 
 
 def _is_filled(replica: Replica) -> bool:

@@ -41,6 +41,11 @@ class CandidateSearch:
         self._pick_of_sample = getattr(strategy, "pick_of_sample", strategy.pick)
 
     @property
+    def siblings(self) -> int:
+        """How many sibling workers there are."""
+        return 0 if self._shared is None else len(self._shared.siblings)
+
+    @property
     def sees_peers(self) -> bool:
         """Whether there are sibling workers, whose load counts too."""
         return self._shared is not None and bool(self._shared.siblings)

@@ -9,7 +9,7 @@ back after it (:meth:`EndpointSet.tidy`).
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from routing.balancing.learning import learned_speed
 from routing.balancing.replica import sibling_load
@@ -22,6 +22,8 @@ Pairs = list[tuple[Replica, ReplicaSpec]]
 
 STEP = 50
 """New replicas that one step makes, or idle ones that it lets go: some 2 ms."""
+INTRODUCED_AT_ONCE = 500
+"""Replicas whose weights and speeds are set at once: some 1 ms."""
 KNOWN_STEP = 1000
 """Known replicas that one step looks up: some 1 ms."""
 
@@ -37,12 +39,12 @@ class EndpointSet:
         """How often the list was replaced."""
         self._idle: deque[Replica] = deque()
         """Those among the leaving ones that :meth:`tidy` lets go, in the same order."""
-        self._settled = False
+        self.settled = False
         """Whether a table was applied before: only replicas that join later are slow-started."""
 
     def unsettle(self) -> None:
         """The next table is the first one."""
-        self._settled = False
+        self.settled = False
 
     def prepare(self, snapshot: FleetSnapshot) -> Pairs:
         """Pair each spec with its replica, old or new. Changes nothing; ValueError on a bad URL."""
@@ -87,25 +89,29 @@ class EndpointSet:
         ``in_steps``: idle replicas that leave stay until :meth:`tidy`."""
         self.swaps += 1
         before = set(self.listed)
-        if any(spec.weight != replica.spec.weight for replica, spec in pairs):
+        if any(spec is not replica.spec and spec.weight != replica.spec.weight for replica, spec in pairs):
             for replica, _ in pairs:
                 # Credits are sums of weights: those of much greater weights would distort many picks.
                 replica.wrr_credit = 0.0
         room = True
-        settled = self._settled
+        settled = self.settled
         for replica, spec in pairs:
-            joins = settled and replica not in before
-            if joins or replica.leaving or replica.spec is not spec:
-                _renew(replica, spec, joins)
+            if settled and replica not in before:
+                replica.slow_start.pending = True
+            if replica.spec is not spec:
+                _renew(replica, spec)
+            if replica.leaving:
+                replica.leaving = False
             # Conditions that are written out: each call is a tenth of a large table's swap.
             if replica.security.tls is not None:
                 replica.verify_by(tls)
             if replica.cells is None and room:
                 room = self._claim_cells(replica)
         self.leaving = [replica for replica in self.leaving if replica.leaving]
-        self.listed = [replica for replica, _ in pairs]
-        self._settled = True
-        self._retire(before.difference(self.listed), in_steps)
+        retired, self.listed = self.listed, [replica for replica, _ in pairs]
+        self.settled = True
+        stays = set(self.listed)
+        self._retire([replica for replica in retired if replica not in stays], in_steps)
 
     def retire_all(self, in_steps: bool = False) -> None:
         """The fleet was removed: every replica leaves. ``in_steps``: as of :meth:`take`."""
@@ -130,13 +136,13 @@ class EndpointSet:
             if number % STEP == 0:
                 yield
 
-    def repair_cells(self) -> None:
+    def repair_cells(self, replicas: Iterable[Replica]) -> None:
         """Claim cells again that the master has cleared although this worker is alive, and those for which
         there was no room. That there is none is found out once, for it takes a look at every slot."""
         if self._shared is None:
             return
         room = True
-        for replica in self.listed:
+        for replica in replicas:
             if replica.cells is not None and not self._shared.still_held(replica.cells):
                 self._shared.drop(replica.cells)
                 replica.cells = replica.cell_view = None
@@ -146,16 +152,16 @@ class EndpointSet:
     def _known(self) -> dict[tuple[str, str], Replica]:
         return {(r.uid, r.spec.url): r for r in (*self.leaving, *self.listed)}
 
-    def _retire(self, retired: Iterable[Replica], in_steps: bool) -> None:
+    def _retire(self, retired: Sequence[Replica], in_steps: bool) -> None:
         for replica in retired:
             replica.leaving = True
-            self.leaving.append(replica)
-            if replica.in_flight:
-                continue
-            if in_steps:
-                self._idle.append(replica)
-            else:
-                self.on_drained(replica)
+        self.leaving += retired
+        idle = [replica for replica in retired if not replica.in_flight]
+        if in_steps:
+            self._idle += idle
+            return
+        for replica in idle:
+            self.on_drained(replica)
 
     def _release_cells(self, replica: Replica) -> None:
         if self._shared is not None and replica.cells is not None:
@@ -179,14 +185,13 @@ class EndpointSet:
         return True
 
 
-def _renew(replica: Replica, spec: ReplicaSpec, joins: bool) -> None:
-    """Give a replica its newer spec; slow-start one that joins or has just come up."""
+def _renew(replica: Replica, spec: ReplicaSpec) -> None:
+    """Give a replica its newer spec; slow-start one that has just come up."""
     old = replica.spec
     came_up = spec.health == "ready" and old.health != "ready"
     came_back = spec.admin_state == "active" and old.admin_state == "maintenance"
-    if joins or came_up or came_back:
+    if came_up or came_back:
         replica.slow_start.pending = True
     if spec.weight != old.weight:
         learned_speed.rescale(replica.speed, old.weight, spec.weight)
     replica.adopt(spec)
-    replica.leaving = False

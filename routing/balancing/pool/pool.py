@@ -7,45 +7,46 @@ Eligibility is computed when something has changed, and on a slow timer that beg
 a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from math import frexp, inf
 from random import Random
 from typing import cast
 
-from routing.balancing.admission import fleet_warmup
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.learning import reported_load
 from routing.balancing.learning.fleet_speed import FleetSpeed
-from routing.balancing.learning.reported_load import ReportContext
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility
-from routing.balancing.outlier.effective_weight import EffectiveWeights
+from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.candidates import CandidateSearch
-from routing.balancing.pool.endpoint_set import KNOWN_STEP, EndpointSet, Pairs
+from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
 from routing.balancing.pool.pinned_replica import PinnedReplica
-from routing.balancing.pool.report import ReplicaExplanation, explanation, replica_counters
+from routing.balancing.pool.refresh_cycle import WHOLE, RefreshCycle
+from routing.balancing.pool.report import (
+    ReplicaExplanation,
+    explanations,
+    fill_fleet_counters,
+    replica_counters,
+)
 from routing.balancing.pool.slow_path import ANY_SLOT, DEQUEUED, NEW, SlowPath
+from routing.balancing.pool.slow_timer import SlowTimer
 from routing.balancing.pool.snapshot_checks import check_limits, checked_limits
 from routing.balancing.pool.terms import Terms, terms_of
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import KeyedStrategy
-from routing.balancing.strategies.fault_isolation import IsolatedStrategy
+from routing.balancing.strategies.base import KeyedStrategy, PreparingStrategy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
-from routing.contract.telemetry import FleetCounters
+from routing.contract.telemetry import FleetCounters, ReplicaCounters
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
 
 __all__ = ["ANY_SLOT", "DEQUEUED", "NEW", "Attempt", "Pool", "Rejection", "ReplicaExplanation"]
-
-REFRESH_S = 0.1
 
 
 class Pool:
@@ -59,10 +60,12 @@ class Pool:
         quota_share: QuotaShare | None = None,
         site: str = "",
         staged: bool = False,
+        in_slices: bool = False,
     ) -> None:
         """``site``: where the pool's requests come from; empty: it does not matter. ``staged``: the snapshot
-        is without its replicas; they come with :meth:`replace`, as if they had been there. Raises ValueError
-        in words when the snapshot cannot be routed from."""
+        is without its replicas; they come with :meth:`replace`, as if they had been there. ``in_slices``:
+        begin() refreshes a large pool in slices, and :meth:`refresh_some` is called each second, for the time
+        without requests. Raises ValueError in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
         self._host_share = quota_share or QuotaShare()
         self._shared = shared
@@ -76,15 +79,13 @@ class Pool:
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
         """The queue of requests for which no replica has a slot."""
-        self._limited = False
-        """Whether requests may have to wait: for a slot, or for the first replica."""
         self._endpoints = EndpointSet(shared)
         self._outlier_detector = OutlierDetector(
             lambda: self._endpoints.listed,
             self._endpoints.on_drained,
             self.speed,
             self._rng,
-            self._sort,
+            self._changed,
             shared,
         )
         self._search = CandidateSearch(self.admission.free_slots, shared, terms.passing_strategy, self._rng)
@@ -102,8 +103,20 @@ class Pool:
         """The replicas by site, where sites may matter."""
         self._due = 0.0
         """When begin() must refresh: everything or, with sibling workers, their counts."""
-        self._refresh_due = 0.0
-        self._effective_weights = EffectiveWeights(self._host_share, self.admission.slot_freed)
+        self._derived: tuple[Pairs, list[Callable[[], None]]] = [], []
+        """What strategies have derived from replicas that are prepared."""
+        self._in_slices = in_slices
+        self._cycle = RefreshCycle(
+            self._endpoints,
+            self.speed,
+            self.admission,
+            self._outlier_detector,
+            self._host_share,
+            self._learning,
+        )
+        self._timer = SlowTimer(
+            self._cycle, self._search, self.admission, self.budget, self._sort, self._refreshed
+        )
         self.replace(snapshot)
         if staged:
             self._endpoints.unsettle()
@@ -124,11 +137,24 @@ class Pool:
         for number, _ in enumerate(checked_limits(snapshot)):
             if number % KNOWN_STEP == 0:
                 yield
-        return (yield from self._endpoints.prepare_in_steps(snapshot))
+        pairs = yield from self._endpoints.prepare_in_steps(snapshot)
+        for at in range(0, len(pairs), INTRODUCED_AT_ONCE):
+            some = [replica for replica, _ in pairs[at : at + INTRODUCED_AT_ONCE]]
+            self._cycle.introduce(some, joins=self._endpoints.settled)
+            yield
+        terms = self._slow_path.terms
+        members = [(replica, spec.weight) for replica, spec in pairs]
+        derived = []
+        for strategy in (terms.strategy, terms.remote_strategy) if self._site else (terms.strategy,):
+            if isinstance(strategy, PreparingStrategy):
+                derived.append((yield from strategy.prepare(members)))  # noqa: PERF401 (it yields)
+        self._derived = pairs, derived
+        return pairs
 
     def drop(self, pairs: Pairs) -> None:
         """What :meth:`prepare` returned is not used."""
         self._endpoints.drop(pairs)
+        self._derived = [], []
 
     def tidy(self) -> Iterator[None]:
         """What :meth:`replace` and :meth:`close` left to be done in steps."""
@@ -160,17 +186,23 @@ class Pool:
         self._follow(terms)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
-        self._effective_weights.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
         self._endpoints.take(pairs, snapshot.tls, in_steps)
+        prepared, derived = self._derived
+        if prepared is pairs:
+            for use in derived:
+                use()
+        self._derived = [], []
         asks = snapshot.probe.load_header
         for replica in self.replicas:
             if replica.load_reports.asked != asks:
                 replica.ask_load(asks)
         self._count_sites()
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
-        self._outlier_detector.site = "" if self._all_sites is None else self._site
+        self._outlier_detector.census.site = "" if self._all_sites is None else self._site
         self.admission.policy = snapshot.policy.queue
+        self._cycle.follow(snapshot)
+        self._timer.in_slices = self._in_slices and len(self.replicas) > WHOLE
         self._clear_eligibility()
         self.admission.wake_next()
 
@@ -201,7 +233,8 @@ class Pool:
     def _clear_eligibility(self) -> None:
         """Forget which replicas are eligible; the next begin() computes it."""
         self._set_eligibility(eligibility.Eligibility())
-        self._due = self._refresh_due = 0.0
+        self._timer.restart()
+        self._due = 0.0
 
     # --- the request path ------------------------------------------------------------------------
 
@@ -339,69 +372,48 @@ class Pool:
 
     # --- connect checks --------------------------------------------------------------------------
 
-    def unreachable(self, replica: Replica, words: str, now: float) -> None:
-        """A connect check has failed: eject the replica if that is allowed. ``words``: why."""
+    def unreachable(
+        self, replica: Replica, words: str, now: float, cause: int = UNREACHABLE, again_s: float = 3.0
+    ) -> None:
+        """A connect check has failed: eject the replica if that is allowed. ``words``: why. ``again_s``: by
+        then the next check has ended; no request is spent on the replica before."""
         if not replica.leaving:
-            self._outlier_detector.unreachable(replica, words, now)
+            self._outlier_detector.unreachable(replica, words, cause, now, again_s)
 
     def reachable(self, replica: Replica, now: float) -> None:
-        """A connect check has found that the replica listens."""
+        """A connect check has made a connection."""
         self._outlier_detector.reachable(replica, now)
 
     # --- the slow timer --------------------------------------------------------------------------
 
     def _look_up(self, now: float) -> None:
-        if now >= self._refresh_due:
-            self.refresh(now)
-        elif self._search.sees_peers:
-            sibling_load.read_counts(self._eligible)
-            self.admission.free_slots.forget()
-            if self._limited:
-                self.admission.look_at_peers()
-        self._due = self._refresh_due
-        if self._search.sees_peers:
-            self._due = min(self._due, now + sibling_load.counts_every_s(len(self._eligible)))
+        self._due = self._timer.look_up(now)
 
     def refresh(self, now: float) -> None:
-        """Bring everything that depends on time up to date. begin() does so; reports do as well."""
-        self._refresh_due = self._due = now + REFRESH_S
-        replicas = self.replicas
-        self.budget.rotate(now)
-        since = self.admission.queue.since
-        waited_s = now - since if since else 0.0
-        mean_answer_s = self.speed.mean_seconds
-        limited = self._effective_weights.update(replicas, self._eligible, waited_s, mean_answer_s, now)
-        self._limited = limited or self.policy.queue.cold == "hold"
-        for replica in replicas:
-            fleet_warmup.follow(replica, now)
-        if any(replica.load_reports.history is not None for replica in replicas):
-            period_s, proxies = self.snapshot.probe.period_s, self._host_share.count
-            around = ReportContext(period_s, self.speed.mean_work, proxies)
-            reported_load.correct(replicas, now, around)
-        if self._shared is not None:
-            self._endpoints.repair_cells()
-            sibling_load.read_counts(replicas)
-            if self._learning is not None:
-                self.speed.exchange(replicas, self._learning, now)
-        self.admission.size = self._host_share.share_of(self.policy.queue.size)
-        if self._limited:
-            self.admission.refresh(now)
-        else:
-            self.admission.look_at_peers()
-        self._outlier_detector.review(now)
-        self.speed.refresh(replicas, now)
-        # Calibration is off where memory is reserved: for what a client may use, not for what others used.
-        self._search.reserves_memory = reserves = any(replica.memory is not None for replica in replicas)
-        self._factors = None if reserves else self.speed.calibration.factors
-        self._sort(now)
+        """Bring everything that depends on time up to date, at once. begin() does so; reports do as well."""
+        self._timer.refresh(now)
+        self._due = self._timer.due
 
-    def _sort(self, now: float) -> None:
+    def refresh_some(self, now: float) -> bool:
+        """The same, in slices if the pool is refreshed in slices. Returns whether there are more."""
+        more = self._timer.refresh_some(now)
+        self._due = self._timer.due
+        return more
+
+    def _refreshed(self) -> None:
+        # Calibration is off where memory is reserved: for what a client may use, not for what others used.
+        self._search.reserves_memory = reserves = self._cycle.reserves
+        self._factors = None if reserves else self.speed.calibration.factors
+
+    def _changed(self, now: float) -> None:
+        self._timer.changed(now)
+        self._due = min(self._due, self._timer.due)
+
+    def _sort(self, now: float) -> float:
         self.admission.free_slots.forget()
-        found = eligibility.partition(self.replicas, now, self._outlier_detector.site)
+        found = eligibility.partition(self.replicas, now, self._outlier_detector.census.site)
         self._set_eligibility(found)
-        if found.next_end:
-            self._refresh_due = min(self._refresh_due, found.next_end)
-            self._due = min(self._due, self._refresh_due)
+        return found.next_end
 
     def _set_eligibility(self, found: eligibility.Eligibility) -> None:
         """Pick among these replicas from now on."""
@@ -422,8 +434,17 @@ class Pool:
     def explain(self, now: float) -> list[ReplicaExplanation]:
         """For each replica: whether it is eligible and gets requests, and why not, in plain words."""
         self.refresh(now)
-        work, slow = self.speed.mean_work, self._slow_path
-        return [explanation(replica, slow.eligibility, now, work, slow.sites) for replica in self.replicas]
+        return list(self.explained(now))
+
+    def explained(self, now: float) -> Iterator[ReplicaExplanation]:
+        """The same as of the last refresh, one after the other."""
+        slow = self._slow_path
+        return explanations(self.replicas, slow.eligibility, now, self.speed.mean_work, slow.sites)
+
+    @property
+    def reported(self) -> list[Replica]:
+        """The replicas that :meth:`report` is about: also those that have left and are still in use."""
+        return [*self.replicas, *self._endpoints.leaving]
 
     def _count_sites(self) -> None:
         if self._all_sites is not None:
@@ -431,25 +452,19 @@ class Pool:
             self.counters.stayed += stayed
             self.counters.spilled += spilled
 
-    def report(self, now: float, refused: str = "") -> FleetCounters:
-        """All counters since the worker started. Not a copy: encode it before the next request."""
+    def report(
+        self, now: float, refused: str = "", replicas: list[ReplicaCounters] | None = None
+    ) -> FleetCounters:
+        """All counters since the worker started. Not a copy: encode it before the next request.
+        ``replicas``: the replicas' part, if it was made before."""
         self.admission.report(now)
         self._count_sites()
         self.counters.applied = str(self.version)
-        speed = self.speed
-        self.counters.usual_s = speed.mean_seconds
-        self.counters.usual_work = speed.mean_work if speed.mean_seconds else 0.0
-        self.counters.answer_tokens = speed.known_answer_tokens
-        self.counters.estimates_explain = speed.calibration.explained
-        self.counters.estimates_corrected = self._factors is not None
         self.counters.refused = refused
-        strategy = self.strategy
-        self.counters.strategy_trouble = (
-            strategy.trouble(now) if isinstance(strategy, IsolatedStrategy) else ""
-        )
-        self.counters.replicas = [
-            replica_counters(r, now) for r in (*self.replicas, *self._endpoints.leaving)
-        ]
+        fill_fleet_counters(self.counters, self.speed, self.strategy, self._factors is not None, now)
+        if replicas is None:
+            replicas = [replica_counters(replica, now) for replica in self.reported]
+        self.counters.replicas = replicas
         return self.counters
 
     def __repr__(self) -> str:

@@ -1,14 +1,19 @@
 """Replica report: a pool's replicas in counters for telemetry, and in words for people."""
 
+from collections.abc import Container, Iterable, Iterator
+
 import msgspec
 
 from routing.balancing.learning import reported_load
+from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import soft_ejection
 from routing.balancing.outlier.eligibility import Eligibility, asked_despite, ineligible_because
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.contract.telemetry import ReplicaCounters
+from routing.balancing.strategies.base import Strategy
+from routing.balancing.strategies.fault_isolation import IsolatedStrategy
+from routing.contract.telemetry import FleetCounters, ReplicaCounters
 
 
 class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,12 +31,21 @@ class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
     site gets requests, that it is softly ejected, which device is short of memory. Empty: none of these."""
 
 
-def explanation(
-    replica: Replica, found: Eligibility, now: float, work: float, sites: SiteSplit | None
+def explanations(
+    replicas: Iterable[Replica], found: Eligibility, now: float, work: float, sites: SiteSplit | None
+) -> Iterator[ReplicaExplanation]:
+    """Of each replica, why it gets requests or not. ``work``: of a usual request. ``sites``: set where sites
+    matter."""
+    asked = frozenset(found.eligible)
+    for replica in replicas:
+        yield _explanation(replica, asked, now, work, sites)
+
+
+def _explanation(
+    replica: Replica, asked: Container[Replica], now: float, work: float, sites: SiteSplit | None
 ) -> ReplicaExplanation:
-    """Why a replica gets requests or not. ``work``: of a usual request. ``sites``: set where sites matter."""
     reasons = ineligible_because(replica, now)
-    despite = asked_despite(replica, found) if reasons else ""
+    despite = asked_despite(replica, asked) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)
     back = soft_ejection.words(replica, now)
     short = "" if replica.memory is None else replica.memory.why_not(Demand(work))
@@ -69,3 +83,15 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         first_byte=replica.first_byte,
         **replica.outcomes.counts(),
     )
+
+
+def fill_fleet_counters(
+    counters: FleetCounters, speed: FleetSpeed, strategy: Strategy, corrected: bool, now: float
+) -> None:
+    """What a fleet has learned, into its counters. ``corrected``: whether estimates are calibrated."""
+    counters.usual_s = speed.mean_seconds
+    counters.usual_work = speed.mean_work if speed.mean_seconds else 0.0
+    counters.answer_tokens = speed.known_answer_tokens
+    counters.estimates_explain = speed.calibration.explained
+    counters.estimates_corrected = corrected
+    counters.strategy_trouble = strategy.trouble(now) if isinstance(strategy, IsolatedStrategy) else ""

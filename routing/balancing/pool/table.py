@@ -55,7 +55,11 @@ class Staged(NamedTuple):
 class Table:
     """The routing table of one worker."""
 
-    def __init__(self, shared: SharedCounters | None = None, rng: Random | None = None) -> None:
+    def __init__(
+        self, shared: SharedCounters | None = None, rng: Random | None = None, in_slices: bool = False
+    ) -> None:
+        """``in_slices``: as for :class:`routing.balancing.pool.pool.Pool`."""
+        self._in_slices = in_slices
         self._shared = shared
         self._rng = rng or Random()
         self.quota_share = QuotaShare()
@@ -205,7 +209,7 @@ class Table:
         return True
 
     def _new_pool(self, snapshot: FleetSnapshot, staged: bool = False) -> Pool:
-        return Pool(snapshot, self._shared, self._rng, self.quota_share, self.site, staged)
+        return Pool(snapshot, self._shared, self._rng, self.quota_share, self.site, staged, self._in_slices)
 
     def _unstage(self, name: str) -> None:
         """What was staged of this fleet is not applied."""

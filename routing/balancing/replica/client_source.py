@@ -3,6 +3,8 @@
 from hashlib import blake2b
 from typing import NamedTuple
 
+from routing.balancing.replica.untracked import Untracked
+
 
 class ClientSource(NamedTuple):
     """Who sent a request, and which: 32-bit hashes that are the same in all workers of a host, never 0."""
@@ -27,36 +29,30 @@ def number_of(digest: bytes) -> int:
     return int.from_bytes(digest) or 1
 
 
-class ClientFailures:
+class ClientFailures(Untracked):
     """One client's part of a row of failures."""
 
-    __slots__ = ("failures", "is_varied", "request")
-
-    def __init__(self, request: int) -> None:
-        self.failures = 0
-        self.request = request
-        """The first."""
-        self.is_varied = False
-        """Whether there were others."""
+    request: int
+    """The first."""
+    failures: int = 0
+    is_varied: bool = False
+    """Whether there were others."""
 
 
-class FailureRun:
+class FailureRun(Untracked):
     """A replica's failures since its last response that was none: by whom."""
 
-    __slots__ = ("answers", "clients", "is_shown", "judged", "left_out")
-
-    def __init__(self) -> None:
-        self.clients: dict[int, ClientFailures] = {}
-        """By client, :data:`UNKNOWN` among them."""
-        # What :mod:`routing.balancing.outlier.shared_consecutive_failures` goes by.
-        self.left_out = 0
-        """Those before another worker's last response."""
-        self.judged = 0
-        """How long the host's row was when it was judged."""
-        self.answers = 0.0
-        """Of the replica, that all workers had shown."""
-        self.is_shown = False
-        """Whether the others see this worker's part."""
+    clients: dict[int, ClientFailures] = {}
+    """By client, :data:`UNKNOWN` among them."""
+    # What :mod:`routing.balancing.outlier.shared_consecutive_failures` goes by.
+    left_out: int = 0
+    """Those before another worker's last response."""
+    judged: int = 0
+    """How long the host's row was when it was judged."""
+    answers: float = 0.0
+    """Of the replica, that all workers had shown."""
+    is_shown: bool = False
+    """Whether the others see this worker's part."""
 
     def begin(self) -> None:
         """Nobody has failed."""

@@ -1,5 +1,7 @@
 """Learned state: speed and latency of one replica. Written by :mod:`routing.balancing.learning`."""
 
+from routing.balancing.replica.untracked import Untracked
+
 LOAD_LEVELS = 12
 
 
@@ -46,16 +48,17 @@ class SpeedByLoad:
         return f"<SpeedByLoad {', '.join(f'{seconds:.4g}' for seconds in self.reading)}>"
 
 
-class LatencyTail:
+UNKNOWN_BY_LOAD = SpeedByLoad()
+"""What every replica has of which nothing was kept yet; nothing is noted in it."""
+
+
+class LatencyTail(Untracked):
     """How the responses of the last two windows were spread: buckets of seconds per unit of work."""
 
-    __slots__ = ("began", "newer", "older")
-
-    def __init__(self) -> None:
-        self.began = 0.0
-        """Beginning of the newer window."""
-        self.newer: dict[int, int] = {}
-        self.older: dict[int, int] = {}
+    began: float = 0.0
+    """Beginning of the newer window."""
+    newer: dict[int, int] = {}
+    older: dict[int, int] = {}
 
     def __repr__(self) -> str:
         return f"<LatencyTail {sum(self.newer.values())} and {sum(self.older.values())} answers>"

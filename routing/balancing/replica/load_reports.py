@@ -4,6 +4,7 @@
 from collections import deque
 from math import inf
 
+from routing.balancing.replica.untracked import Untracked
 from routing.contract.load_report import ReportedLoad
 
 
@@ -45,18 +46,15 @@ class LoadReportHistory:
         return f"<LoadReportHistory {self.load} at {self.at:.3f}>"
 
 
-class LoadReports:
+class LoadReports(Untracked):
     """Whether a replica is asked for reports, and what has come of it."""
 
-    __slots__ = ("asked", "history", "refused")
-
-    def __init__(self) -> None:
-        self.asked = False
-        """Whether requests ask the replica for its load."""
-        self.history: LoadReportHistory | None = None
-        """``None``: no report has come."""
-        self.refused = 0
-        """Reports that could not be read, since the worker started."""
+    asked: bool = False
+    """Whether requests ask the replica for its load."""
+    history: LoadReportHistory | None = None
+    """``None``: no report has come."""
+    refused: int = 0
+    """Reports that could not be read, since the worker started."""
 
     def __repr__(self) -> str:
         return f"<LoadReports {self.history}, {self.refused} refused>"

@@ -5,20 +5,19 @@ Written by :mod:`routing.balancing.attempt.attempt`; read by the report alone.
 
 from typing import Any
 
+from routing.balancing.replica.untracked import Untracked
 
-class OutcomeTotals:
+
+class OutcomeTotals(Untracked):
     """Of one replica. Successes and failures are in the replica itself: outlier detection reads them."""
 
-    __slots__ = ("cancelled", "client_errors", "rejected")
-
-    def __init__(self) -> None:
-        self.rejected = 0
-        self.cancelled = 0
-        self.client_errors = 0
+    rejected: int = 0
+    cancelled: int = 0
+    client_errors: int = 0
 
     def counts(self) -> dict[str, Any]:
         """By name, as :class:`routing.contract.telemetry.ReplicaCounters` has them."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
     def __repr__(self) -> str:
         return f"<OutcomeTotals {self.rejected} rejected, {self.cancelled} cancelled>"

@@ -10,10 +10,11 @@ All other state is in small objects, in the modules beside this one.
 """
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from routing.balancing.replica.device_memory import ReplicaMemory
-from routing.balancing.replica.learned_state import LatencyMemory, LearnedSpeed, SpeedByLoad
+from routing.balancing.replica.learned_state import UNKNOWN_BY_LOAD, LatencyMemory, LearnedSpeed, SpeedByLoad
 from routing.balancing.replica.load_reports import LoadReports
 from routing.balancing.replica.outcome_totals import OutcomeTotals
 from routing.balancing.replica.outlier_state import EjectionState, FailureLoad, SlowStartState
@@ -32,14 +33,17 @@ class UpstreamHooks(Protocol):
     def ask_load(self, asks: bool) -> None:
         """Whether requests ask the replica for its load."""
 
-    def silent_requests(self, now: float, for_s: float, work_s: float = 0.0) -> tuple[int, int]:
+    def silent_requests(
+        self, now: float, for_s: float, work_s: float = 0.0, after: float = 0.0
+    ) -> tuple[int, int]:
         """How many requests in flight are older than that, and how many of these have heard nothing as long.
         Not counted: tunnels, and requests that their clients are still sending. ``work_s``: seconds that each
-        unit of a request's work allows it, where that is more."""
+        unit of a request's work allows it, where that is more. ``after``: only those sent after that."""
 
-    def free_requests(self, words: str, *, all_of_them: bool) -> None:
+    def free_requests(self, words: str, *, all_of_them: bool, before: float = inf) -> None:
         """The replica is taken to be lost: soon have its requests retried elsewhere. ``all_of_them``: also
-        end those that may not be retried; else they go on waiting."""
+        end those that may not be retried; else they go on waiting. ``before``: only those sent before
+        that."""
 
 
 class Replica:
@@ -48,6 +52,7 @@ class Replica:
     __slots__ = (
         "address",
         "answer_s",
+        "awaited_since",
         "cell_at",
         "cell_view",
         "cells",
@@ -96,6 +101,8 @@ class Replica:
         "stall_exempt",
         "succeeded",
         "uid",
+        "weighed_by",
+        "weighed_spec",
         "work",
         "wrr_credit",
     )
@@ -105,7 +112,7 @@ class Replica:
         # Who it is. `adopt` replaces the spec when a new table changes weight, states or limits.
         self.uid = spec.uid
         self.address = address = UpstreamAddress.of(spec.url)
-        self.security = UpstreamSecurity(address.is_https)
+        self.security = UpstreamSecurity(Tls() if address.is_https else None)
         self.endpoint: UpstreamHooks | None = None
         """The proxy's connections to this replica, made with its first request. Read for each request."""
         self.memory: ReplicaMemory | None = None
@@ -143,12 +150,14 @@ class Replica:
         self.seconds_per_work = 1.0
         self.latency_memory = LatencyMemory()
         """Kept while a strategy asks for it."""
-        self.speed_by_load = SpeedByLoad()
+        self.speed_by_load: SpeedByLoad = UNKNOWN_BY_LOAD
         """Kept while a strategy asks for it."""
 
-        # What outlier detection goes by. Attempts write the first two; it writes the rest.
+        # What outlier detection goes by. Attempts write the first three; it writes the rest.
         self.last_heard_at = 0.0
-        """Last byte from the replica, or the moment from which on its silence is judged."""
+        """When the last byte came from the replica, in this worker; or when another worker let it back."""
+        self.awaited_since = 0.0
+        """When a request was begun here while none was waiting for the replica."""
         self.stall_exempt = 0
         """Of those in flight in this worker, those whose silence is not judged: tunnels, requests of clients
         with a short deadline, and those that their clients are still sending."""
@@ -167,6 +176,9 @@ class Replica:
         """Requests of this proxy it works on at once, scaled by slow start; ``None``: a batching server."""
         self.limit: int | None = None
         """Concurrency limit: requests of this proxy it is given at one time; ``None``: there is none."""
+        self.weighed_by: object = None
+        self.weighed_spec = spec
+        """What these were computed by, so that they are not while that holds."""
         self.limited = False
         """Whether a request has to claim a slot or memory here."""
         self.slot_freed: Callable[[Replica], None] | None = None
@@ -229,6 +241,11 @@ class Replica:
             self.load_reports.asked = asks
             if self.endpoint is not None:
                 self.endpoint.ask_load(asks)
+
+    @property
+    def quiet_since(self) -> float:
+        """Since when nothing was heard of it, or nothing was waited for: its silence counts from then on."""
+        return max(self.last_heard_at, self.awaited_since)
 
     def __repr__(self) -> str:
         return (

@@ -1,12 +1,13 @@
 """Upstream address and security: where a replica is, how it is verified, and what keeps requests from it."""
 
-from typing import NamedTuple
+import msgspec
 
+from routing.balancing.replica.untracked import Untracked
 from routing.contract.addresses import parse_base_url
 from routing.contract.table import Tls
 
 
-class UpstreamAddress(NamedTuple):
+class UpstreamAddress(msgspec.Struct, frozen=True, gc=False):
     """Of one replica. Never changes: with another URL it is another replica."""
 
     host: str
@@ -28,18 +29,15 @@ class UpstreamAddress(NamedTuple):
         return cls(base.host, base.port, authority, host_field, prefix, base.scheme == "https")
 
 
-class UpstreamSecurity:
+class UpstreamSecurity(Untracked):
     """Of one replica. :attr:`tls` follows the table; the proxy writes the rest."""
 
-    __slots__ = ("no_credential", "not_verified", "tls")
-
-    def __init__(self, is_https: bool) -> None:
-        self.tls = Tls() if is_https else None
-        """How the replica's certificate is verified; ``None``: plain HTTP."""
-        self.no_credential = ""
-        """Why its credential cannot be read; empty: it can, or the replica needs none."""
-        self.not_verified = ""
-        """Why verification failed when the last connection could not be opened; empty: it did not fail."""
+    tls: Tls | None
+    """How the replica's certificate is verified; ``None``: plain HTTP."""
+    no_credential: str = ""
+    """Why its credential cannot be read; empty: it can, or the replica needs none."""
+    not_verified: str = ""
+    """Why verification failed when the last connection could not be opened; empty: it did not fail."""
 
     def __repr__(self) -> str:
         return f"<UpstreamSecurity {self.tls} {self.no_credential or self.not_verified or 'usable'}>"

@@ -1,8 +1,8 @@
 """Strategy: a rule that picks one of several replicas, with parameters that describe themselves."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from random import Random
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -59,6 +59,16 @@ class Strategy(Protocol):
         ``work``: estimated work of this request, above 0. ``now``: monotonic seconds. Counts nothing:
         whoever sends the request does that.
         """
+        ...
+
+
+@runtime_checkable
+class PreparingStrategy(Protocol):
+    """One that derives much from the list of a pool's replicas."""
+
+    def prepare(self, members: Sequence[tuple[Replica, float]]) -> Generator[None, None, Callable[[], None]]:
+        """Before the pool has these replicas with these weights: derive it, in steps of a millisecond or so,
+        between which requests are picked as before. Returns what puts it into use."""
         ...
 
 

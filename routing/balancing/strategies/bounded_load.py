@@ -26,6 +26,8 @@ from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.sampling import LARGE_POOL, SAMPLE
 
 _OF_LEAST = 2.0
+_LEAST_COST = 1e-12
+"""Seconds: by a coarse clock all answers may have taken none."""
 
 
 class BoundedLoad:
@@ -132,5 +134,5 @@ class BoundedLoad:
 
     def _shares_of(self, candidates: Sequence[Replica]) -> list[float]:
         if self._by_speed:
-            return [1 / one.cost for one in candidates]
+            return [1 / max(one.cost, _LEAST_COST) for one in candidates]
         return [one.share for one in candidates]

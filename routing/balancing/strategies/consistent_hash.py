@@ -18,7 +18,8 @@ session overload its home.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -93,6 +94,10 @@ class ConsistentHash:
         """Of the last pick: its bound, and where on the ring its key is."""
         self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
         """Of requests without a key."""
+
+    def prepare(self, members: Sequence[tuple[Replica, float]]) -> Generator[None, None, Callable[[], None]]:
+        ring = yield from HashRing.built(members)
+        return partial(setattr, self, "_ring", ring)
 
     def pick_near(
         self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]

@@ -29,7 +29,8 @@ Weakness: what replicas really keep is not known, only what they were sent. Wher
 common, this is least expected work with fewer choices.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -51,6 +52,7 @@ _LOOKED_AT = 6
 """From one place of the ring on, in a large pool."""
 _MOST_OF_ONE = 16_384
 """Hashes of one replica: of some hundred prompts of 32 kB that share nothing."""
+_SEEDED_AT_ONCE = 500
 
 
 class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,6 +114,14 @@ class PrefixAffinity:
         """Of the last pick in a large pool."""
         self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
         """Of requests without a prompt."""
+
+    def prepare(self, members: Sequence[tuple[Replica, float]]) -> Generator[None, None, Callable[[], None]]:
+        ring = yield from HashRing.built(members if len(members) > LARGE_POOL else ())
+        for number, (replica, _) in enumerate(members):
+            _seed(replica)
+            if number % _SEEDED_AT_ONCE == 0:
+                yield
+        return partial(setattr, self, "_ring", ring)
 
     def pick_near(
         self, candidates: Sequence[Replica], work: float, now: float, rng: Random, key: tuple[int, ...]
@@ -176,7 +186,7 @@ class PrefixAffinity:
         self._most = min(_MOST_OF_ONE, self._hashes // self._largest)
         for replica in candidates:
             if not replica.draw_seed:
-                replica.draw_seed = points_of(replica.uid, 1)[0] & _ALL
+                _seed(replica)
         if len(candidates) > LARGE_POOL:
             self._among = frozenset(candidates)
             self._ring.take(candidates)
@@ -194,6 +204,11 @@ class PrefixAffinity:
             if length in (before, len(key)):
                 self._looked_at = looked_at
                 return looked_at, length, holders
+
+
+def _seed(replica: Replica) -> None:
+    if not replica.draw_seed:
+        replica.draw_seed = points_of(replica.uid, 1)[0] & _ALL
 
 
 def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[int, list[Replica]]:

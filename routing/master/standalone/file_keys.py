@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from routing.contract import input_file
 from routing.contract.client_keys import ALL_FLEETS, is_key, key_hash, salt_bytes
 from routing.contract.fleet_file.structs import ClientKeyEntry
 from routing.contract.table import KeyLimits
 
+_MAX_BYTES = 4096
+"""Of a file with one key."""
 _MAKE_ONE = "python -c \"import secrets; print('sy-' + secrets.token_hex(24))\" makes one"
 
 
@@ -53,7 +56,7 @@ def _key(reference: str, folder: Path) -> str:
         key = os.environ[place].strip()
     else:
         try:
-            key = (folder / place).read_text("ascii").strip()
+            key = input_file.read(folder / place, _MAX_BYTES).decode("ascii").strip()
         except OSError as error:
             raise ValueError(f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from routing.balancing import strategies
+from routing.contract import input_file
 from routing.contract.client_keys import new_salt
 from routing.contract.fleet_compiler import compile_fleet_file
 from routing.contract.fleet_file import (
@@ -23,6 +24,7 @@ from routing.contract.fleet_file import (
     load,
     yaml_document,
 )
+from routing.contract.fleet_file.parser import MAX_BYTES
 from routing.contract.startup import expected_duration
 from routing.contract.table import FleetSnapshot, Manifest
 from routing.ipc.control_channel import Tables
@@ -46,7 +48,7 @@ def read(path: Path) -> tuple[FleetFile, FileKeys]:
     file = load(path, strategies=StrategyRules(strategies.names(), strategies.build, strategies.why_not))
     keys, problems = file_keys.hash_keys(file.client_keys, path.parent, SALT)
     if problems:
-        document = yaml_document.read(path.read_text("utf-8-sig"))
+        document = yaml_document.read(input_file.read(path, MAX_BYTES).decode("utf-8-sig"))
         found = [
             FileProblem(
                 *document.position_of(f"/client_keys/{index}/key"), f"client_keys[{index}].key", words
@@ -112,7 +114,9 @@ class FleetFileWatcher:
             log.error("the fleet file has changed but cannot be used; the last good one stays:\n%s", error)
             return
         except OSError as error:
-            log.error("the fleet file has changed but cannot be read; the last good one stays: %s", error)
+            log.error(
+                "the fleet file has changed but cannot be read; the last good one stays: %s", error.strerror
+            )
             return
         self._publish()
         self._follow()

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import httptools
 
-from routing.contract.addresses import BaseUrl, forbidden_address
+from routing.contract import address_policy
+from routing.contract.addresses import BaseUrl
 from routing.contract.probe_presets import Checks, ProbeKind, ProbeRequest, conclude
 from routing.contract.probe_result import MAX_BODY_BYTES, ProbeResult, down, result_of_error
 from routing.contract.table import Tls
+from routing.http.name_resolver import ResolvedName
 from routing.tls.certificate_names import fetch_certificate_names
 from routing.tls.context_cache import CaBundleError, TlsContextCache
 from routing.tls.credentials import CredentialError, Credentials, redact_token
@@ -28,6 +30,8 @@ class ProbeTarget(NamedTuple):
     credential: str = ""
     """Reference to the bearer token that the replica requires; empty: none."""
     credentials: Credentials | None = None
+    host: ResolvedName | None = None
+    """Of a host name that is to be remembered while DNS is away."""
 
     @property
     def name(self) -> str:
@@ -90,7 +94,7 @@ async def _exchange(target: ProbeTarget, request: ProbeRequest) -> tuple[int, by
 
 async def _connect(target: ProbeTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     url = target.url
-    address = await _address(url)
+    address = await _address(target)
     if url.scheme == "http":
         return await asyncio.open_connection(address, url.port)
     context = target.contexts.get(target.tls.ca)
@@ -103,15 +107,14 @@ async def _connect(target: ProbeTarget) -> tuple[asyncio.StreamReader, asyncio.S
         raise _TlsVerificationFailed(describe_tls_error(error, target.name, names)) from None
 
 
-async def _address(url: BaseUrl) -> str:
-    """An address of the host, checked after the name was resolved."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    address = str(found[0][4][0])
-    words = forbidden_address(address)
-    if words is not None:
-        raise OSError(words)
-    return address
+async def _address(target: ProbeTarget) -> str:
+    """An address of the host that may be dialled. Raises OSError, also DeniedAddress."""
+    url, policy = target.url, address_policy.in_force()
+    policy.refuse_host(url.host, url.port)
+    if target.host is not None:
+        return await target.host.address(url.port)
+    found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    return policy.permitted(url.host, tuple(str(info[4][0]) for info in found), url.port)[0]
 
 
 def _encode(url: BaseUrl, request: ProbeRequest, bearer: bytes) -> bytes:

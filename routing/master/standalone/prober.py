@@ -17,6 +17,7 @@ from routing.contract.probe import Probe
 from routing.contract.probe_presets import checks_of
 from routing.contract.probe_result import ProbeResult
 from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
+from routing.http.name_resolver import NameResolver, ResolvedName
 from routing.master.standalone.probe_client import ProbeTarget, probe
 from routing.tls.context_cache import TlsContextCache
 from routing.tls.credentials import Credentials
@@ -92,6 +93,7 @@ class Prober:
         self._watch: asyncio.Task[None] | None = None
         self._began = False
         self._contexts = TlsContextCache()
+        self._names = NameResolver(asyncio.get_running_loop())
         self._credentials = Credentials()
         self._tls: dict[str, Tls] = {}
         """By fleet. A change does not start probing anew."""
@@ -135,9 +137,10 @@ class Prober:
         state, counters, has_passed = before.health, health.Counters(), before.has_passed
         start, startup_s = _StartupTimer(settings.startup_budget_s, began), before.startup_s
         said = ""
+        host = self._names.name(parse_base_url(target.url).host)
         while True:
             started = time.monotonic()
-            probe_target = self._probe_target(target)
+            probe_target = self._probe_target(target, host)
             result = await probe(checks, probe_target, has_passed)
             now = time.monotonic()
             step = health.next_health(
@@ -166,13 +169,14 @@ class Prober:
             pause_s = settings.period_s * self._rng.uniform(0.9, 1.1) - (time.monotonic() - started)
             await asyncio.sleep(max(0.0, pause_s))
 
-    def _probe_target(self, target: ProbedReplica) -> ProbeTarget:
+    def _probe_target(self, target: ProbedReplica, host: ResolvedName | None) -> ProbeTarget:
         return ProbeTarget(
             parse_base_url(target.url),
             self._tls[target.fleet],
             self._contexts,
             self._references[target.uid],
             self._credentials,
+            host,
         )
 
     async def _watch_answers(self) -> None:

@@ -13,7 +13,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.http.response_head import ResponseHead
-from routing.http.upstream_pool import NOT_VERIFIED, UNREACHABLE
+from routing.http.upstream_pool import ADDRESS_DENIED, NOT_VERIFIED, UNREACHABLE
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import local_reply, timeouts
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
@@ -28,6 +28,7 @@ from routing.proxy.exchange.retry_policy import (
 from routing.proxy.exchange.state import ExchangeState
 
 CONNECT_TIMEOUT = "connect_timeout"
+_UNCONNECTED = frozenset({UNREACHABLE, NOT_VERIFIED, ADDRESS_DENIED, CONNECT_TIMEOUT})
 _UNREACHED_AGAIN_S = 1.0
 """``Retry-After`` where no replica was reached."""
 
@@ -156,14 +157,15 @@ def fail(
     now = monotonic()
     exchange.account_passthrough(now)
     attempt = exchange.take_attempt()
-    unsent = outcome is Outcome.REFUSED
+    unsent = outcome is Outcome.REFUSED or outcome is Outcome.PREVENTED
     if unsent:
         exchange.count_unsent()
-        attempt.replica.security.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
-    elif outcome is not Outcome.PREVENTED:
+    else:
         attempt.source = fingerprint_of(exchange)
+    if outcome is Outcome.REFUSED:
+        attempt.replica.security.not_verified = failure.message if failure.code == NOT_VERIFIED else ""
     attempt.settle(outcome, now)
-    if failure.code in (UNREACHABLE, CONNECT_TIMEOUT):
+    if failure.code in _UNCONNECTED:
         exchange.proxy.connect_checks.refused(pool, attempt.replica)
     elif outcome is Outcome.LOST:
         exchange.proxy.connect_checks.lost(pool, attempt.replica)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from routing.http.chunked import ChunkedDecoder
 from routing.http.errors import BadChunk
 from routing.http.syntax import HEAD_END
-from routing.protocols import openai_responses
+from routing.protocols.openai_responses import CreatedIdSearch
 from routing.proxy.exchange.state import ExchangeState
 from routing.shared.sticky_ids import ReplicaRef
 
-MOST_BYTES = 1 << 20
-"""Bytes of a response that are searched. An id that comes later is not learned."""
 _CHUNKED = b"\r\nTransfer-Encoding: chunked\r\n"
 _EVENTS = b"text/event-stream"
 
@@ -18,35 +16,33 @@ _EVENTS = b"text/event-stream"
 class ResponseSniffer:
     """A listener of :meth:`routing.http.interfaces.Client.tap_writes`: gets the same bytes as the client."""
 
-    __slots__ = ("_chunks", "_events", "_exchange", "_heard")
+    __slots__ = ("_chunks", "_exchange", "_search")
 
     def __init__(self, exchange: ExchangeState) -> None:
         self._exchange = exchange
-        self._heard: bytes | None = None
-        """The body so far; ``None``: the head has not come."""
+        self._search: CreatedIdSearch | None = None
+        """``None``: the head has not come."""
         self._chunks: ChunkedDecoder | None = None
-        self._events = False
 
     def __call__(self, data: bytes) -> bool:
         """Whether it needs more of the response."""
-        if self._heard is None:
+        search = self._search
+        if search is None:
             status = int(data[9:12])
             if status < 200:
                 return True
             if status >= 300:
                 return False
             head, _, data = data.partition(HEAD_END)
-            self._heard = b""
-            self._events = head.find(_EVENTS) >= 0
+            self._search = search = CreatedIdSearch(head.find(_EVENTS) >= 0)
             if (head + b"\r\n").find(_CHUNKED) >= 0:
                 self._chunks = ChunkedDecoder()
         try:
-            self._heard += data if self._chunks is None else self._chunks.feed(data)
+            names = search.feed(data if self._chunks is None else self._chunks.feed(data))
         except BadChunk:
             return False
-        names = openai_responses.created_ids(self._heard, self._events)
         if names is None:
-            return len(self._heard) < MOST_BYTES
+            return not search.exhausted
         self._learn(names)
         return False
 

@@ -222,11 +222,11 @@ def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
     upload, proxy, head = exchange.upload, exchange.proxy, exchange.head
     assert upload is not None
     most = proxy.settings.peek_bytes
-    pool = _default_with_own_path(exchange)
-    boundary = openai_body.boundary_of(head.fields) if pool is None else None
-    if boundary is not None and upload.held < min(upload.look_again_at, most + 1):
+    if upload.held < min(upload.look_again_at, most + 1):
         _hold(exchange, size)
         return None
+    pool = _default_with_own_path(exchange)
+    boundary = openai_body.boundary_of(head.fields) if pool is None else None
     if boundary is not None:
         model, exchange.stream = multipart.read(upload.peek(), boundary)
         if model:

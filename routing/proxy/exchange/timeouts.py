@@ -50,7 +50,8 @@ def exceeded(exchange: ExchangeState, now: float) -> ExceededTimeout | None:
         return ExceededTimeout(f"the request took longer than its limit of {limits.total_s:g} s", True)
     if exchange.cancel_connecting is not None:
         if still > limits.connect_s:
-            return ExceededTimeout(f"no connection within {limits.connect_s:g} s", False)
+            why = exchange.proxy.endpoint(exchange.attempt.replica).waits_for
+            return ExceededTimeout(f"no connection within {limits.connect_s:g} s{why}", False)
     elif response is not None:
         if still > limits.idle_s and not exchange.client.write_paused:
             return ExceededTimeout(f"the replica stopped sending for {limits.idle_s:g} s", True)

@@ -20,7 +20,7 @@ from routing.contract.sketch import bucket_of
 from routing.http.response_handler import Passthrough
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
-from routing.http.upstream_pool import NOT_VERIFIED
+from routing.http.upstream_pool import ADDRESS_DENIED, LOCAL_ERROR, NOT_VERIFIED
 from routing.protocols import openai
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import (
@@ -49,7 +49,11 @@ from routing.proxy.upstream_endpoint import NO_CREDENTIAL, UpstreamEndpoint
 _SUCCESS = Outcome.SUCCESS
 _CLOSES = b"\r\nConnection: close\r\n\r\n"
 _KEEPS = b"\r\n\r\n"
-_WHY_NOT = {NOT_VERIFIED: "is not verified", NO_CREDENTIAL: "gets no requests"}
+_WHY_NOT = {
+    NOT_VERIFIED: "is not verified",
+    NO_CREDENTIAL: "gets no requests",
+    ADDRESS_DENIED: "gets no requests",
+}
 
 
 class UpstreamExchange(AttemptOwner):
@@ -152,11 +156,11 @@ class UpstreamExchange(AttemptOwner):
         failure = failed_attempt.unreached(self, code, f"the replica {what}: {reason}")
         failed_attempt.fail(self, Outcome.REFUSED, failure, repeat=True)
 
-    def descriptors_exhausted(self) -> None:
+    def connect_prevented(self, reason: str, code: str) -> None:
         self.cancel_connecting = None
-        words = "the proxy has no file descriptor left for a connection to a replica; try again"
-        failure = LocalReply(503, "descriptors_exhausted", words, 1.0)
-        failed_attempt.fail(self, Outcome.PREVENTED, failure, repeat=False)
+        failure = LocalReply(503, code, f"the proxy can open no connection to a replica: {reason}", 1.0)
+        # Local ports are used up for one address at a time; a descriptor is wanted for any.
+        failed_attempt.fail(self, Outcome.PREVENTED, failure, repeat=code == LOCAL_ERROR)
 
     def _send(self, endpoint: UpstreamEndpoint, upstream: UpstreamConnection) -> None:
         self.upstream = upstream

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from routing.contract import redis_keys
+from routing.worker.config.slices import in_slices
 from routing.worker.config.sticky_redis import RedisStickyStore
 from routing.worker.config.subscriber import REDIS_ERRORS, Subscriber, connect
 from routing.worker.config.table_applier import TableApplier
@@ -84,7 +85,8 @@ class ControlPlaneClient:
             log.debug("what replicas say of their load was not read: %s", problem)
             return
         if stored:
-            self._applier.apply_load_reports(stored, int(seconds) * 1000 + int(microseconds) // 1000)
+            now_ms = int(seconds) * 1000 + int(microseconds) // 1000
+            await in_slices(self._applier.apply_load_reports(stored, now_ms))
 
     async def leave(self) -> None:
         """Take this worker off the lists of live workers, if Redis can be reached."""

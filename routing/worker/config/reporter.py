@@ -11,9 +11,10 @@ import socket
 import time
 from typing import Protocol
 
-from routing.contract.telemetry import WorkerReport, encode_report
+from routing.contract.telemetry import FleetCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from routing.proxy import Proxy
+from routing.worker.config.fleet_reports import fleet_reports
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.overload_monitor import OverloadMonitor
 
@@ -72,10 +73,11 @@ class Reporter:
 
     async def send(self) -> None:
         """Send one report."""
+        fleets = await fleet_reports(self._applier.table.fleets, self._applier.refused_fleets)
         # Encoded before anything is awaited, because requests change the same counters.
-        await self._link.report(encode_report(self.build()))
+        await self._link.report(encode_report(self._build(fleets)))
 
-    def build(self) -> WorkerReport:
+    def _build(self, fleets: list[FleetCounters]) -> WorkerReport:
         self._sequence += 1
         now = time.monotonic()
         known_at = self._link.confirmed_at
@@ -106,7 +108,7 @@ class Reporter:
             open_fds=self._overload.in_use,
             max_fds=self._overload.limit,
             short_of=self._overload.short_of,
-            fleets=self._applier.reports(),
+            fleets=fleets,
             keys=self._proxy.key_quotas.report(),
             accelerators=self._applier.table.memory.counters(),
             drained_by_hand=self._applier.emergency_drains(now),

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+NEVER = 1_000_000
+"""Collections of the middle generation, after which a full one is due."""
 
 
 async def in_slices(steps: Generator[None, None, T]) -> T:
@@ -21,10 +23,13 @@ async def in_slices(steps: Generator[None, None, T]) -> T:
 
 
 @contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Thousands of new objects would start a collection amid a slice, of many times its length."""
-    gc.disable()
+def no_full_collection() -> Iterator[None]:
+    """No full garbage collection while a large table is applied: the old one's replicas and the new one's are
+    there together, and each slice that makes thousands of objects may start one. Young objects are collected
+    as always, and the full collection comes afterwards, when the old replicas are gone."""
+    young, middle, full = gc.get_threshold()
+    gc.set_threshold(young, middle, NEVER)
     try:
         yield
     finally:
-        gc.enable()
+        gc.set_threshold(young, middle, full)

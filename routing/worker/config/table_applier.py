@@ -12,8 +12,7 @@ then. Emergency drains of such a fleet are applied in the same way. One such cha
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -22,15 +21,19 @@ from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table, TableRefused
 from routing.contract.load_report import decode_stored
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec, Version
-from routing.contract.telemetry import Acknowledgement, EmergencyDrainReport, FleetCounters
-from routing.worker.config.slices import in_slices, no_garbage_collection
+from routing.contract.telemetry import Acknowledgement, EmergencyDrainReport
+from routing.worker.config.slices import in_slices, no_full_collection
 
 log = logging.getLogger(__name__)
 
 NOTHING_APPLIED = Version(0, 0)
 
-SLICED_ABOVE = 200
-"""Replicas of one snapshot: fewer are applied at once, in less than 10 ms."""
+SLICED_ABOVE = 50
+"""Replicas of all snapshots together: fewer are applied at once, in some 2 ms."""
+REPORTS_AT_ONCE = 200
+"""Load reports that are decoded at once: some 1 ms."""
+DRAINED_AT_ONCE = 500
+"""Replicas whose specs are made anew at once: some 1 ms."""
 
 
 Changed = Callable[[Manifest | None, list[FleetSnapshot], bool], None]
@@ -67,16 +70,15 @@ class TableApplier:
     ) -> None:
         """Apply what is newer. Never raises for a bad table; see :attr:`refused_fleets`. Requests are served
         meanwhile, from the tables of before until all are swapped in, in one step."""
-        large = any(len(snapshot.replicas) > SLICED_ABOVE for snapshot in snapshots)
+        large = sum(len(snapshot.replicas) for snapshot in snapshots) > SLICED_ABOVE
         async with self._lock:
-            with no_garbage_collection() if large else nullcontext():
-                drains = self._drain_changes
-                drained = [(snapshot, self._with_drains(snapshot)) for snapshot in snapshots]
-                for _, snapshot in drained:
-                    if len(snapshot.replicas) > SLICED_ABOVE:
+            with no_full_collection():
+                drained, drains = [], -1
+                while drains != self._drain_changes:
+                    drains = self._drain_changes
+                    drained = [(one, await in_slices(self._with_drains(one))) for one in snapshots]
+                    for _, snapshot in drained if large else ():
                         await in_slices(self.table.stage(snapshot))
-                if drains != self._drain_changes:
-                    drained = [(snapshot, self._with_drains(snapshot)) for snapshot in snapshots]
                 took_manifest, taken = self._swap(manifest, drained)
                 if large:
                     await asyncio.sleep(0)
@@ -112,8 +114,8 @@ class TableApplier:
             pass
 
     async def _replace_in_slices(self, pool: Pool, snapshot: FleetSnapshot) -> None:
-        with no_garbage_collection() if len(snapshot.replicas) > SLICED_ABOVE else nullcontext():
-            drained = self._with_drains(snapshot)
+        with no_full_collection():
+            drained = await in_slices(self._with_drains(snapshot))
             pairs = await in_slices(pool.prepare(drained))
             pool.replace(drained, pairs, in_steps=True)
 
@@ -130,11 +132,14 @@ class TableApplier:
             for (fleet, replica), ends in self._drained.items()
         ]
 
-    def apply_load_reports(self, stored: Mapping[bytes, bytes], now_ms: int) -> None:
-        """Apply the replicas' load reports: by uid, as Redis has them at ``now_ms`` of its clock."""
-        now = time.monotonic()
-        for pool in self.table.fleets.values():
+    def apply_load_reports(self, stored: Mapping[bytes, bytes], now_ms: int) -> Generator[None, None, None]:
+        """Apply the load reports: by uid, as Redis has them at ``now_ms`` of its clock, in steps."""
+        now, done = time.monotonic(), 0
+        for pool in list(self.table.fleets.values()):
             for replica in pool.replicas:
+                done += 1
+                if done % REPORTS_AT_ONCE == 0:
+                    yield
                 text = stored.get(replica.uid.encode())
                 report = None if text is None else decode_stored(text, now_ms)
                 if report is not None:
@@ -165,14 +170,6 @@ class TableApplier:
         refused = self.refused_fleets.get(name, "")
         return Acknowledgement(applied=str(self.fleet_version(name)), refused=refused)
 
-    def reports(self) -> list[FleetCounters]:
-        """The counters of each fleet; encode them before the next request is served."""
-        now = time.monotonic()
-        for pool in self.table.fleets.values():
-            pool.refresh(now)
-        refused = self.refused_fleets
-        return [pool.report(now, refused.get(name, "")) for name, pool in self.table.fleets.items()]
-
     def _apply_manifest(self, manifest: Manifest) -> bool:
         try:
             took = self.table.apply_manifest(manifest, in_steps=True)
@@ -198,14 +195,19 @@ class TableApplier:
         self.refused_fleets.pop(snapshot.name, None)
         return took
 
-    def _with_drains(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """The table with the replicas under an emergency drain as ``draining``."""
-        if not any(fleet == snapshot.name for fleet, _ in self._drained):
+    def _with_drains(self, snapshot: FleetSnapshot) -> Generator[None, None, FleetSnapshot]:
+        """The table with the replicas under an emergency drain as ``draining``, in steps."""
+        names = {name for fleet, name in self._drained if fleet == snapshot.name}
+        if not names:
             return snapshot
-        replicas = [self._replica_with_drain(snapshot.name, replica) for replica in snapshot.replicas]
+        replicas: list[ReplicaSpec] = []
+        for at in range(0, len(snapshot.replicas), DRAINED_AT_ONCE):
+            if at:
+                yield
+            some = snapshot.replicas[at : at + DRAINED_AT_ONCE]
+            replicas += [_draining(one) if one.name in names else one for one in some]
         return replace(snapshot, replicas=replicas)
 
-    def _replica_with_drain(self, fleet: str, replica: ReplicaSpec) -> ReplicaSpec:
-        if (fleet, replica.name) in self._drained and replica.admin_state == "active":
-            return replace(replica, admin_state="draining")
-        return replica
+
+def _draining(spec: ReplicaSpec) -> ReplicaSpec:
+    return replace(spec, admin_state="draining") if spec.admin_state == "active" else spec

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.contract.addresses import BaseUrl, forbidden_address, normalise_url, parse_base_url
+from routing.contract.addresses import BaseUrl, normalise_url, parse_base_url
 
 
 @pytest.mark.parametrize(
@@ -105,38 +105,41 @@ def test_each_wrong_url_is_answered_with_the_cure(text: str, message: str) -> No
         "[fd00:ec2::254]",
         "[::ffff:169.254.169.254]",
         "[64:ff9b::a9fe:a9fe]",
+        "[fd20:ce::254]",
+        "[fd00:ec2::23]",
+        "[::169.254.169.254]",
+        "[64:ff9b:1::a9fe:a9fe]",
+        "[2002:a9fe:a9fe::1]",
+        "192.0.0.192",
+        "metadata",
         "metadata.google.internal",
         "METADATA.google.internal.",
     ],
 )
-def test_no_replica_lives_at_a_forbidden_address(host: str) -> None:
+def test_no_replica_is_put_at_a_forbidden_address(host: str) -> None:
     with pytest.raises(ValueError, match="no replica can be there"):
-        parse_base_url(f"http://{host}:80")
+        normalise_url(f"http://{host}:80")
+    # A table that has one is routed from all the same; what is there is not dialled.
+    parse_base_url(f"http://{host}:80")
 
 
 @pytest.mark.parametrize(
-    "host", ["2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "a.0x7f"]
+    "host",
+    [
+        "2852039166",
+        "2130706433",
+        "0xa9fea9fe",
+        "0x7f.1",
+        "0251.0376.0251.0376",
+        "0177.0.0.1",
+        "169.254.43518",
+        "169.254.169.254.",
+        "a.0x7f",
+    ],
 )
 def test_odd_spellings_of_ipv4_addresses_are_refused(host: str) -> None:
     with pytest.raises(ValueError, match="is not an IPv4 address"):
         parse_base_url(f"http://{host}")
-
-
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "8.8.8.8", "::1", "fd00::1"]
-)
-def test_loopback_private_and_public_addresses_are_allowed(address: str) -> None:
-    assert forbidden_address(address) is None
-
-
-def test_what_a_name_resolved_to_can_be_judged() -> None:
-    assert forbidden_address("169.254.169.254") == (
-        "169.254.169.254 is link-local, where clouds serve instance metadata and credentials: "
-        "no replica can be there"
-    )
-    assert forbidden_address("fe80::1%eth0") == "fe80::1%eth0 is link-local: no replica can be there"
-    with pytest.raises(ValueError, match="does not appear to be"):
-        forbidden_address("node-1")
 
 
 @given(st.text(max_size=40).map(lambda text: "http://" + text) | st.text(max_size=40))

@@ -20,7 +20,7 @@ PROBE = Probe(rise=2, fall=3)
 PASS = passed("200 OK")
 LOADING = unready("503 Loading model")
 REFUSED = down("connection refused")
-SILENT = ProbeResult(False, "down", "no response in 1.0 s", timed_out=True)
+SILENT = ProbeResult(False, "down", "no response in 1.0 s", inconclusive=True)
 
 
 class Replica:

@@ -182,7 +182,6 @@ class WrappedByClient(OSError):
         (ConnectionResetError(errno.ECONNRESET, "reset"), "connection closed without a response"),
         (asyncio.IncompleteReadError(b"", 1), "connection closed without a response"),
         (OSError(errno.EHOSTUNREACH, "No route to host"), "no route to the host"),
-        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "the host name is unknown"),
         (ValueError("bad status line"), "no response: bad status line"),
         (ValueError(), "no response: ValueError"),
     ],
@@ -194,7 +193,13 @@ def test_a_replica_that_cannot_be_reached_is_down(error: Exception, words: str) 
 @pytest.mark.parametrize("error", [TimeoutError(), OSError(errno.ETIMEDOUT, "timed out")])
 def test_silence_is_told_apart_from_refusal(error: Exception) -> None:
     result = result_of_error(error, 1.0)
-    assert result == ProbeResult(False, "down", "no response in 1.0 s", timed_out=True)
+    assert result == ProbeResult(False, "down", "no response in 1.0 s", inconclusive=True)
+
+
+@pytest.mark.parametrize("number", [socket.EAI_NONAME, socket.EAI_AGAIN])
+def test_so_is_a_name_that_cannot_be_looked_up(number: int) -> None:
+    result = result_of_error(socket.gaierror(number, "Name or service not known"), 1.0)
+    assert result == ProbeResult(False, "down", "the host name is unknown", inconclusive=True)
 
 
 async def test_a_real_refused_connection_reads_as_refused() -> None:

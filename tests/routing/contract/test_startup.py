@@ -8,7 +8,7 @@ from routing.contract.table import Health
 
 REFUSED = down("connection refused")
 LOADING = unready("503 Loading model")
-SILENT = ProbeResult(False, "down", "no response in 1.0 s", timed_out=True)
+SILENT = ProbeResult(False, "down", "no response in 1.0 s", inconclusive=True)
 
 
 @pytest.mark.parametrize(

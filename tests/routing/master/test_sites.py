@@ -51,7 +51,8 @@ def test_the_environment_says_the_site_and_the_control_plane_hears_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     specs = [
-        ReplicaSpec(uid=one.name, name=one.name, url=one.url, site=site)
+        # With a limit: without one a site is left by latencies, and a hiccup is enough for one request.
+        ReplicaSpec(uid=one.name, name=one.name, url=one.url, site=site, max_concurrency=4)
         for one, site in zip(replicas, ("east", "west"), strict=True)
     ]
     publisher.fleet(snapshot(1, replicas, policy=Policy(strategy="round_robin"), replicas=specs))

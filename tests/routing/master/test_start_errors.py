@@ -89,3 +89,11 @@ def test_a_second_proxy_does_not_share_the_port_silently(
     status, said = refused("--fleets", str(file), "--listen", f"127.0.0.1:{first.port}", "--admin", "none")
     assert status == 1
     assert "is in use by another process" in said
+
+
+def test_a_fleet_file_without_an_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((tmp_path / "pipe", "a pipe"), (Path("/dev/zero"), "a device")):
+        status, said = refused("--fleets", str(path))
+        assert (status, said.count("\n")) == (2, 1)
+        assert f"--fleets {path}: is {what}, and only regular files are read" in said

@@ -146,5 +146,5 @@ def test_proxies_of_other_hosts_find_them_through_redis(
     publisher.client.client_pause(2000)
     began = time.monotonic()
     assert exchange(one, "GET", "/v1/responses/resp_nobody")[0] == 404
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 1.8
     found(one, made)

@@ -199,6 +199,8 @@ class Replica:
         self.tls = tls
         self.host = "127.0.0.1"
         """In its URL."""
+        self.address = "127.0.0.1"
+        """It listens there."""
         self.script: Script = answer_ok
         self.on_connect: Callable[[ReplicaConnection], None] | None = None
         self.on_data: Callable[[ReplicaConnection, bytes], None] | None = None
@@ -210,7 +212,7 @@ class Replica:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: ReplicaConnection(self), "127.0.0.1", self.port, ssl=self.tls
+            lambda: ReplicaConnection(self), self.address, self.port, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -1,12 +1,16 @@
 """A replica at which nothing listens is out at once and back soon; requests of a lost one go elsewhere."""
 
 import asyncio
+import contextlib
 import time
 
 import msgspec
+import pytest
 
 from routing.contract.policy import Policy, Retries, Timeouts
+from routing.proxy import connect_check
 from routing.proxy.connect_check import AFTER_IDLE_S
+from tests.ports import full_listener
 from tests.routing.proxy.rig import (
     Replica,
     ReplicaConnection,
@@ -154,6 +158,49 @@ async def test_no_connection_in_time_is_looked_into_as_well(rig: Rig) -> None:
             assert (await client.ask(POST)).status == 200
         await until(lambda: rig.table.fleets["f"].replicas[0].ejection.until)
         assert "no connection to 127.0.0.1:" in reasons(rig)[0]
+        rig.fleet(*good, policy=policy)
+
+
+async def test_no_request_is_spent_before_a_check_that_may_time_out_has_ended(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect_check, "AT_LEAST_S", 0.3)
+    monkeypatch.setattr(connect_check, "AGAIN_S", 10.0)
+    good = [await rig.replica() for _ in range(3)]
+    policy = msgspec.structs.replace(POLICY, timeouts=Timeouts(connect_s=0.2))
+    with full_listener() as listener:
+        gone = Replica("gone")
+        gone.port = listener.getsockname()[1]
+        rig.fleet(gone, *good, policy=policy)
+        client, state = await rig.client(), rig.table.fleets["f"].replicas[0].ejection
+        while not state.until:
+            assert (await client.ask(POST)).status == 200
+            await asyncio.sleep(0.01)
+        assert state.until - state.claimed_at > connect_check.AGAIN_S + connect_check.AT_LEAST_S
+        rig.fleet(*good, policy=policy)
+
+
+async def test_a_first_packet_that_is_dropped_is_waited_for(rig: Rig) -> None:
+    """The accept queue of a replica without CPU is full for a moment; the SYN comes again after a second."""
+    good = [await rig.replica() for _ in range(3)]
+    policy = msgspec.structs.replace(POLICY, timeouts=Timeouts(connect_s=0.2))
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(full_listener())
+        busy = Replica("busy")
+        busy.port = listener.getsockname()[1]
+        rig.fleet(busy, *good, policy=policy)
+        client, checks = await rig.client(), rig.proxy.connect_checks
+        accept = asyncio.get_running_loop().sock_accept
+        replica = rig.table.fleets["f"].replicas[0]
+        while not checks._running:
+            assert (await client.ask(POST)).status == 200
+        await asyncio.sleep(2 * policy.timeouts.connect_s)
+        listener.setblocking(False)
+        while checks._running:
+            with contextlib.suppress(TimeoutError):
+                sockets.enter_context((await asyncio.wait_for(accept(listener), 0.1))[0])
+        assert replica.failed == 1
+        assert not replica.ejection.count
         rig.fleet(*good, policy=policy)
 
 

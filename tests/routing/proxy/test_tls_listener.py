@@ -172,7 +172,7 @@ async def test_a_handshake_has_the_time_of_a_head(said: bytes, rig: Rig, quiet: 
     opened = time.monotonic()
     client.send(said)
     assert await client.ends() == b""
-    assert 0.2 < time.monotonic() - opened < 0.8
+    assert 0.2 < time.monotonic() - opened < 5.0
     assert not rig.proxy.sweeper.members
 
 

@@ -60,6 +60,6 @@ def test_silence_counts_from_when_the_client_has_sent_all(make_pool):
     pool = make_pool(1)
     attempt = pool.begin(1.0, 1.0)
     attempt.wait_for_client()
-    assert pool.replicas[0].last_heard_at == 1.0
+    assert pool.replicas[0].quiet_since == 1.0
     attempt.wait_for_replica(9.0)
-    assert (attempt.mode, pool.replicas[0].last_heard_at) == (OPEN, 9.0)
+    assert (attempt.mode, pool.replicas[0].quiet_since) == (OPEN, 9.0)

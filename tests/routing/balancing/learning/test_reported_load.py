@@ -5,8 +5,14 @@ from random import Random
 import pytest
 
 from routing.balancing.attempt.outcome import Outcome
-from routing.balancing.learning import reported_load
-from routing.balancing.learning.reported_load import GONE_PERIODS, LAG_S, ReportContext, record
+from routing.balancing.learning.reported_load import (
+    GONE_PERIODS,
+    LAG_S,
+    Correction,
+    ReportContext,
+    latest,
+    record,
+)
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.contract.load_report import ReportedLoad
@@ -16,6 +22,13 @@ from routing.shared.shm_counters import SharedCounters
 USUAL = ReportContext(period_s=2.0, mean_work=3.0)
 
 
+def correct(replicas, now, around):
+    """As the slow timer of a small pool does."""
+    correction = Correction(around)
+    correction.look(replicas, now)
+    correction.apply()
+
+
 def replica_of(make_pool, **changes) -> Replica:
     return make_pool(1, **changes).replicas[0]
 
@@ -23,7 +36,7 @@ def replica_of(make_pool, **changes) -> Replica:
 def watch(replica: Replica, since: float, until: float, around: ReportContext = USUAL) -> None:
     """The slow timer beats."""
     for tenth in range(round(since * 10), round(until * 10) + 1):
-        reported_load.correct((replica,), tenth / 10, around)
+        correct((replica,), tenth / 10, around)
 
 
 def reports(replica: Replica, running: int, at: float, age_s: float = 0.0, waiting: int = 0) -> None:
@@ -132,7 +145,7 @@ def test_a_fleet_whose_load_is_all_its_own_is_left_alone(make_pool):
         if tenth % 20 == 0:
             lag = rng.randrange(round(LAG_S * 10))
             reports(replica, past[-1 - lag], now)
-        reported_load.correct((replica,), now, ReportContext(2.0, 1.0))
+        correct((replica,), now, ReportContext(2.0, 1.0))
         assert replica.load == len(held) + replica.external_load
         if now > 20:
             wrong, seen = wrong + replica.external_load, seen + len(held)
@@ -148,9 +161,9 @@ def test_an_older_report_or_one_without_figures_changes_nothing(make_pool):
     record(replica, ReportedLoad(problem="/metrics: 404 Not Found"), 3.2)
     watch(replica, 3.2, 3.5)
     assert replica.external_load == 6
-    latest = reported_load.latest(replica, 4.0)
-    assert latest is not None
-    assert (latest.running, latest.age_s) == (6, 1.0)
+    found = latest(replica, 4.0)
+    assert found is not None
+    assert (found.running, found.age_s) == (6, 1.0)
 
 
 def test_a_report_that_tells_only_who_waits_takes_back_nothing(make_pool):

@@ -1,5 +1,7 @@
 """A replica that hangs, or never comes to an end: seen early in a fast fleet, else by ``stall_s``."""
 
+from math import inf
+
 import pytest
 
 from routing.balancing.attempt.outcome import Outcome
@@ -12,17 +14,20 @@ class Endpoint:
         self.requests = []
         """``[sent, heard]`` of each, and its work where that matters."""
         self.freed = []
+        self.freed_before = []
 
-    def silent_requests(self, now, for_s, work_s=0.0):
+    def silent_requests(self, now, for_s, work_s=0.0, after=0.0):
         old = silent = 0
         for sent, heard, *work in self.requests:
             limit_s = max(for_s, work_s * sum(work))
-            old += now - sent > limit_s
-            silent += now - sent > limit_s and now - heard > limit_s
+            if sent > after and now - sent > limit_s:
+                old += 1
+                silent += now - heard > limit_s
         return old, silent
 
-    def free_requests(self, words, *, all_of_them):
+    def free_requests(self, words, *, all_of_them, before=inf):
         self.freed.append((words, all_of_them))
+        self.freed_before.append(before)
 
 
 @pytest.fixture

@@ -116,3 +116,40 @@ def test_probes_that_pass_again_make_the_probe_request_due(make_pool, make_snaps
     pool.replace(make_snapshot(3, version=3, strategy="round_robin"))
     pool.refresh(101.0)
     assert pool.begin(1.0, 101.1).probe
+
+
+def test_one_that_is_rejected_after_the_return_is_no_second_return(make_pool):
+    pool = make_pool(3, strategy="round_robin")
+    (hung,) = hung_at_r0(pool, 1, 100.0)
+    replica, state = hung.replica, hung.replica.ejection
+    pool.refresh(100.0 + pool.policy.timeouts.stall_s + 1.0)
+    assert state.stalled
+    probe = pool.begin(1.0, state.until)
+    assert probe.probe
+    back = probe.started + 0.5
+    hung.first_byte(back)
+    pool.refresh(back)
+    assert not state.until
+    replica.speed.seconds = learned = 3.0
+    probe.settle(Outcome.REJECTED, back + 2.0)
+    assert state.returned_at == back
+    assert replica.speed.seconds > learned / 2, "what was learned since then stays"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST])
+def test_one_that_fails_while_the_table_lacks_its_replica_is_followed_by_another(
+    make_pool, make_snapshot, fail, outcome
+):
+    pool = make_pool(3, strategy="round_robin")
+    (stream,) = hung_at_r0(pool, 1, 99.0)
+    fail(pool, "r0", 5, 100.0)
+    state = pool.replicas[0].ejection
+    probe = pool.begin(1.0, state.until)
+    pool.replace(make_snapshot(0, version=2, strategy="round_robin"))
+    now = probe.started + 1.0
+    probe.settle(outcome, now)
+    pool.replace(make_snapshot(3, version=3, strategy="round_robin"))
+    assert pool.replicas[0].ejection is state, "the stream has kept it"
+    pool.refresh(now + 1.0)
+    again = pool.begin(1.0, now + 10.0)
+    assert (again.probe, again.replica) == (True, stream.replica)

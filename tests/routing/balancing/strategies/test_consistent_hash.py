@@ -9,8 +9,10 @@ import pytest
 
 from routing.balancing import strategies
 from routing.balancing.affinity import Affinity
+from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.table import Table
 from routing.balancing.strategies.bounded_load import BoundedLoad
 from routing.balancing.strategies.hash_ring import HashRing
 
@@ -244,3 +246,42 @@ def test_on_a_ring_the_first_point_follows_the_last(hashing):
     near = list(dict.fromkeys(islice(ring.onward(last, pool.replicas), 16)))
     assert len(near) > 10
     assert ring.some_after(last, pool.replicas, list) == near
+
+
+def test_a_ring_that_was_built_in_steps_is_the_one_that_is_built_at_once(make_pool):
+    pool = make_pool([{"weight": 1.0 + n % 5, "url": f"http://10.1.0.1:{n + 1}"} for n in range(700)])
+    at_once = HashRing()
+    at_once.take(pool.replicas)
+    steps, seen = HashRing.built([(replica, replica.spec.weight) for replica in pool.replicas]), 0
+    try:
+        while True:
+            next(steps)
+            seen += 1
+    except StopIteration as end:
+        built = end.value
+    assert seen > 7
+    among = frozenset(pool.replicas)
+    rng = Random(4)
+    for key in [rng.getrandbits(64) for _ in range(500)]:
+        assert built.owner(built.nearest(key, among)) is at_once.owner(at_once.nearest(key, among))
+    before = built._owned
+    built.take(pool.replicas)
+    assert built._owned is before, "nothing is left to be done"
+
+
+@pytest.mark.parametrize("strategy", ["consistent_hash", "prefix_affinity"])
+def test_a_staged_table_has_its_ring_before_the_first_request(make_snapshot, monkeypatch, strategy):
+    table = Table()
+    rows = [{"url": f"http://10.1.0.1:{n + 1}", "uid": f"u{n}"} for n in range(300)]
+    added = []
+    real = HashRing._add
+    monkeypatch.setattr(HashRing, "_add", lambda ring, some: (added.append(len(some)), real(ring, some)))
+    for version, listed in ((1, rows[:250]), (2, rows)):
+        snapshot = make_snapshot(listed, version=version, strategy=strategy)
+        for _ in table.stage(snapshot):
+            pass
+        assert table.apply_snapshot(snapshot)
+        assert 0 < max(added) <= 100
+        added.clear()
+        assert isinstance(table.fleets["digits"].begin(1.0, float(version), key=(7, 8)), Attempt)
+        assert not added

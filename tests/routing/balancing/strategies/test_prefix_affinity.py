@@ -117,6 +117,16 @@ def test_the_bound_goes_by_learned_speed(knowing):
     assert ceil(1.5 * 28 / 4) < held["r0"] <= ceil(1.5 * 28 * 4 / 7)
 
 
+def test_a_fleet_whose_answers_all_take_no_time_is_asked_on(knowing):
+    """As a library with a coarse clock sees it."""
+    pool = knowing(3)
+    for turn in range(1000):
+        now = 1.0 + turn / 5
+        pool.begin(1.0, now, key=hashes(turn % 7)).settle(Outcome.SUCCESS, now)
+    pool.unreachable(pool.replicas[0], "nothing listens", 201.0)
+    assert send(pool, hashes(1), 201.0) in {"r1", "r2"}
+
+
 def served(pool, text):
     """Requests of 0.1 s at four servers that share themselves out, at 85 % of what these can do: how many
     each of them got, and the p99 in seconds."""

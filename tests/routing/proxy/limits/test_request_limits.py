@@ -117,7 +117,7 @@ async def test_an_incomplete_head_may_take_as_long_as_the_most_patient_fleet_all
     began = time.monotonic()
     client.send(b"GET /")
     assert (await client.answer()).status == 408
-    assert 0.5 <= time.monotonic() - began < 1.2
+    assert 0.5 <= time.monotonic() - began < 5.0
     assert await silent.ends() == b""
     assert replica.connections == []
 

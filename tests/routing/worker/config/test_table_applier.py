@@ -1,12 +1,18 @@
 """The table applier: emergency drains over every table, and refusals."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
+import pytest
+
 from routing.balancing.pool.table import Table
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
+from routing.contract.telemetry import FleetCounters, WorkerReport, decode_report, encode_report
+from routing.worker.config import table_applier
+from routing.worker.config.fleet_reports import fleet_reports
 from routing.worker.config.table_applier import TableApplier
 
 
@@ -55,7 +61,8 @@ async def test_a_refusal_is_told_until_a_good_table_comes() -> None:
     ack = feed.fleet_acknowledgement("echo")
     assert ack.applied == "1:1"
     assert "uid" in ack.refused
-    assert feed.reports()[0].refused == ack.refused
+    [report] = await fleet_reports(feed.table.fleets, feed.refused_fleets)
+    assert report.refused == ack.refused
     await feed.apply(None, [table(version=3)])
     assert feed.fleet_acknowledgement("echo").refused == ""
     await feed.apply(Manifest(epoch=1, version=2, default="nobody"), [])
@@ -141,3 +148,68 @@ async def test_one_change_is_made_after_the_other() -> None:
     assert len(replicas) == 900
     assert [replica.name for replica in replicas if replica.spec.admin_state == "draining"] == ["r2"]
     assert feed.fleet_version("echo") == (1, 3)
+
+
+async def test_a_report_about_a_large_table_is_made_in_slices() -> None:
+    feed = TableApplier(Table(rng=Random(1), in_slices=True), lambda *_: None)
+    await feed.apply(MANIFEST, [table(replicas=1000)])
+    found: list[FleetCounters] = []
+
+    async def report() -> None:
+        found.extend(await fleet_reports(feed.table.fleets, {}))
+
+    assert await turns_of(report()) >= 10
+    report_of_all = decode_report(
+        encode_report(WorkerReport(worker="w", incarnation=1, sequence=1, uptime_s=1.0, fleets=found))
+    )
+    listed = feed.table.fleets["echo"].replicas
+    assert [one.name for one in report_of_all.fleets[0].replicas] == [replica.name for replica in listed]
+
+
+async def test_an_emergency_drain_of_all_replicas_is_put_into_a_table_in_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feed = TableApplier(Table(rng=Random(1)), lambda *_: None)
+    await feed.apply(MANIFEST, [table(replicas=2000)])
+    replicas = feed.table.fleets["echo"].replicas
+    made, most = 0, 0
+    real = table_applier.replace
+
+    def counted(spec: Any, **changes: Any) -> Any:
+        nonlocal made
+        made += 1
+        return real(spec, **changes)
+
+    monkeypatch.setattr(table_applier, "replace", counted)
+    drains = [("echo", replica.name, 1e9) for replica in replicas]
+    task, before = asyncio.create_task(feed.apply_emergency_drains(drains)), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        most, before = max(most, made - before), made
+    await task
+    assert made >= 2000
+    assert most <= table_applier.DRAINED_AT_ONCE + 1
+    assert all(one.spec.admin_state == "draining" for one in feed.table.fleets["echo"].replicas)
+
+
+async def test_no_full_garbage_collection_falls_into_the_slices_of_a_table() -> None:
+    feed = TableApplier(Table(rng=Random(1)), lambda *_: None)
+    await feed.apply(MANIFEST, [table()])
+    before = gc.get_threshold()
+    found: list[int] = []
+
+    def collected(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            found.append(info["generation"])
+
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100, 1, 1)  # few new objects make a full collection due
+    gc.callbacks.append(collected)
+    try:
+        await feed.apply(None, [table(version=2, replicas=1000)])
+        assert gc.get_threshold() == (100, 1, 1)
+    finally:
+        gc.callbacks.remove(collected)
+        gc.set_threshold(*before)
+    assert max(found) == 1

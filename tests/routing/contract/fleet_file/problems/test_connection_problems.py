@@ -26,8 +26,8 @@ CASES = {
     "a replica at the metadata service": (
         FLEET + "    replicas:\n      - {name: a, url: 'http://169.254.169.254'}\n",
         [
-            "5:24 fleets[0].replicas[0].url: 169.254.169.254 is link-local, where clouds serve instance "
-            "metadata and credentials: no replica can be there"
+            "5:24 fleets[0].replicas[0].url: 169.254.169.254 is link-local, where clouds serve "
+            "credentials: no replica can be there unless SWITCHYARD_ALLOWED_ADDRESSES names it"
         ],
     ),
     "credentials that are none, or are the token itself": (
