@@ -6,14 +6,17 @@ of Redis by ``{"type": "silence", "redis": whether it answers}``, whenever that 
 A page that reads slowly gets fewer frames, not later ones: of all that arrive while one is being
 sent, only the last is kept. The page notices the gap by the frames' times and asks anew.
 
-Close codes: 4401 not signed in (any more), 4404 no such fleet, 1013 try again later (Redis away).
+Close codes: 4401 not signed in (any more), 4404 no such fleet, 4408 open for as long as a socket may be (the
+page opens a new one at once), 1013 try again later (Redis away).
 """
 
 import asyncio
+import random
 from contextlib import suppress
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import DatabaseError
 
 from controlplane.datastores import redis
 from controlplane.telemetry import frames
@@ -27,9 +30,12 @@ from dashboard.initial_message import (
 
 NOT_SIGNED_IN = 4401
 NO_SUCH_FLEET = 4404
+TOO_OLD = 4408
 TRY_AGAIN_LATER = 1013
 SESSION_CHECK_S = 5.0
-"""A socket outlives a logout by no longer than this."""
+"""A socket outlives a logout, or the end of an account, by no longer than this."""
+LONGEST_OPEN_S = 3600.0
+"""A socket is closed at this age, or a tenth before it: pages that were opened together return one by one."""
 
 
 SILENCE_S = 2.0
@@ -132,11 +138,16 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             await self.send(text_data=silence_message(answers))
 
     async def _watch_session(self) -> None:
-        while True:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LONGEST_OPEN_S * random.uniform(0.9, 1.0)
+        while loop.time() < until:
             await asyncio.sleep(SESSION_CHECK_S)
-            if not await ws_auth.signed_in(self.scope["session"]):
-                await self.close(NOT_SIGNED_IN)
-                return
+            # While the database is away no session can be ended in it either; the next turn asks again.
+            with suppress(DatabaseError):
+                if not await ws_auth.signed_in(self.scope["session"]):
+                    await self.close(NOT_SIGNED_IN)
+                    return
+        await self.close(TOO_OLD)
 
     async def disconnect(self, code: int) -> None:
         for task in self.tasks:

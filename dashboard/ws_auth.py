@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from channels.db import database_sync_to_async
-from django.contrib import auth
 from django.contrib.sessions.backends.base import SessionBase
-from django.http import HttpRequest
 
-from controlplane.models import Fleet
+from controlplane.models import Fleet, ForcedPasswordChange
+from controlplane.web.session_user import session_user
 
 
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
@@ -24,15 +23,15 @@ def same_origin(headers: Mapping[bytes, bytes]) -> bool:
 
 
 async def signed_in(session: SessionBase) -> bool:
-    """Reads the session anew: it may have been ended since the socket was opened."""
+    """With a password of one's own. Reads the session anew: it may have been ended since the socket was
+    opened."""
     known: bool = await database_sync_to_async(_has_user)(session.__class__(session.session_key))
     return known
 
 
 def _has_user(session: SessionBase) -> bool:
-    request = HttpRequest()
-    request.session = session
-    return auth.get_user(request).is_authenticated
+    user = session_user(session)
+    return user.is_authenticated and not ForcedPasswordChange.objects.filter(user_id=user.pk).exists()
 
 
 async def fleet_exists(name: str) -> bool:

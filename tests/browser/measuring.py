@@ -38,6 +38,8 @@ class Measuring:
         self.leased: dict[str, int] = {}
         """Accelerator → bytes that requests lease there; else none."""
         self.refused_per_s = 0.0
+        self.refused = ""
+        """Why proxy workers refuse a newer table; empty: they do not."""
         self.client_keys: list[frames.ClientKeyLive] = []
         self.queue = frames.QueueLive(size=256, timeout_s=10.0)
         self.affinity = frames.AffinityLive()
@@ -49,6 +51,7 @@ class Measuring:
         self._sending = threading.Event()
         self._ended = threading.Event()
         self._publishing = threading.Lock()
+        self._turn = threading.Lock()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     def __enter__(self) -> "Measuring":
@@ -62,7 +65,9 @@ class Measuring:
         self.redis.close()
 
     def pause(self) -> None:
-        self._sending.clear()
+        """Returns when the last frame is stored and sent."""
+        with self._turn:
+            self._sending.clear()
 
     def resume(self) -> None:
         self._sending.set()
@@ -70,9 +75,10 @@ class Measuring:
     async def _run(self) -> None:
         layer = get_channel_layer()
         while not self._ended.is_set():
-            if self._sending.is_set():
-                for group, frame in self.publish(time.time()):
-                    await layer.group_send(group, {"type": "live.frame", "data": frame})
+            with self._turn:
+                if self._sending.is_set():
+                    for group, frame in self.publish(time.time()):
+                        await layer.group_send(group, {"type": "live.frame", "data": frame})
             await asyncio.sleep(PERIOD_S)
         await layer.flush()
 
@@ -240,7 +246,7 @@ class Measuring:
             age_s=0.3,
             applied="1:1",
             behind=False,
-            refused="",
+            refused=self.refused,
             redis_ok=True,
             cpu_percent=12.0,
             clients=4,

@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from controlplane.supervision.programs import WEB_OPTIONS
 from tests.proxy_process import ROOT, free_port, until
 
 ADMIN = ("anna", "a long password of Anna's")
@@ -62,6 +63,7 @@ class Site:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "uvicorn", "controlplane.asgi:application", "--port", str(self.port)]
+        command += WEB_OPTIONS
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
         until(self._answers, "the web process answers", 40)

@@ -66,6 +66,18 @@ def pasted(command: str) -> str:
     return done.stdout
 
 
+def test_what_proxies_refuse_stands_above_the_first_steps(
+    empty: Site, measuring: Measuring, open_page: Open
+) -> None:
+    """As after the database was lost: the new one has no fleets, and proxies route for the other one."""
+    measuring.refused = "it is of installation new, and this proxy routes for old"
+    page = open_page("/")
+    expect(page.get_by_text("three steps to the first response")).to_be_visible()
+    expect(page.locator(".banner")).to_contain_text("refused a newer routing table")
+    expect(page.locator(".banner")).to_contain_text(measuring.refused)
+    expect(page.locator(".banner").get_by_role("link", name="System")).to_have_attribute("href", "/system")
+
+
 @pytest.mark.long
 def test_one_command_registers_turns_green_and_another_asks(
     open_page: Open, empty: Site, behind: None, proxy: Proxy, server: Replica

@@ -122,8 +122,8 @@ def test_while_redis_hangs_it_is_redis_that_is_named(
     assert redis_server.process is not None
     redis_server.process.send_signal(signal.SIGSTOP)
     try:
-        expect(page.locator(".banner")).to_contain_text("Redis, which carries the numbers, does not answer")
-        expect(page.locator("[data-badge]")).to_contain_text("Redis does not answer")
+        expect(page.locator(".banner")).to_contain_text("Redis, which carries the numbers, cannot be used")
+        expect(page.locator("[data-badge]")).to_contain_text("Redis cannot be used")
     finally:
         redis_server.process.send_signal(signal.SIGCONT)
     live(page)

@@ -3,7 +3,7 @@ import { curl } from "../api.js";
 import { bytes } from "../bytes.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, text } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { matches } from "../components/search.js";
@@ -80,7 +80,7 @@ function Placed({ one: { replicas } }) {
 function Change({ one, model }) {
   const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => form.current?.querySelector("input")?.select(), []);
+  useLayoutEffect(() => form.current?.querySelector("input")?.select(), []);
   const save = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.save());
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
   return html`<form ref=${form} class="edit in-row" aria-label=${`Change ${one.name}`} noValidate onSubmit=${save} onKeyDown=${leave}>

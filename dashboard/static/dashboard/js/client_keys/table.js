@@ -2,7 +2,7 @@
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { VirtualRows } from "../components/virtual_rows.js";
@@ -60,7 +60,7 @@ function Row({ one, model, traffic, last }) {
 function Change({ one, model }) {
   const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   const save = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), draft.busy || model.save());
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
   return html`<form ref=${form} class="edit in-row" noValidate onSubmit=${save} onKeyDown=${leave} aria-label=${`Change ${one.name}`}>

@@ -8,6 +8,7 @@ import { Copyable } from "./copyable.js";
  */
 export function SecretReveal({ title, what, secret, notes, commands, done }) {
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  // Later: the form that it comes after gives the focus back where it was.
   useEffect(() => heading.current?.focus(), []);
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && done();
   return html`<section class="panel edit" aria-labelledby="secret-title" onKeyDown=${leave}>

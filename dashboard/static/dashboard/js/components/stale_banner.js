@@ -15,7 +15,7 @@ export function staleStatus(feed) {
 function remedy({ ended, socket, redisAway }) {
   if (ended === "signed out") return "You are signed out: reload the page to sign in.";
   if (socket === undefined) return "The server does not answer; trying again. Proxies keep routing without it."; // a page without a socket
-  if (redisAway) return html`Redis, which carries the numbers, does not answer: see <a href="/system">System</a>. Proxies keep routing without it.`;
+  if (redisAway) return html`Redis, which carries the numbers, cannot be used: see <a href="/system">System</a>. Proxies keep routing without it.`;
   if (socket?.readyState === WebSocket.OPEN) return "This page is connected, but the conductor sends nothing. Is it running? Proxies keep routing without it.";
   return "The connection to the server is lost; reconnecting. Proxies keep routing without it.";
 }

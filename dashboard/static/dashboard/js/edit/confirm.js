@@ -1,5 +1,5 @@
 /** Confirmation form in a row, before something is removed or revoked: what it does, the button with the focus, Escape goes back. */
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { Copyable } from "../components/copyable.js";
 
 /**
@@ -10,7 +10,7 @@ import { Copyable } from "../components/copyable.js";
  */
 export function Confirm({ action, of = "", busy, problem, confirm, close, back, command, children }) {
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
+  useLayoutEffect(() => button.current?.focus(), []);
   const submit = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), busy || confirm());
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && close();
   return html`<form class="edit in-row" aria-label=${`${action}${of}`} onSubmit=${submit} onKeyDown=${leave}>

@@ -1,7 +1,7 @@
 /** Forms in a replica's row that change and remove it. */
 import { curl } from "../api.js";
 import { plural } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { Copyable } from "../components/copyable.js";
 import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
@@ -94,7 +94,7 @@ export function EditReplica({ edits, replica, others }) {
   const { name } = replica;
   const { draft, trial } = /** @type {{draft: Draft, trial: TrialProbe}} */ (edits.drafts.get(name));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
   if (edits.removing) return html`<${RemoveReplica} edits=${edits} replica=${replica} others=${others} />`;
   const save = (/** @type {SubmitEvent} */ event) => {

@@ -1,5 +1,5 @@
 /** Form panel: Enter submits, Escape closes, the first field has the focus. */
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { Copyable } from "../components/copyable.js";
 
 /**
@@ -10,7 +10,7 @@ import { Copyable } from "../components/copyable.js";
  */
 export function FormPanel({ title, draft, submit, close, action, danger = false, ready = true, command, result, tools, children }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const first = form.current?.querySelector("input, select");
     if (first instanceof HTMLElement) first.focus();
   }, []);

@@ -1,7 +1,7 @@
 /** Revision history of policy and weights: who, when, what changed; roll back and roll forward. */
 import { curl } from "../api.js";
 import { moment } from "../format.js";
-import { html, useEffect, useRef, useState } from "../html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 
@@ -50,7 +50,7 @@ function Entry({ one, policy, open, choose }) {
 /** What going back would change, before it does. @param {{one: import("./policy.js").Revision, policy: import("./policy.js").Policy, close: () => void}} props */
 function Preview({ one, policy, close }) {
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
+  useLayoutEffect(() => button.current?.focus(), []);
   const lines = changes(policy, one);
   const go = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();

@@ -1,6 +1,6 @@
 /** Weight of a replica: a number in the row that opens a form below. Enter saves, Escape closes. */
 import { weight as written } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 
 /**
@@ -10,7 +10,7 @@ import { MAY_CHANGE } from "../may_change.js";
 export function WeightButton({ replica, own, open, onOpen }) {
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
   const opened = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (opened.current && !open) button.current?.focus();
     opened.current = open;
   }, [open]);
@@ -24,7 +24,7 @@ export function WeightButton({ replica, own, open, onOpen }) {
 /** @param {{replica: import("../frames.js").ReplicaLive, actions: import("./row_actions.js").RowActions, onClose: () => void}} props */
 export function WeightForm({ replica, actions, onClose }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useEffect(() => field.current?.select(), []);
+  useLayoutEffect(() => field.current?.select(), []);
   const { busy } = actions.of(replica.name);
   const save = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();

@@ -2,7 +2,7 @@
 import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, weight as written } from "../format.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { matches } from "../components/search.js";
@@ -47,7 +47,7 @@ function Row({ one, model }) {
 function Weight({ one, model }) {
   const draft = /** @type {import("../edit/draft.js").Draft} */ (model.row);
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useEffect(() => field.current?.select(), []);
+  useLayoutEffect(() => field.current?.select(), []);
   const save = (/** @type {SubmitEvent} */ event) => (event.preventDefault(), model.save());
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && model.close();
   return html`<form class="stack" noValidate onSubmit=${save} onKeyDown=${leave}>

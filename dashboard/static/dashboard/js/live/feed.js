@@ -12,6 +12,8 @@ const SILENT_AFTER_MS = 15_000;
 const GAP_S = 5;
 const WATCH_MS = 250;
 
+/** The server ends each socket at some age. No failure: the next one is opened at once, and the numbers stay live. */
+const TOO_OLD = 4408;
 const ENDED = /** @type {Record<number, string>} */ ({ 4401: "signed out", 4404: "removed" });
 
 /**
@@ -34,7 +36,7 @@ export class Feed {
     this.reason = "";
     /** Why it will not reconnect: "signed out" or "removed". */
     this.ended = "";
-    /** No new data because Redis does not respond, as the server reports. */
+    /** No new data because Redis does not respond or is another installation's, as the server reports. */
     this.redisAway = false;
     this.failures = 0;
     this.seenAt = 0; // performance.now() at which the newest frame was fresh; 0: none yet
@@ -74,7 +76,9 @@ export class Feed {
   #closed(code) {
     this.socket = null;
     this.ended = ENDED[code] ?? "";
-    if (!this.ended) {
+    if (code === TOO_OLD) {
+      this.#open();
+    } else if (!this.ended) {
       const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures++);
       this.timer = setTimeout(() => this.#open(), pause * (0.5 + Math.random() / 2));
     }
@@ -130,7 +134,7 @@ export class Feed {
     if (age === null) return [open ? "waiting" : "connecting", ""];
     if (!this.socket || this.failures) return ["stale", "reconnecting"];
     if (age <= STALE_AFTER_MS) return ["live", ""];
-    if (this.redisAway) return ["stale", "Redis does not answer"];
+    if (this.redisAway) return ["stale", "Redis cannot be used"];
     return ["stale", open ? "connected, but no new data comes" : "reconnecting"];
   }
 }

@@ -16,7 +16,7 @@ import { FirstSteps } from "../setup/steps.js";
 import { Kpis } from "./kpis.js";
 import { FleetTable, foundFleets } from "./fleet_table.js";
 import { OverviewModel } from "./model.js";
-import { status } from "./status_banner.js";
+import { refusal, status } from "./status_banner.js";
 import { Workers } from "./workers.js";
 
 const page = new LivePage("/ws/overview", null);
@@ -40,7 +40,8 @@ function Numbers() {
   if (!frame) {
     return html`<${NoData}>This page is connected, but the conductor, which collects the proxies' reports, has not sent anything.<//>`;
   }
-  if (setup.shown(frame)) return html`<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} keyed=${keys.any} /><${Workers} frame=${frame} />`;
+  const refused = refusal(frame);
+  if (setup.shown(frame)) return html`${refused && html`<${Banner} status=${refused} />`}<${FirstSteps} setup=${setup} frame=${frame} proxyUrl=${proxyUrl} tokensUrl=${tokensUrl} keyed=${keys.any} /><${Workers} frame=${frame} />`;
   const chart = page.chart(model.series);
   return html`
     <${Banner} status=${staleStatus(feed) ?? status(frame, events.list ?? [], keys.any)} />

@@ -107,11 +107,16 @@ function failing({ fleets }) {
   };
 }
 
+/** What matters where there is no fleet yet: after the database was lost, proxies refuse the new one's table. Nothing that passes: what moves the page moves a button away from under a click. @param {OverviewFrame} frame @returns {BannerStatus | null} */
+export function refusal({ workers, ...frame }) {
+  return troubledWorker({ ...frame, workers: workers.filter((worker) => worker.refused) });
+}
+
 /** @param {OverviewFrame} frame @returns {BannerStatus | null} */
 function troubledWorker({ workers }) {
   for (const worker of workers) {
     const trouble = workerProblem(worker);
-    if (trouble) return { level: "warn", title: "A proxy worker has a problem", text: html`<b>${worker.name}</b> ${trouble}` };
+    if (trouble) return { level: "warn", title: "A proxy worker has a problem", text: html`<b>${worker.name}</b> ${trouble}`, href: "/system", action: "System" };
   }
   return null;
 }
