@@ -10,10 +10,11 @@ class ControlPlaneConfig(AppConfig):
 
     def ready(self) -> None:
         # These two register themselves.
-        from controlplane.config import system_checks  # noqa: F401
+        from controlplane.config import replica_addresses, system_checks  # noqa: F401
         from controlplane.datastores import postgres_timeouts, sqlite_permissions
         from controlplane.probes import immediate  # noqa: F401
 
         sqlite_permissions.connect()
         postgres_timeouts.connect()
+        replica_addresses.judge_by_settings()
         protected_paths.protect(settings.DATA_DIR)

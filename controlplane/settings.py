@@ -41,8 +41,9 @@ SECRET_KEY = environment.secret_key(
     "SWITCHYARD_SECRET_KEY",
     DATA_DIR / "secret_key",
     about=SettingDoc(
-        "signs sessions and keys the hashes of tokens and client keys. A new one makes all invalid. "
-        "All processes need the same one. A weak one is refused for public hosts",
+        "signs sessions and keys the hashes of API tokens. A new one ends all sessions and API tokens; "
+        "client keys and passwords stay valid. All processes need the same one. A weak one is refused for "
+        "public hosts",
         "9T1mQ…",
         "a random one, stored in the data folder",
     ),
@@ -58,10 +59,22 @@ TLS = environment.flag(
         "1",
     ),
 )
+HSTS_S = environment.whole_number(
+    "SWITCHYARD_HSTS_S",
+    365 * 24 * 3600,
+    0,
+    10 * 365 * 24 * 3600,
+    about=SettingDoc(
+        "with `SWITCHYARD_TLS`: for how many seconds browsers use https only for this host name (HSTS); `0`: "
+        "not told, which does not undo what browsers were told",
+        "3600",
+    ),
+)
 # Shown on pages and in examples: where clients send inference requests.
+DEFAULT_PROXY_URL = "http://127.0.0.1:8080"
 PROXY_URL = environment.http_url(
     "SWITCHYARD_PROXY_URL",
-    "http://127.0.0.1:8080",
+    DEFAULT_PROXY_URL,
     about=SettingDoc(
         "base URL for inference requests, as shown on pages and in examples", "https://models.example.com"
     ),
@@ -105,6 +118,9 @@ CELERY_TASK_TIME_LIMIT = 90
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
+# Its commands (shutdown, pool_restart, rate_limit …) are obeyed from whoever reaches Redis. Nothing here
+# needs them: /livez and /readyz of the metrics listener say how a worker is.
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TIMEZONE = "UTC"
 CELERY_IMPORTS = ["controlplane.celery_monitoring.worker", "controlplane.celery_monitoring.beat"]
 CELERY_BEAT_SCHEDULER = "controlplane.celery_monitoring.beat:InstrumentedScheduler"
@@ -202,6 +218,8 @@ ASGI_APPLICATION = "controlplane.asgi.application"
 # Named here and imported by name, because the control plane never imports the dashboard.
 WEBSOCKET_URLPATTERNS = "dashboard.websocket_urls.websocket_urlpatterns"
 APPEND_SLASH = False
+# Bodies stay in memory: controlplane/web/request_limits.py lets none in that is larger.
+FILE_UPLOAD_MAX_MEMORY_SIZE = DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -273,6 +291,29 @@ AXES_LOCKOUT_CALLABLE = "controlplane.web.login_lockout.locked_out"
 AXES_VERBOSE = False
 AXES_DISABLE_ACCESS_LOG = True
 
+# --- Addresses that replicas may have (controlplane/config/replica_addresses.py) ---
+ALLOWED_ADDRESSES = environment.networks(
+    "SWITCHYARD_ALLOWED_ADDRESSES",
+    about=SettingDoc(
+        "exceptions from the addresses at which [no replica can be](production.md#addresses-of-replicas). "
+        "The most specific network decides. Proxies read this too",
+        "169.254.10.0/24",
+    ),
+)
+DENIED_ADDRESSES = environment.networks(
+    "SWITCHYARD_DENIED_ADDRESSES",
+    about=SettingDoc("further addresses at which no replica can be. Proxies read this too", "10.9.0.0/16"),
+)
+OWN_PORTS = environment.own_ports(
+    "SWITCHYARD_OWN_PORTS",
+    about=SettingDoc(
+        "ports of this installation that a process cannot know by itself, such as those of others on its "
+        "host; no replica can be there, whatever is allowed. Without `HOST`: at every address of the host. "
+        "Proxies read this too; `switchyard up` adds its own",
+        "127.0.0.1:8000,127.0.0.1:9464-9467,10.0.0.5:8081",
+    ),
+)
+
 # --- Browser security (the content security policy is in security_headers.py) ---
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -287,7 +328,13 @@ CSRF_COOKIE_SECURE = TLS
 CSRF_FAILURE_VIEW = "controlplane.api.errors.csrf_failure"
 if TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    # Sent with answers to https requests only. Not for subdomains: other services may have those.
+    SECURE_HSTS_SECONDS = HSTS_S
     CSRF_TRUSTED_ORIGINS = [f"https://{host.lstrip('.')}" for host in ALLOWED_HOSTS if host != "*"]
+
+# `check --deploy` asks for these too. W005, W021: HSTS for subdomains and its preload list are
+# for whoever owns the domain. W008: the reverse proxy redirects to https; health checks come by http.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "security.W008"]
 
 # --- REST API ---
 REST_FRAMEWORK = {

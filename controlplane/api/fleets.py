@@ -10,10 +10,10 @@ from rest_framework.response import Response
 
 from controlplane.api import filters, live, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
-from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet
-from controlplane.probes import trial_service
+from controlplane.probes import settings_trial, trial_service
 from controlplane.services import fleets
 from controlplane.services.changes import Change
 from controlplane.services.errors import Conflict
@@ -75,7 +75,7 @@ def _check_confirmed(request: Request, name: str) -> None:
 
 
 class FleetDetail(ApiView):
-    write_parameters = {"DELETE": ("confirm",)}
+    write_parameters = {"DELETE": ("confirm",), "PATCH": ("confirm", "trial")}
 
     @reads("get_fleet", "One fleet", serializers.FleetSerializer)
     def get(self, request: Request, fleet: str) -> Response:
@@ -87,12 +87,15 @@ class FleetDetail(ApiView):
         "Change aliases, protocol, match, probe, TLS, credential or default (JSON merge patch)",
         request_schemas.FLEET_CHANGES,
         serializers.FleetChangedSerializer,
+        CONFIRM,
+        TRIAL,
     )
     def patch(self, request: Request, fleet: str) -> Response:
-        change = fleets.update(
-            fleet, body_of(request), request.user.get_username(), if_version=expected_version(request)
-        )
-        return _answer(change)
+        """Settings with which the probes of most replicas would fail are confirmed first."""
+        body, version = body_of(request), expected_version(request)
+        if trial_wanted(request):
+            settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirmation(request))
+        return _answer(fleets.update(fleet, body, request.user.get_username(), if_version=version))
 
     @deletes(
         "delete_fleet",

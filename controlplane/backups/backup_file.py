@@ -16,7 +16,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from routing.contract import input_file
+from routing.contract.input_file import InputRefused
+
 FORMAT = 1
+MAX_LINE = 64 * 1024 * 1024
+"""Characters of one row. Rows are read one by one, so this is what bounds the memory; a file has no limit."""
 
 
 class BackupError(Exception):
@@ -84,8 +89,11 @@ def read_head(file: Path) -> BackupHeader:
         raise BackupError(f"{file} is not a backup: manage.py backup FILE makes one.")
     if first["switchyard_backup"] != FORMAT:
         raise BackupError(f"{file} was made by a newer Switchyard: upgrade this one, then restore.")
-    migrations = [(app, name) for app, name in first["migrations"]]
-    return BackupHeader(first["made_at"], first["database"], first["key_check"], migrations)
+    try:
+        migrations = [(app, name) for app, name in first["migrations"]]
+        return BackupHeader(first["made_at"], first["database"], first["key_check"], migrations)
+    except (LookupError, TypeError, ValueError):
+        raise BackupError(f"{file} is not a backup: its head is not whole.") from None
 
 
 def read_rows(file: Path) -> Iterator[BackupRow]:
@@ -97,8 +105,8 @@ def read_rows(file: Path) -> Iterator[BackupRow]:
         if isinstance(line, list) and len(line) == len(fields):
             rows += 1
             yield BackupRow(table, fields, line)
-        elif isinstance(line, dict) and "table" in line:
-            table, fields = line["table"], line["fields"]
+        elif isinstance(line, dict) and isinstance(line.get("fields"), list):
+            table, fields = str(line.get("table")), line["fields"]
         else:
             ended = line == {"rows": rows}
     if not ended:
@@ -107,11 +115,21 @@ def read_rows(file: Path) -> Iterator[BackupRow]:
 
 def _lines(file: Path) -> Iterator[Any]:
     try:
-        with gzip.open(file, "rt", encoding="utf-8") as stream:
-            for line in stream:
+        with (
+            input_file.open_regular(file) as raw,
+            gzip.open(raw, "rt", encoding="utf-8") as stream,
+        ):
+            while line := stream.readline(MAX_LINE + 1):
+                if len(line) > MAX_LINE:
+                    limit = input_file.shown_limit(MAX_LINE)
+                    raise BackupError(f"{file} is no backup: one of its lines has more than {limit}.")
                 yield json.loads(line)
     except FileNotFoundError:
         raise BackupError(f"There is no file {file}.") from None
+    except InputRefused as error:
+        raise BackupError(f"{file} {error.strerror}.") from None
+    except RecursionError:
+        raise BackupError(f"{file} is no backup: a line of it is nested too deeply.") from None
     except (EOFError, ValueError, zlib.error, gzip.BadGzipFile) as error:
         raise BackupError(f"{file} is damaged or is no backup: {error}.") from error
     except OSError as error:

@@ -6,6 +6,7 @@ table, as it sends everything that Redis lacks.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from controlplane.backups.backup_file import BackupError, BackupHeader, BackupRo
 from controlplane.datastores import postgres_timeouts
 from controlplane.models import Event
 from controlplane.publishing import epochs
+from controlplane.services import dropping
 from controlplane.services.unit_of_work import lock_writes, record_event
 
 
@@ -42,11 +44,16 @@ def check(file: Path) -> tuple[BackupHeader, int]:
     return head, rows
 
 
-def restore(file: Path, *, replace: bool, actor: str) -> Restored:
+def restore(
+    file: Path, *, replace: bool, actor: str, confirm: str = "", confirm_all: bool = False
+) -> Restored:
     """Loads the file into an empty database, or in place of what is there.
 
     Raises BackupError before anything is written: not a whole backup, of a newer schema, or into a database
     that holds something. All rows come in one transaction.
+
+    Raises NeedsConfirmation where most of what serves is not in the backup: it may be an old one, or that of
+    another installation. ``confirm``: its token; ``confirm_all``: it was confirmed beforehand, whatever goes.
     """
     head, rows = check(file)
     postgres_timeouts.lift(connection)
@@ -62,7 +69,7 @@ def restore(file: Path, *, replace: bool, actor: str) -> Restored:
         MigrationExecutor(connection).migrate(_last_of(head.migrations))
     seen = _newest_in_redis()
     try:
-        epoch = _load(file, head, seen)
+        epoch = _load(file, head, seen, confirm, confirm_all)
     except (DatabaseError, ValidationError, LookupError, TypeError, ValueError) as error:
         raise BackupError(f"{file} cannot be loaded, and nothing was changed: {error}") from error
     call_command("migrate", interactive=False, verbosity=0)
@@ -102,7 +109,7 @@ def _last_of(migrations: list[tables.Migration]) -> list[tables.Migration]:
     ]
 
 
-def _load(file: Path, head: BackupHeader, seen: int) -> int:
+def _load(file: Path, head: BackupHeader, seen: int, confirm: str, confirm_all: bool) -> int:
     """All rows in one transaction; returns the new epoch, which is later than any that is known here."""
     found = {tables.label(model): model for model in tables.models_at(head.migrations)}
     state: Any = found["controlplane.tablestate"]
@@ -110,9 +117,11 @@ def _load(file: Path, head: BackupHeader, seen: int) -> int:
         lock_writes()
         before = state.objects.order_by("pk").first()
         had_fleets = found["controlplane.fleet"]._base_manager.exists()
-        _empty(found)
-        for table, rows in groupby(backup_file.read_rows(file), key=lambda row: row.table):
-            _insert(found[table], rows)
+        replicas: Any = found["controlplane.replica"]._base_manager.all()
+        with nullcontext() if confirm_all else dropping.confirmed(confirm, replicas):
+            _empty(found)
+            for table, rows in groupby(backup_file.read_rows(file), key=lambda row: row.table):
+                _insert(found[table], rows)
         _count_on(list(found.values()))
         row = state.objects.order_by("pk").first() or state()
         row.epoch = max(row.epoch, before.epoch if before else 0, seen) + 1

@@ -11,8 +11,11 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from controlplane.config import private_folder
 from controlplane.config.listen_address import ListenAddress
 from controlplane.config.setting_docs import SettingDoc, declare
+from routing.contract import address_rules
+from routing.contract.address_rules import OwnPort
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
@@ -65,6 +68,24 @@ def listing(name: str, default: str, *, about: SettingDoc) -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
+def networks(name: str, *, about: SettingDoc) -> tuple[str, ...]:
+    """Networks, IP addresses and host names in normal form; anything else raises ImproperlyConfigured."""
+    declare(name, "networks, IP addresses and host names, separated by commas", "", about)
+    try:
+        return address_rules.read_networks(text(name))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}.") from error
+
+
+def own_ports(name: str, *, about: SettingDoc) -> tuple[OwnPort, ...]:
+    """``PORT`` or ``FROM-TO``, with ``HOST:`` before it or not; else raises ImproperlyConfigured."""
+    declare(name, "`PORT`, `FROM-TO`, `HOST:PORT` or `HOST:FROM-TO`, separated by commas", "", about)
+    try:
+        return address_rules.read_ports(text(name))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}.") from error
+
+
 def folder(name: str, default: Path, *, about: SettingDoc) -> Path:
     """An absolute folder, made when it is missing."""
     declare(name, "absolute path of a folder", str(default), about)
@@ -72,7 +93,7 @@ def folder(name: str, default: Path, *, about: SettingDoc) -> Path:
     if not path.is_absolute():
         raise ImproperlyConfigured(f"{name}={str(path)!r} must be an absolute path.")
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise ImproperlyConfigured(f"{name}: cannot make the folder {path}: {error.strerror}.") from error
     return path
@@ -179,8 +200,18 @@ def redis_url(name: str, default_socket: Path, *, about: SettingDoc) -> str:
             f"The Redis socket's path {parts.path} is longer than {LONGEST_SOCKET_PATH} characters: "
             f"set {name}, or a shorter SWITCHYARD_DATA_DIR."
         )
+    if parts.scheme == "unix" and Path(parts.path) == default_socket:
+        _refuse_foreign_folder(name, default_socket.parent)
     redis_database_number(name, url)
     return url
+
+
+def _refuse_foreign_folder(name: str, folder: Path) -> None:
+    """Whoever owns the folder of the socket can be the Redis that answers there."""
+    try:
+        private_folder.refuse_foreign(folder)
+    except private_folder.NotPrivate as error:
+        raise ImproperlyConfigured(f"{error} Or name a Redis with {name}.") from None
 
 
 def redis_database_number(name: str, url: str) -> int:

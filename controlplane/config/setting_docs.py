@@ -50,8 +50,9 @@ HEAD = """# Settings
 
 Switchyard is configured by environment variables, and all of them are optional. A wrong value stops the start
 with one sentence that names the variable; `manage.py check` warns about a misspelt name. All processes of one
-installation need the same values, except where a row says otherwise. The proxy has flags of its own and reads
-`SWITCHYARD_LOG_FORMAT` and `SWITCHYARD_DATA_DIR` of these: see [the proxy](proxy.md#flags).
+installation need the same values, except where a row says otherwise. The proxy has flags of its own. It reads
+`SWITCHYARD_LOG_FORMAT`, `SWITCHYARD_DATA_DIR` and the three that say where replicas may be: see [the
+proxy](proxy.md#flags).
 
 | name | values | default | meaning | example |
 | --- | --- | --- | --- | --- |

@@ -49,6 +49,8 @@ class ProcessHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """Of one CPU, over the last second."""
     memory_bytes: int
     """Most that was ever resident."""
+    clock_ahead_s: float = 0.0
+    """Of its host's clock, before that of Redis's host; negative: behind it."""
 
 
 class LiveProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +106,9 @@ class _HeartbeatSender:
             time.sleep(EVERY_S)
 
     def _send(self) -> None:
-        heartbeat = self._heartbeat()
         try:
             client = redis_client()
+            heartbeat = self._heartbeat(clock_ahead_s(client))
             client.eval(REPORT, 2, NAMES, BODIES, heartbeat.name, msgspec.json.encode(heartbeat).decode())
             if int(heartbeat.uptime_s) % 60 == 0:
                 forget_old(client)
@@ -117,7 +119,7 @@ class _HeartbeatSender:
         else:
             self._away = False
 
-    def _heartbeat(self) -> ProcessHeartbeat:
+    def _heartbeat(self, ahead_s: float) -> ProcessHeartbeat:
         now, cpu_s = time.monotonic(), time.process_time()
         percent = 100 * (cpu_s - self._cpu_s) / max(now - self._at, 0.05)
         self._cpu_s, self._at = cpu_s, now
@@ -129,7 +131,15 @@ class _HeartbeatSender:
             loop_age_s=round(this_process.loop_heartbeat.age_s, 2),
             cpu_percent=round(percent, 1),
             memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            clock_ahead_s=round(ahead_s, 1),
         )
+
+
+def clock_ahead_s(client: "redis.Redis") -> float:
+    """Of this host's clock before that of Redis's, in one round trip. Raises redis.RedisError."""
+    before = time.time()
+    seconds, microseconds = client.time()
+    return (before + time.time()) / 2 - (seconds + microseconds / 1e6)
 
 
 def forget_old(client: "redis.Redis") -> None:

@@ -1,7 +1,8 @@
 """Prober: probes many replicas at once and yields each result as it comes.
 
 A probe is a request of its own on a fresh connection, with a time limit of its own; redirects are not
-followed and at most MAX_BODY_BYTES of a response are read.
+followed and at most MAX_BODY_BYTES of a response are read. The address policy judges what a name has been
+resolved to, and again each address that is dialled.
 
 The event loop runs in a thread of its own, so that whoever takes the results may block (on a database,
 say) without the clock of a single probe running on meanwhile.
@@ -25,7 +26,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec.structs import replace
 from yarl import URL
 
-from routing.contract.addresses import BaseUrl, forbidden_address, parse_base_url
+from routing.contract import address_policy
+from routing.contract.addresses import BaseUrl, parse_base_url
 from routing.contract.load_report import ReportedLoad
 from routing.contract.metrics_pages import LOAD_PAGE_S, MAX_PAGE_BYTES
 from routing.contract.probe_presets import Checks, ProbeKind, ProbeRequest, conclude
@@ -122,7 +124,9 @@ def _run(questions: Sequence[ReplicaProbe], results: "SimpleQueue[ReplicaProbeRe
 def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
     """What every probe is sent with. Call it on the event loop that sends."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(force_close=True, limit=0, resolver=_Resolver()),
+        connector=aiohttp.TCPConnector(
+            force_close=True, limit=0, resolver=_Resolver(), socket_factory=_permitted_socket
+        ),
         timeout=aiohttp.ClientTimeout(total=None),
         auto_decompress=False,
         trust_env=False,
@@ -221,9 +225,10 @@ async def exchange(
     may quote.
 
     ``trace`` is handed to the session's traces. Whoever calls limits the time. Raises OSError (ProbeNotSent
-    among them) or aiohttp.ClientError.
+    and DeniedAddress among them) or aiohttp.ClientError.
     """
     target = parse_base_url(base_url)
+    address_policy.in_force().refuse_host(target.host, target.port)
     if not credential:
         return await _verified(session, target, request, tls, trace, most_bytes)
     bearer = _bearer(credential)
@@ -329,8 +334,12 @@ async def _exchange(
         return response.status, bytes(body)
 
 
-class ForbiddenAddress(OSError):
-    """A name leads only to addresses at which no replica can be; the text says why."""
+def _permitted_socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    """For one connection. Raises DeniedAddress."""
+    family, kind, protocol, _, address = info
+    host, port = address[:2]
+    address_policy.in_force().refuse(str(host), int(port))
+    return socket.socket(family, kind, protocol)
 
 
 class _Resolver(AbstractResolver):
@@ -339,25 +348,21 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        words = None
-        results = []
-        for found_family, _, protocol, _, address in await _look_up(host, port, family):
-            text = str(address[0])
-            words = forbidden_address(text)
-            if words is None:
-                results.append(
-                    ResolveResult(
-                        hostname=host,
-                        host=text,
-                        port=port,
-                        family=found_family,
-                        proto=protocol,
-                        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-                    )
-                )
-        if not results:
-            raise ForbiddenAddress(words) if words else OSError(f"{host} has no address")
-        return results
+        """Raises OSError, also DeniedAddress."""
+        found = {str(info[4][0]): info for info in await _look_up(host, port, family)}
+        if not found:
+            raise OSError(f"{host} has no address")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=found[address][0],
+                proto=found[address][2],
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address in address_policy.in_force().permitted(host, tuple(found), port)
+        ]
 
     async def close(self) -> None:
         return None

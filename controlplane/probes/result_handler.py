@@ -43,7 +43,7 @@ def handle(
         target.checks.probe,
         has_passed=target.has_passed,
         in_startup_budget=target.in_startup_budget,
-        answering=verdict.timed_out and recent_traffic.is_answering(client, target.uid),
+        answering=verdict.inconclusive and recent_traffic.is_answering(client, target.uid),
     )
     due_in_s = schedule.next_due_s(target.timing, finding.took_s, rng)
     counted = decision.counters

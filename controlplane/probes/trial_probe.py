@@ -16,6 +16,7 @@ import aiohttp
 
 from controlplane.probes import prober, trial_text
 from controlplane.probes.trial_text import FittingProbe, TrialReply
+from routing.contract.address_policy import DeniedAddress
 from routing.contract.addresses import parse_base_url
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import (
@@ -114,7 +115,7 @@ async def _concluded(
         if more.liveness is not None:
             verdict = conclude(verdict, more.liveness)
     request = checks.requests["readiness"]
-    refused = isinstance(reply.cause, prober.ForbiddenAddress)
+    refused = isinstance(reply.cause, DeniedAddress)
     live = more.liveness is not None and more.liveness.passed
     words = trial_text.sentence(
         subject.url,

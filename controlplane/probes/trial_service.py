@@ -64,12 +64,12 @@ def attempt(settings: Mapping[str, Any]) -> TrialResult:
         if value is not None
     }
     fleet = fleet_named(given["fleet"]) if given.get("fleet") else None
-    return trial_probe.run(_subject(given, fleet))
+    return trial_probe.run(subject(given, fleet))
 
 
 def of_replica(fleet: Fleet, url: str, credential: str) -> TrialResult:
     """Tries the normalised ``url`` as this fleet's probes will. Raises Invalid where no replica may be."""
-    found = trial_probe.run(_subject({"url": url, "credential": credential}, fleet))
+    found = trial_probe.run(subject({"url": url, "credential": credential}, fleet))
     if found.outcome == "refused":
         raise Invalid([FieldError("/url", found.words)])
     return found
@@ -90,7 +90,7 @@ def of_new_fleet(kept: Mapping[str, Any]) -> dict[str, TrialResult]:
         "tls": kept.get("tls", {}),
         "credential": kept.get("credential", ""),
     }
-    found = trial_probe.run_all([_subject(_tried(settings, replica), None) for replica in replicas])
+    found = trial_probe.run_all([subject(_tried(settings, replica), None) for replica in replicas])
     refused = [
         FieldError(f"/replicas/{index}/url", one.words)
         for index, one in enumerate(found)
@@ -109,7 +109,8 @@ def _tried(settings: Mapping[str, Any], replica: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _subject(given: Mapping[str, Any], fleet: Fleet | None) -> TrialTarget:
+def subject(given: Mapping[str, Any], fleet: Fleet | None) -> TrialTarget:
+    """What to try; settings that are not ``given`` are the fleet's."""
     probe = given.get("probe", fleet.probe if fleet else {})
     protocol = given.get("protocol", fleet.protocol if fleet else "openai")
     model = given.get("model") or (fleet.served_model or fleet.name if fleet else "")

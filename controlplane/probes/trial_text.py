@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from controlplane.probes.prober import ForbiddenAddress, ProbeCertificateError, ProbeNotSent
+from controlplane.probes.prober import ProbeCertificateError, ProbeNotSent
+from routing.contract.address_policy import DeniedAddress
 from routing.contract.addresses import parse_base_url
 from routing.contract.probe_presets import ProbeRequest
 from routing.contract.probe_result import ProbeResult
@@ -99,8 +100,8 @@ def doubled_v1(url: str) -> str:
 
 def _no_answer(url: str, place: str, reply: TrialReply, verdict: ProbeResult) -> str:
     cause, host = reply.cause, parse_base_url(url).host
-    if isinstance(cause, ForbiddenAddress):
-        return f"{host} resolves to a forbidden address: {cause}"
+    if isinstance(cause, DeniedAddress):
+        return str(cause)
     if isinstance(cause, ProbeCertificateError):
         return f"{cause} - probed at {place}"
     if isinstance(cause, ProbeNotSent):

@@ -38,6 +38,8 @@ class Drop(NamedTuple):
     """Replicas that served."""
     fleets: list[str]
     """Fleets of which nothing that served is left."""
+    by: str = ""
+    """What does it, where that is not seen from the loss."""
 
     @property
     def words(self) -> str:
@@ -51,7 +53,7 @@ class Drop(NamedTuple):
     @property
     def token(self) -> str:
         """Stands for exactly this loss."""
-        return salted_hmac("switchyard.dropping", json.dumps(self.lost)).hexdigest()[:16]
+        return salted_hmac("switchyard.dropping", json.dumps([self.lost, self.by])).hexdigest()[:16]
 
 
 def _named(names: list[str]) -> str:
@@ -64,15 +66,16 @@ class NeedsConfirmation(ServiceError):
 
     status = 409
 
-    def __init__(self, drop: Drop) -> None:
-        super().__init__(drop.words)
+    def __init__(self, drop: Drop, why: str = "") -> None:
+        super().__init__(f"{drop.words} {why}".rstrip())
         self.token = drop.token
 
 
-def serving() -> frozenset[Serving]:
-    """One query."""
+def serving(replicas: QuerySet[Replica] | None = None) -> frozenset[Serving]:
+    """One query. ``replicas``: of a historical model, when a backup of an older schema is restored."""
     weight = Coalesce(F("weight"), F("hardware__weight"), Value(1.0), output_field=FloatField())
-    rows: QuerySet[Replica] = Replica.objects.filter(admin_state=Replica.AdminState.ACTIVE)
+    every = Replica.objects.all() if replicas is None else replicas
+    rows = every.filter(admin_state=Replica.AdminState.ACTIVE)
     taking = rows.annotate(taken_weight=weight).filter(taken_weight__gt=0)
     return frozenset(Serving(*row) for row in taking.values_list("fleet__name", "name", "url"))
 
@@ -89,11 +92,11 @@ def drop_between(before: frozenset[Serving], after: frozenset[Serving]) -> Drop 
 
 
 @contextmanager
-def confirmed(token: str) -> Iterator[None]:
+def confirmed(token: str, replicas: QuerySet[Replica] | None = None) -> Iterator[None]:
     """Inside a unit of work, around what it writes. Raises NeedsConfirmation when that drops most of what
-    serves and ``token`` is not that of this loss."""
-    before = serving()
+    serves and ``token`` is not that of this loss. ``replicas``: see :func:`serving`."""
+    before = serving(replicas)
     yield
-    drop = drop_between(before, serving())
+    drop = drop_between(before, serving(replicas))
     if drop is not None and token != drop.token:
         raise NeedsConfirmation(drop)

@@ -123,25 +123,34 @@ def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int
     with unit_of_work(actor) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
-        given = {
-            key: _UNSET.get(key) if value is None else value
-            for key, value in changes.items()
-            if not (key == "name" and value == name)
-        }
-        elsewhere = [
-            *immutable(given, ["name"], _NAME_STAYS),
-            *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
-            *immutable(given, ["replicas"], f"change them at /api/v1/fleets/{name}/replicas"),
-        ]
-        probe_changes = given.get("probe")
-        if isinstance(probe_changes, Mapping) and changes["probe"] is not None:
-            given["probe"] = _probe_merged(fleet.probe, probe_changes)
-        tls_changes = given.get("tls")
-        if isinstance(tls_changes, Mapping) and changes["tls"] is not None:
-            given["tls"] = effective_settings.merged(fleet.tls, tls_changes)
-        kept = accepted(check_fleet(given, partial=True), elsewhere)
+        kept = checked_changes(fleet, changes)
         lines = put(write, fleet, kept)
         return change_of(fleet, lines, write)
+
+
+def checked_changes(fleet: Fleet, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`update` will store, by the names of a fleet file, ``probe`` and ``tls`` whole.
+
+    Raises Invalid.
+    """
+    name = fleet.name
+    given = {
+        key: _UNSET.get(key) if value is None else value
+        for key, value in changes.items()
+        if not (key == "name" and value == name)
+    }
+    elsewhere = [
+        *immutable(given, ["name"], _NAME_STAYS),
+        *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
+        *immutable(given, ["replicas"], f"change them at /api/v1/fleets/{name}/replicas"),
+    ]
+    probe_changes = given.get("probe")
+    if isinstance(probe_changes, Mapping) and changes["probe"] is not None:
+        given["probe"] = _probe_merged(fleet.probe, probe_changes)
+    tls_changes = given.get("tls")
+    if isinstance(tls_changes, Mapping) and changes["tls"] is not None:
+        given["tls"] = effective_settings.merged(fleet.tls, tls_changes)
+    return accepted(check_fleet(given, partial=True), elsewhere)
 
 
 def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,9 @@ class Takeover(NamedTuple):
     workers: dict[str, int]
     """Other installations → proxy workers that route for them."""
     fleets: list[str]
-    """Of the table that is replaced."""
+    """Of the table in Redis that is replaced."""
+    routed: list[str]
+    """Of those workers: Redis may have lost them, or hold our table already."""
     own_fleets: list[str]
 
     @property
@@ -42,20 +44,22 @@ class Takeover(NamedTuple):
     @property
     def lost(self) -> list[str]:
         """Fleets that are routed for now and not afterwards."""
-        return sorted(set(self.fleets) - set(self.own_fleets))
+        return sorted({*self.fleets, *self.routed} - set(self.own_fleets))
 
 
 def look() -> Takeover:
     """Raises redis.RedisError."""
     ours, bound = installation.identity(), installation.binding()
-    followed = installation.followed(installation.live_reports())
+    reports = installation.live_reports()
+    others = [one for one in reports if one.installation and one.installation != ours.id]
     return Takeover(
         ours=ours.id,
         bound_to=bound.id,
         by_copy=bound.is_copy_of(ours.id, ours.instance),
         is_running=bound.is_live,
-        workers={name: count for name, count in followed.items() if name != ours.id},
+        workers=installation.followed(others),
         fleets=_fleets_in_redis(),
+        routed=sorted({fleet.name for report in others for fleet in report.fleets}),
         own_fleets=list(Fleet.objects.order_by("name").values_list("name", flat=True)),
     )
 

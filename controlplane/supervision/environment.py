@@ -10,8 +10,11 @@ import tempfile
 from pathlib import Path
 
 from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
+from routing.contract.address_rules import OWN_PORTS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
+METRICS_LISTENERS = 4
+"""Of dashboard, Celery worker, beat and conductor, one port after the other."""
 LONGEST_SOCKET_PATH = 90
 """The kernel allows 107 bytes; a deep data folder gets its socket in the temporary folder instead."""
 
@@ -24,8 +27,19 @@ def prepare(arguments: list[str]) -> None:
         parsed, _ = parser.parse_known_args(arguments)
     except (argparse.ArgumentError, argparse.ArgumentTypeError):
         return  # the command's own parser will say it in full
-    for name, value in wanted(from_parsed(vars(parsed))).items():
+    options = from_parsed(vars(parsed))
+    for name, value in wanted(options).items():
         os.environ.setdefault(name, value)
+    named = os.environ.get(OWN_PORTS)
+    os.environ[OWN_PORTS] = ",".join([*_own_ports(options), *([named] if named else [])])
+
+
+def _own_ports(options: UpOptions) -> list[str]:
+    """Where the processes listen: no replica can be there, and each of them is told of all."""
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    metrics = options.first_metrics_port
+    ports = (options.proxy_port, options.admin_port, f"{metrics}-{metrics + METRICS_LISTENERS - 1}")
+    return [f"{host}:{options.port}", *(f"127.0.0.1:{port}" for port in ports)]
 
 
 def wanted(options: UpOptions) -> dict[str, str]:

@@ -5,13 +5,13 @@ hangs as a whole, for the proxy's master process, whose workers then serve on, a
 socket file is gone.
 """
 
-import http.client
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.supervision import redis_server
+from controlplane.supervision.http_checks import status_of
 from controlplane.supervision.supervised_program import SupervisedProgram
 
 ANSWER_LIMIT_S = 2.0
@@ -82,16 +82,5 @@ def is_live(place: int | Path) -> bool:
     """Whether ``/livez`` at this port says so, or a Redis server answers at this socket. Any answer of that
     will do: one that loads its data, or has no memory left, lives."""
     if isinstance(place, int):
-        return _answers_http(place)
+        return status_of(f"http://127.0.0.1:{place}/livez", limit_s=ANSWER_LIMIT_S) == 200
     return bool(redis_server.reply_to_ping(place, ANSWER_LIMIT_S))
-
-
-def _answers_http(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_LIMIT_S)
-    try:
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,22 +62,26 @@ def started_on(data: Path) -> list[int]:
     """Process ids of what any ``up`` has started on this data folder, whoever is its parent by now. Without
     Redis, which overwrites its environment."""
     entry = f"{STARTED_ON}={data}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        pid = int(folder.name)
-        with suppress(OSError):
-            if pid != os.getpid() and entry in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(pid)
-    return [pid for pid in found if started_at(pid) is not None]
+    found = _where(lambda folder: entry in (folder / "environ").read_bytes().split(b"\0"))
+    return [pid for pid in found if pid != os.getpid()]
 
 
 def redis_in(working: Path) -> list[int]:
     """Process ids of Redis servers that work in this folder, whoever is their parent by now."""
+
+    def works_there(folder: Path) -> bool:
+        name = (folder / "comm").read_text()
+        return ("redis" in name or "valkey" in name) and (folder / "cwd").readlink() == working
+
+    return _where(works_there)
+
+
+def _where(is_meant: Callable[[Path], bool]) -> list[int]:
+    """Running processes whose folder in ``/proc`` is meant. Those that may not be looked into are not."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            is_redis = "redis" in (name := (folder / "comm").read_text()) or "valkey" in name
-            if is_redis and (folder / "cwd").readlink() == working:
+            if is_meant(folder):
                 found.append(int(folder.name))
     return [pid for pid in found if started_at(pid) is not None]
 

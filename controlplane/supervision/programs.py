@@ -31,6 +31,15 @@ DRAIN_S = 600
 """How long the proxy finishes what it has begun, streams of minutes too, when it is stopped or replaced."""
 
 
+WEB_OPTIONS = [
+    *("--http", "controlplane.web.http_connection:HttpConnection"),
+    *("--ws", "controlplane.web.websocket_connection:WebSocketConnection"),
+    *("--ws-max-size", "4096", "--ws-max-queue", "4"),
+    *("--no-access-log", "--no-server-header"),
+]
+"""uvicorn's, wherever the web process is started: limits of connections; pages send nothing by WebSocket."""
+
+
 class Program(NamedTuple):
     name: str
     command: list[str]
@@ -117,7 +126,7 @@ def control_plane(options: UpOptions) -> list[Program]:
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     beat = [*celery, "beat", "--loglevel", "warning", "--pidfile="]
     web = [PYTHON, "-m", "uvicorn", "controlplane.asgi:application", "--host", options.host]
-    web += ["--port", str(options.port), "--no-access-log", "--timeout-graceful-shutdown", "1"]
+    web += ["--port", str(options.port), "--timeout-graceful-shutdown", "1", *WEB_OPTIONS]
     conductor = [PYTHON, "-u", "manage.py", "conductor"]
     port = options.first_metrics_port
     return [

@@ -2,20 +2,22 @@
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from controlplane.supervision import descriptors, ports, processes, programs, startup_checks
+from controlplane.config import private_folder
+from controlplane.supervision import descriptors, ports, processes, programs, proxy_state, startup_checks
 from controlplane.supervision.environment import OWN_REDIS
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
 from controlplane.supervision.supervisor import Supervisor
 
 RUNNING_LOCK = "up.lock"
+DATA_NAMES = ("db.sqlite3*", "secret_key", "*.key", "up.*", "logs", "models", "proxy", "redis", "static")
+"""What Switchyard keeps in a data folder; nothing else there is touched."""
 
 
 class RunningStack:
@@ -72,11 +74,9 @@ class RunningStack:
     def make_folders(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
         if socket := self.own_redis_socket:
-            # The proxy's copy of the table is for times without Redis. This Redis will be up in a moment,
-            # and the copy would have the proxy trust replicas of the last run that are not loaded yet.
-            if "proxy" not in self.adopted:
-                shutil.rmtree(self.data / "proxy", ignore_errors=True)
-            socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if "proxy" not in self.adopted and (told := proxy_state.prepare(self.data / "proxy")):
+                self.say(told)
+            make_private(socket.parent)
         (self.data / "proxy").mkdir(exist_ok=True)
 
     @property
@@ -129,6 +129,21 @@ class RunningStack:
         return not left
 
 
+def make_private(folder: Path) -> None:
+    """Raises :class:`UpError` where somebody else can reach the folder of a socket."""
+    try:
+        private_folder.make(folder)
+    except private_folder.NotPrivate as error:
+        raise UpError(str(error)) from None
+
+
+def close_to_others(data: Path, say: Callable[[str], None]) -> None:
+    """From now on what this process and its children make is for this user alone, and so is what is there."""
+    os.umask(private_folder.UMASK)
+    if opened := private_folder.close(data, DATA_NAMES):
+        say(f"closed to other users of this machine: {len(opened)} files and folders in {data}")
+
+
 def remove_socket(socket: Path | None, data: Path) -> None:
     """Take away our Redis's socket, and its folder where that one lies outside the data folder."""
     if socket is None:
@@ -142,8 +157,16 @@ def remove_socket(socket: Path | None, data: Path) -> None:
 
 @contextmanager
 def only_one_on(data: Path) -> Iterator[None]:
-    """Hold the data folder for this run; raises :class:`UpError` while another run holds it."""
-    with (data / RUNNING_LOCK).open("a") as lock:
+    """Hold the data folder for this run; raises :class:`UpError` while another run holds it, and where it
+    cannot be written."""
+    try:
+        held = (data / RUNNING_LOCK).open("a")
+    except OSError as error:
+        raise UpError(
+            f"The data folder {data} cannot be written ({error.strerror or error}): make it writable for "
+            "this user, or use another one with --data-dir."
+        ) from None
+    with held as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

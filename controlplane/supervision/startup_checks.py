@@ -1,18 +1,17 @@
 """Startup checks: waits until everything is up, with a line for each step."""
 
-import http.client
-import json
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from redis import Redis, RedisError
 
 from controlplane.supervision import redis_server
 from controlplane.supervision.errors import UpError
+from controlplane.supervision.http_checks import loaded, status_of
 from controlplane.supervision.options import UpOptions
 
 LIMIT_S = 120.0
@@ -119,32 +118,3 @@ def chat_answers(proxy: str) -> bool:
 def digits_answers(proxy: str) -> bool:
     tensor = {"name": "pixels", "shape": [1, 64], "datatype": "FP64", "data": [0.0] * 64}
     return status_of(proxy + "/v2/models/digits/infer", {"inputs": [tensor]}) == 200
-
-
-def status_of(url: str, body: object = None) -> int | None:
-    """Status of a GET, or of a POST of ``body`` as JSON; ``None`` while nothing answers."""
-    return exchange(url, body)[0]
-
-
-def loaded(url: str) -> dict[str, Any]:
-    """The JSON object at ``url``; empty while nothing answers."""
-    status, content = exchange(url, None)
-    found: dict[str, Any] = json.loads(content) if status == 200 else {}
-    return found
-
-
-def exchange(url: str, body: object) -> tuple[int | None, bytes]:
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
-    try:
-        if body is None:
-            connection.request("GET", parts.path)
-        else:
-            content = json.dumps(body).encode()
-            connection.request("POST", parts.path, content, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        return response.status, response.read()
-    except (OSError, http.client.HTTPException):
-        return None, b""
-    finally:
-        connection.close()

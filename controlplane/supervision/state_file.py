@@ -5,6 +5,7 @@ A process id alone is no proof, because it may be another's by now: with it is w
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -62,6 +63,12 @@ def write(data: Path, state: State) -> None:
         aside.replace(data / NAME)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def remove(data: Path) -> None:
+    """Nothing runs any more. What cannot be removed (a folder of that name) is no reason to fail."""
+    with suppress(OSError):
+        (data / NAME).unlink(missing_ok=True)
 
 
 def settings_digest() -> str:

@@ -154,8 +154,7 @@ class Supervisor:
             return []
         running += strays(self._data, [one.process.pid for one in running])
         stop_in_order(running, is_hasty, say)
-        with suppress(OSError):
-            (self._data / state_file.NAME).unlink(missing_ok=True)
+        state_file.remove(self._data)
         return processes.end_left(self._data, GRACE_S)
 
 

@@ -14,6 +14,8 @@ LOOP_LATE_S = 10.0
 ROUNDED_S = 1.0
 """Heartbeats come once a second."""
 SLOW_TICK_MS = 1000.0
+CLOCK_OFF_S = 5.0
+"""A worker drops ticks of the schedule that look older than 15 s."""
 TITLES = {"web": "web process", "worker": "Celery worker", "beat": "beat", "conductor": "conductor"}
 
 
@@ -80,6 +82,18 @@ def _assess(heartbeat: ProcessHeartbeat, age_s: float, software: str) -> Compone
             state="stuck",
             words=f"It is running, but its main loop has not run for {stuck_for}.",
             cure="Check its log; restart it if this lasts.",
+        )
+    if abs(heartbeat.clock_ahead_s) > CLOCK_OFF_S:
+        off_by = durations.words(abs(heartbeat.clock_ahead_s))
+        way = "ahead of" if heartbeat.clock_ahead_s > 0 else "behind"
+        return ComponentStatus(
+            level="warn",
+            state="clock",
+            words=(
+                f"The clock of its host is {off_by} {way} that of Redis: times on pages are wrong, and where "
+                "a Celery worker and beat differ by more than 15 s no replica is probed."
+            ),
+            cure="Synchronise the clocks of its host and of Redis's (NTP).",
         )
     if heartbeat.software != software:
         return other_version("well", heartbeat.software, software)

@@ -73,7 +73,7 @@ def assess(
         return ComponentStatus(
             level="bad",
             state="refused",
-            words=f"It refused a newer table and routes from its last good one. {'; '.join(refused)}",
+            words=f"It refused a newer table and routes from its last good one: {'; '.join(refused)}.",
             cure="Correct what the message names; the worker tries the next version automatically.",
         )
     trouble = [f"{fleet.name}: {fleet.strategy_trouble}" for fleet in report.fleets if fleet.strategy_trouble]
@@ -123,8 +123,8 @@ def assess(
 
 
 def refusals(report: WorkerReport) -> list[str]:
-    """What it does not take, and why; the list of fleets first."""
-    manifest = [f"the list of fleets: {report.refused_manifest}"] if report.refused_manifest else []
+    """What it does not take, and why; the manifest first, which lists the fleets."""
+    manifest = [report.refused_manifest] if report.refused_manifest else []
     return manifest + [f"{fleet.name}: {fleet.refused}" for fleet in report.fleets if fleet.refused]
 
 

@@ -2,19 +2,24 @@
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from controlplane.management.base import SwitchyardCommand
+from controlplane.management.confirmation import confirmed
+from controlplane.probes import settings_trial
 from controlplane.services import fleet_files
 from controlplane.services.dropping import NeedsConfirmation
 from controlplane.services.errors import ServiceError
 from controlplane.services.validation import STRATEGIES
+from routing.contract import input_file
 from routing.contract.fleet_file import FleetFile, FleetFileError, loadb
+from routing.contract.fleet_file.parser import MAX_BYTES
+from routing.contract.input_file import STANDARD_INPUT
 
-STANDARD_INPUT = "-"
+QUESTION = "Apply?"
 
 
 class Command(SwitchyardCommand):
@@ -64,27 +69,35 @@ class Command(SwitchyardCommand):
 
     def apply(self, file: FleetFile, options: dict[str, Any], *, asks: bool) -> list[str]:
         """What changed. ``asks``: at the terminal, for exactly the loss shown. Raises ServiceError."""
-        try:
-            return self.apply_confirmed(file, options, "")
-        except NeedsConfirmation as drop:
-            if not asks:
-                raise
-            self.stdout.write(drop.detail)
-            if input("Apply? [y/N] ").strip().lower() not in ("y", "yes"):
-                raise
-            return self.apply_confirmed(file, options, drop.token)
-
-    def apply_confirmed(self, file: FleetFile, options: dict[str, Any], token: str) -> list[str]:
-        return fleet_files.apply(
+        told = []
+        if options["dry_run"]:
+            told = self.lockout(file)
+        elif not options["confirm"]:
+            trial = partial(settings_trial.refuse_lockout_by_file, file)
+            confirmed(trial, QUESTION, self.stdout.write, asks=asks)
+        write = partial(
+            fleet_files.apply,
             file,
             actor=self.actor,
             prune=options["prune"],
             dry_run=options["dry_run"],
-            confirm=token,
             confirm_all=options["confirm"],
         )
+        return confirmed(write, QUESTION, self.stdout.write, asks=asks) + told
+
+    def lockout(self, file: FleetFile) -> list[str]:
+        try:
+            settings_trial.refuse_lockout_by_file(file)
+        except NeedsConfirmation as drop:
+            return [f"to be confirmed: {drop.detail}"]
+        return []
 
     def read(self, file: str, source: str, prune: bool) -> FleetFile:
         """Raises OSError, and FleetFileError with all that is wrong in it and with what exists beside it."""
-        data = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        if file == STANDARD_INPUT:
+            if sys.stdin.isatty():
+                self.stderr.write("Reading the fleet file from the terminal; Ctrl-D ends it.")
+            data = input_file.read_standard_input(MAX_BYTES)
+        else:
+            data = input_file.read_once(file, MAX_BYTES)
         return loadb(data, source, strategies=STRATEGIES, existing=fleet_files.elsewhere(prune=prune))

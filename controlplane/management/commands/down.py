@@ -62,7 +62,7 @@ class Command(SwitchyardCommand):
             stop_in_order(left, asked.is_hasty, self.stdout.write)
             if pids := processes.end_left(data, GRACE_S):
                 raise UpError(f"These processes could not be ended: {', '.join(map(str, pids))}.")
-            (data / state_file.NAME).unlink(missing_ok=True)
+            state_file.remove(data)
             remove_socket(socket_path(data), data)
         if not (ran or left):
             return f"Nothing of Switchyard runs on {data}."

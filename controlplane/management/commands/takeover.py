@@ -20,7 +20,7 @@ class Command(SwitchyardCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", "--confirm", action="store_true", help="do not ask")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

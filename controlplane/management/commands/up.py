@@ -17,7 +17,7 @@ from controlplane.supervision.errors import UpError
 from controlplane.supervision.example_key import ExampleKey
 from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
 from controlplane.supervision.programs import EXAMPLE_KEY
-from controlplane.supervision.stack import RunningStack, only_one_on
+from controlplane.supervision.stack import RunningStack, close_to_others, only_one_on
 from controlplane.supervision.stop_signals import StopRequested, StopSignals, stop_signals
 
 
@@ -46,6 +46,7 @@ class Command(SwitchyardCommand):
     def run(self, options: UpOptions, asked: StopSignals) -> None:
         data = Path(settings.DATA_DIR)
         stack = RunningStack(options, data, settings.REDIS_URL, self.progress)
+        close_to_others(data, self.progress)
         with only_one_on(data):
             stack.check()
             stack.take_over(asked.is_hasty)

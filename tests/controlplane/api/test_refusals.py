@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import AuditEntry, Event, Fleet, HardwareClass, PolicyRevision, Replica, TableState
+from routing.contract.field_rules import MOST_PROBLEMS
 from tests.controlplane.conftest import Api
 
 FLEET = {"name": "x", "protocol": "openai"}
@@ -265,3 +266,8 @@ def test_what_is_not_there_is_said_with_what_is(api: Api) -> None:
         answer = api.get(path)
         assert answer.status_code in (400, 404), path
         assert words in answer.json()["detail"]
+
+
+def test_no_more_errors_are_looked_for_than_anybody_reads(api: Api) -> None:
+    response = api.post("/fleets", {**FLEET, **{f"unknown{number}": 1 for number in range(5000)}})
+    assert (response.status_code, len(response.json()["errors"])) == (400, MOST_PROBLEMS)

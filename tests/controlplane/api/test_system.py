@@ -41,6 +41,7 @@ class Around:
         software: str = SOFTWARE,
         name: str = "",
         uptime_s: float = 60.0,
+        clock_ahead_s: float = 0.0,
     ) -> None:
         name = f"{role}/host/{name or role}"
         heartbeat = ProcessHeartbeat(
@@ -51,6 +52,7 @@ class Around:
             loop_age_s=loop_age_s,
             cpu_percent=1.5,
             memory_bytes=100 << 20,
+            clock_ahead_s=clock_ahead_s,
         )
         self.redis.zadd(NAMES, {name: self.now() - age_s})
         self.redis.hset(BODIES, name, msgspec.json.encode(heartbeat))
@@ -123,6 +125,23 @@ def test_all_is_well(api: Api, around: Around, llm: str) -> None:
         {"sqlite": "SQLite 3", "postgresql": "PostgreSQL "}[connection.vendor]
     )
     assert [row["role"] for row in content["processes"]] == ["web", "worker", "beat", "conductor"]
+
+
+@pytest.mark.parametrize(("ahead_s", "words"), [(20.0, "20 s ahead of"), (-3600.0, "1 h behind")])
+def test_a_clock_that_is_wrong(api: Api, around: Around, llm: str, ahead_s: float, words: str) -> None:
+    around.everything()
+    around.heartbeat("worker", clock_ahead_s=ahead_s)
+    worker = parts(api.get("/system"))["worker"]
+    assert (worker["level"], worker["state"]) == ("warn", "clock")
+    assert f"The clock of its host is {words} that of Redis" in worker["words"]
+    assert "Synchronise the clocks" in worker["cure"]
+
+
+def test_clocks_are_compared(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert abs(process_heartbeats.clock_ahead_s(around.redis)) < 1.0
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 20.0)
+    assert 19.0 < process_heartbeats.clock_ahead_s(around.redis) < 21.0
 
 
 def test_nobody_else_runs(api: Api) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from controlplane.models import Fleet, Replica
+from routing.contract.address_rules import OwnPort
+from tests.address_policies import judged_by
 from tests.controlplane.conftest import Api
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer, says
@@ -217,6 +219,39 @@ def test_a_name_that_leads_to_a_forbidden_address(
     assert "resolves to a forbidden address: 169.254.169.254 is link-local" in answer.json()["detail"]
     assert not Replica.objects.filter(name="c").exists()
     assert api.post("/trial-probes", {"url": "http://gpu7.example"}).json()["outcome"] == "refused"
+
+
+def test_an_own_port_is_refused_with_its_field_and_what_is_there(
+    api: Api, llm: str, server: HttpServer
+) -> None:
+    """By address, and by a name that the trial looks up."""
+    port = server.port
+    words = f":{port} is the proxy's admin listener: no replica can be there"
+    with judged_by(own=(OwnPort(port, "the proxy's admin listener", "127.0.0.1"),)):
+        for url in (server.url, f"http://[::ffff:127.0.0.1]:{port}", f"http://localhost:{port}"):
+            for answer in (
+                api.post("/fleets/llm/replicas", {"name": "c", "url": url}),
+                api.patch("/fleets/llm/replicas/a", {"url": url}),
+                api.post("/trial-probes", {"url": url}),
+            ):
+                assert answer.status_code == 400
+                [error] = answer.json()["errors"]
+                assert error["pointer"] == "/url"
+                assert error["detail"].endswith(words)
+    assert server.connections == 0
+    assert not Replica.objects.filter(url__contains=str(port)).exists()
+
+
+def test_a_denied_address_is_refused_with_the_setting_that_would_allow_it(api: Api, llm: str) -> None:
+    answer = api.post("/fleets/llm/replicas", {"name": "c", "url": "http://[64:ff9b:1::a9fe:a9fe]:80"})
+    assert answer.status_code == 400
+    [error] = answer.json()["errors"]
+    assert error["pointer"] == "/url"
+    assert error["detail"].startswith("64:ff9b:1::a9fe:a9fe, which leads to 169.254.169.254, is link-local")
+    assert error["detail"].endswith("unless SWITCHYARD_ALLOWED_ADDRESSES names it")
+    with judged_by(allowed=("169.254.169.254/32",)):
+        answer = api.post("/fleets/llm/replicas?trial=no", {"name": "c", "url": "http://169.254.169.254:80"})
+    assert answer.status_code == 201
 
 
 def test_a_fleet_that_is_missing_is_made_by_the_command_in_the_answer(api: Api, server: HttpServer) -> None:

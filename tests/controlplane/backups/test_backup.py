@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection
 
-from controlplane.backups import tables
+from controlplane.backups import backup_file, tables
 from controlplane.models import ClientKey, Event, Fleet, PolicyRevision, Replica, TableState
 from controlplane.publishing import installation, publisher
 from controlplane.services import client_keys, fleets, policies, replicas, tokens
@@ -197,6 +197,46 @@ def test_a_database_that_holds_something_is_not_overwritten_by_accident(backup: 
     assert "--replace empties it first" in said
 
 
+def test_a_backup_without_what_serves_now_is_confirmed(
+    tmp_path: Path, backup: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An old backup, or that of another installation, over one that serves."""
+    other = tmp_path / "other.backup"
+    fleets.delete("llm", "tests")
+    call_command("backup", other)
+    restore(backup, "--replace", capture=capsys)
+    before = contents()
+    said = refused(other, "--replace")
+    assert "other.backup does not hold most of what serves now. 2 of 2 replicas that take requests" in said
+    assert "llm/a, llm/b. Nothing that serves now is left of fleet llm. Nothing was changed." in said
+    assert said.endswith("If that is meant: --confirm")
+    assert contents() == before
+    restore(other, "--replace", "--confirm", capture=capsys)
+    assert not Fleet.objects.exists()
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", False), ("", True)])
+def test_at_a_terminal_it_asks(
+    tmp_path: Path,
+    backup: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    left: bool,
+) -> None:
+    other = tmp_path / "other.backup"
+    fleets.delete("llm", "tests")
+    call_command("backup", other)
+    restore(backup, "--replace", capture=capsys)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda question: answer)
+    if left:
+        assert "Nothing was changed" in refused(other, "--replace")
+    else:
+        assert "2 of 2 replicas" in restore(other, "--replace", capture=capsys)
+    assert Fleet.objects.exists() is left
+
+
 def rewritten(file: Path, change: Callable[[list[str]], list[str]]) -> Path:
     with gzip.open(file, "rt") as stream:
         lines = change(stream.readlines())
@@ -272,7 +312,9 @@ def test_rows_that_break_a_rule_leave_everything_as_it_was(backup: Path) -> None
 
 def test_another_secret_key_is_told(backup: Path, settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
     settings.SECRET_KEY = "another key of fifty random characters 0123456789"
-    assert "made under another secret key" in restore(backup, "--replace", capture=capsys)
+    told = restore(backup, "--replace", capture=capsys)
+    assert "made under another secret key: its API tokens are not known here" in told
+    assert "Client keys and passwords work." in told
 
 
 def manage(database_url: str, data: Path, *arguments: str) -> str:
@@ -346,3 +388,31 @@ def test_an_older_schema_is_restored_as_it_was_and_then_migrated(
     rewritten(file, with_fleet)
     assert "Restored" in manage(new, tmp_path, "restore", str(file))
     assert "name: early" in manage(new, tmp_path, "dump")
+
+
+def compressed(file: Path, text: str) -> Path:
+    file.write_bytes(gzip.compress(text.encode()))
+    return file
+
+
+@pytest.mark.timeout(60)
+def test_what_is_no_backup_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_file, "MAX_LINE", 1 << 20)
+    os.mkfifo(tmp_path / "pipe")
+    nested = "[" * 100_000 + "]" * 100_000
+    regular = "and only regular files are read: save what it holds as a file"
+    for file, words in (
+        (tmp_path / "pipe", f"is a pipe, {regular}"),
+        (Path("/dev/zero"), f"is a device, {regular}"),
+        (
+            compressed(tmp_path / "long", "x" * (2 << 20)),
+            "is no backup: one of its lines has more than 1 MiB",
+        ),
+        (compressed(tmp_path / "nested", nested), "is no backup: a line of it is nested too deeply"),
+        (compressed(tmp_path / "head", '{"switchyard_backup": 1}'), "is not a backup: its head is not whole"),
+    ):
+        with pytest.raises(CommandError) as caught:
+            call_command("restore", file, "--check")
+        assert str(caught.value) == f"{file} {words}."

@@ -44,6 +44,9 @@ def load(tmp_path: Path, expression: str = "1", **values: str) -> subprocess.Com
         ("SWITCHYARD_DATABASE_URL", "mysql://localhost/x", "must begin with postgresql://"),
         ("SWITCHYARD_DATABASE_URL", "postgresql://localhost", "names no database"),
         ("SWITCHYARD_PROXY_URL", "127.0.0.1:8080", "must look like http://host:port"),
+        ("SWITCHYARD_ALLOWED_ADDRESSES", "10.0.0.1/8", "is not a network: write 10.0.0.0/8"),
+        ("SWITCHYARD_DENIED_ADDRESSES", "10.0.0.0/40", "SWITCHYARD_DENIED_ADDRESSES: "),
+        ("SWITCHYARD_OWN_PORTS", "80 81", "is no port: write 8081"),
         ("SWITCHYARD_LOG_LEVEL", "LOUD", "is not one of DEBUG, INFO"),
     ],
 )

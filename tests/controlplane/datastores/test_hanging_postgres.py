@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -40,6 +40,7 @@ def server() -> Iterator[postgres.PostgresServer]:
 def stopped(server: postgres.PostgresServer) -> Iterator[None]:
     """The whole server: the kernel still takes connections and bytes for it."""
     assert server.process is not None
+    os.kill(server.process.pid, signal.SIGSTOP)  # first: from here on it starts no other and reaps none
     pids = [server.process.pid, *descendants(server.process.pid)]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -47,7 +48,8 @@ def stopped(server: postgres.PostgresServer) -> Iterator[None]:
         yield
     finally:
         for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it had ended, and the server, which goes on, has reaped it
+                os.kill(pid, signal.SIGCONT)
 
 
 def connected(server: postgres.PostgresServer, watch: HangDetector) -> "psycopg.Connection[tuple[int]]":

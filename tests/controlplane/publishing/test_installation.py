@@ -17,7 +17,7 @@ from controlplane.publishing.installation import Identity, NotOurRedis
 from controlplane.services import fleets, policies
 from routing.contract import redis_keys
 from routing.contract.table import Manifest, Version, decode_manifest, decode_snapshot
-from routing.contract.telemetry import WorkerReport
+from routing.contract.telemetry import FleetCounters, WorkerReport
 from tests.controlplane.conftest import LLM, Api
 from tests.controlplane.telemetry.reports import report, send
 from tests.ports import free_ports, free_run
@@ -52,9 +52,10 @@ def hold_as_another_process(ours: Identity) -> None:
     installation.hold(ours)
 
 
-def follower(installation_id: str, manifest: str = "1:1") -> WorkerReport:
+def follower(installation_id: str, manifest: str = "1:1", *fleets: str) -> WorkerReport:
     """The report of a worker that routes for this installation."""
-    return report(installation=installation_id, manifest=manifest)
+    counters = [FleetCounters(name=name) for name in fleets]
+    return report(installation=installation_id, manifest=manifest, fleets=counters)
 
 
 def test_the_id_is_made_once_and_binds_redis(llm: str, redis_client: Any) -> None:
@@ -213,11 +214,13 @@ def test_takeover_after_everything_was_lost(
     """Redis was emptied as well: only proxies know the former installation, and a later table of it."""
     former = bound(redis_client)
     redis_client.flushall()
-    send(redis_client, follower(former, manifest="5:40"))
+    send(redis_client, follower(former, "5:40", "llm", "lost"))
     other = become_another()
     with pytest.raises(NotOurRedis):
         publisher.publish_all()
-    assert f"Proxy workers that route for {former}: 1." in take_over(capsys, "--yes")
+    said = take_over(capsys, "--yes")
+    assert f"Proxy workers that route for {former}: 1." in said
+    assert "Fleets whose requests are refused afterwards: lost." in said
     found = manifest(redis_client)
     assert (found.installation, found.succeeded) == (other, [former])
     assert Version(found.epoch, found.version) > Version(5, 40)

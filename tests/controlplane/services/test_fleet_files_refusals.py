@@ -1,5 +1,7 @@
 """Refusals of ``apply``: each names file, line, column and cure, and nothing is written."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,6 +164,49 @@ def test_a_name_that_the_database_has_for_something_else(tmp_path: Path) -> None
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    for path, words in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+    for path, words in ((tmp_path / "none", "No such file"), (tmp_path, "is a folder")):
         with pytest.raises(CommandError, match=words):
             call_command("apply", str(path))
+
+
+@pytest.mark.timeout(60)
+def test_a_file_without_an_end() -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command("apply", "/dev/zero")
+    regular = "and only regular files are read: save what it holds as a file"
+    assert str(refused.value) == f"/dev/zero: is a device, {regular}"
+
+
+def test_what_a_command_writes() -> None:
+    """``apply <(command)`` of a shell: a pipe under a file's name."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as writer:
+        writer.write(GOOD)
+    call_command("apply", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert Fleet.objects.exists()
+
+
+def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "fleets.yaml"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    with pytest.raises(CommandError) as refused:
+        call_command("apply", str(file))
+    limit = "has more than 8 MiB, the most that is read: divide it, or leave parts out"
+    assert str(refused.value) == f"{file}: {limit}"
+    with Path("/dev/zero").open() as endless, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdin", endless)
+        with pytest.raises(CommandError) as refused:
+            call_command("apply", "-")
+    assert str(refused.value) == f"standard input: {limit}"
+
+
+def test_standard_input_is_read_to_its_end() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as writer:
+        writer.write(GOOD)
+    with os.fdopen(reading) as stdin, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdin", stdin)
+        call_command("apply", "-")
+    assert Fleet.objects.get().name == "x"

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.supervision import environment
+from controlplane.supervision import environment, programs
+from controlplane.supervision.options import UpOptions
+from routing.contract.address_rules import read_ports
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +17,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         "SWITCHYARD_REDIS_URL",
         "SWITCHYARD_PROXY_URL",
         environment.OWN_REDIS,
+        environment.OWN_PORTS,
     ):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -35,6 +38,18 @@ def test_a_named_redis_is_used_and_none_is_started(monkeypatch: pytest.MonkeyPat
     # Proxies know which files they tell no replica of.
     assert os.environ["SWITCHYARD_DATA_DIR"] == str(environment.PROJECT / "var")
     assert environment.OWN_REDIS not in os.environ
+
+
+def test_every_process_knows_the_ports_of_all_and_those_that_the_caller_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(environment.OWN_PORTS, "10.0.0.9:8081,9000")
+    environment.prepare(["--host", "::1", "--port", "8001", "--admin-port", "8100"])
+    listed = os.environ[environment.OWN_PORTS]
+    assert listed == "[::1]:8001,127.0.0.1:8080,127.0.0.1:8100,127.0.0.1:8101-8104,10.0.0.9:8081,9000"
+    # Of all ports that `up` uses only those of the example replicas are for replicas.
+    used = {use.port for use in programs.ports(UpOptions(examples=False, port=8001, admin_port=8100))}
+    assert used <= {place.port for place in read_ports(listed)}
 
 
 def test_a_deep_folder_gets_a_short_socket_path_that_stays_the_same(tmp_path: Path) -> None:
