@@ -30,6 +30,13 @@ def free_run(count: int) -> int:
 @contextlib.contextmanager
 def unaccepting_port() -> Iterator[int]:
     """A port whose connections are never established: its accept queue is full."""
+    with full_listener() as listener:
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def full_listener() -> Iterator[socket.socket]:
+    """A listening socket whose accept queue is full, until somebody accepts."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -41,4 +48,4 @@ def unaccepting_port() -> Iterator[int]:
                 filler.connect(listener.getsockname())
             except TimeoutError:
                 break
-        yield listener.getsockname()[1]
+        yield listener

@@ -1,23 +1,26 @@
 """What a large table costs a worker: ``python -m tests.benchmarks.table_swap [--sizes 500,5000]``.
 
 Prints, for each number of replicas of a fleet, milliseconds of CPU that applying its table in slices takes:
-all of them, and the longest slice (between two of them requests are served; the last one of a new fleet holds
-a garbage collection). The table comes from Redis, in chunks or in the old form, or from the master (a fleet
-file); or it stays, and a replica is drained. Then what such a table costs all
-the time: refreshing the pool (ten times a second) and encoding the report (once a second). Shared counts of
-two workers. Figures are the least of five rounds; compare runs of one machine only.
+all of them, and the longest slice (between two of them requests are served). The table comes from Redis, in
+chunks or in the old form, or from the master (a fleet file); or it stays, and one replica is drained, or all.
+Then what such a table costs all the time: one cycle of refreshing the pool, in slices, without requests and
+with 5,000 a second, and a report (once a second). Shared counts of two workers. Figures are of the cheapest
+of five rounds; compare runs of one machine only.
 """
 
 import argparse
 import asyncio
 import gc
 import platform
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
+from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.contract import snapshot_chunks
@@ -26,6 +29,7 @@ from routing.contract.telemetry import WorkerReport, encode_report
 from routing.ipc.control_channel import EncodedTables, Tables, WorkerControlChannel
 from routing.ipc.framed_channel import _encoder
 from routing.shared.shm_counters import SharedCounters
+from routing.worker.config.fleet_reports import fleet_reports
 from routing.worker.config.slices import in_slices
 from routing.worker.config.table_applier import TableApplier
 
@@ -59,6 +63,9 @@ class Slices:
             await asyncio.sleep(0)
             slices.append((time.process_time() - began) * 1000)
         await task
+        self.add(slices)
+
+    def add(self, slices: list[float]) -> None:
         if not self.ms or sum(slices) < sum(self.ms):
             self.ms = slices
 
@@ -79,7 +86,7 @@ async def applier_of(shared: SharedCounters) -> TableApplier:
     def changed(manifest: Manifest | None, snapshots: list[FleetSnapshot], _: bool) -> None:
         _encoder.encode(Tables(manifest=manifest, snapshots=snapshots))  # as a worker tells its master
 
-    applier = TableApplier(Table(shared), changed)
+    applier = TableApplier(Table(shared, in_slices=True), changed)
     await applier.apply(Manifest(epoch=1, version=1, fleets={"f": 1}), [])
     return applier
 
@@ -124,16 +131,24 @@ async def run(size: int) -> None:
     for _ in range(ROUNDS):
         parent = SharedCounters.create(workers=2, replicas=2 * size + 100)
         shared = SharedCounters.attach(parent.fd, 0)
+        other = await applier_of(SharedCounters.attach(parent.fd, 1))
         applier = await applier_of(shared)
         gc.collect()
         gc.freeze()
         for name, table in steps(size):
             await found.setdefault(name, Slices()).measure(applier.apply(None, [table]))
-        drained = applier.apply_emergency_drains([("f", f"replica-{size}", 1e9)])
-        await found.setdefault("emergency drain", Slices()).measure(drained)
+        one = [("f", f"replica-{size}", 1e9)]
+        everyone = [("f", f"replica-{n}", 1e9) for n in range(size, 2 * size)]
+        for name, drains in (("emergency drain", one), ("drain of all", everyone)):
+            await found.setdefault(name, Slices()).measure(applier.apply_emergency_drains(drains))
+        await applier.apply_emergency_drains([])
         for name, decoding in decodings(size):
             await found.setdefault(name, Slices()).measure(decoding)
         pool = applier.table.fleets["f"]
+        await other.apply(None, [snapshot(4, size, first=size)])
+        for name, slices in refreshes(pool, other.table.fleets["f"]):
+            found.setdefault(name, Slices()).add(slices)
+        await found.setdefault("a report", Slices()).measure(report(applier))
     print(f"{size} replicas, ms of CPU")
     fields = snapshot_chunks.stored_fields(snapshot(1, size))
     chunk = fields.get(snapshot_chunks.chunk_field(0))
@@ -141,14 +156,39 @@ async def run(size: int) -> None:
         print(f"  decoding one chunk  {least_ms(lambda: snapshot_chunks.decode_chunk(chunk)):8.1f}")
     for name, slices in found.items():
         print(f"  {name:20}{slices}")
-    print(f"  a refresh           {least_ms(lambda: pool.refresh(time.monotonic())):8.1f}")
-    print(f"  a report            {least_ms(lambda: encode_report(_report(pool))):8.1f}", flush=True)
+    sys.stdout.flush()
 
 
-def _report(pool: Pool) -> WorkerReport:
-    return WorkerReport(
-        worker="h/1/0", incarnation=1, sequence=1, uptime_s=1.0, fleets=[pool.report(time.monotonic())]
-    )
+def refreshes(pool: Pool, other: Pool) -> Iterator[tuple[str, list[float]]]:
+    """The first request after a new table; one cycle of refreshing, without requests and with 5,000 a second,
+    as many at another worker."""
+    now = time.monotonic()
+    yield "first request", [_request_ms(pool, now)]
+    for name, requests in (("a refresh, idle", 0), ("a refresh, busy", 500)):
+        slices: list[float] = []
+        for _ in range(requests):
+            now += 0.0002
+            _request_ms(pool, now)
+            _request_ms(other, now)
+        now, more = now + 1.0, True
+        while more:
+            began = time.process_time()
+            more = pool.refresh_some(now)
+            slices.append((time.process_time() - began) * 1000)
+        yield name, slices
+
+
+def _request_ms(pool: Pool, now: float) -> float:
+    began = time.process_time()
+    attempt = pool.begin(1.0, now)
+    assert isinstance(attempt, Attempt)
+    attempt.settle(Outcome.SUCCESS, now + 0.01)
+    return (time.process_time() - began) * 1000
+
+
+async def report(applier: TableApplier) -> None:
+    fleets = await fleet_reports(applier.table.fleets, {})
+    encode_report(WorkerReport(worker="h/1/0", incarnation=1, sequence=1, uptime_s=1.0, fleets=fleets))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import yaml
 from django.core import management
 
 from controlplane.config.setting_docs import DECLARED
+from routing.contract.address_rules import read_ports
 from routing.master import options as proxy_options
 from tests.deploy.services import COMPOSE, PROJECT, clean_environment, compose_services
 
@@ -21,6 +22,7 @@ CONDITIONS = {"service_healthy", "service_completed_successfully", "service_star
 CONTROL_PLANE = {"prepare", "web", "worker", "beat", "conductor"}
 PROXIES = {"proxy-1", "proxy-2"}
 OURS = CONTROL_PLANE | PROXIES
+ADDRESSES = ("SWITCHYARD_OWN_PORTS", "SWITCHYARD_ALLOWED_ADDRESSES", "SWITCHYARD_DENIED_ADDRESSES")
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +81,19 @@ def test_secrets_have_no_default(services: dict[str, dict[str, Any]]) -> None:
         assert services[name]["environment"]["SWITCHYARD_SECRET_KEY"].startswith("${SWITCHYARD_SECRET_KEY:?")
     assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
     for name in PROXIES:
-        assert set(services[name]["environment"]) == {"SWITCHYARD_REDIS_URL", "SWITCHYARD_SITE"}, (
-            "a proxy knows Redis and no secret"
-        )
+        known = {"SWITCHYARD_REDIS_URL", "SWITCHYARD_SITE", *ADDRESSES}
+        assert set(services[name]["environment"]) == known, "a proxy knows Redis and no secret"
+
+
+def test_every_process_judges_addresses_alike_and_knows_where_the_others_listen(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    environments = [services[name]["environment"] for name in OURS]
+    assert len({tuple(each[name] for name in ADDRESSES) for each in environments}) == 1
+    places = {(place.host, place.port) for place in read_ports(environments[0]["SWITCHYARD_OWN_PORTS"])}
+    for name in PROXIES:
+        assert {(name, 8080), (name, 8081)} <= places
+    assert {(name, 9464) for name in set(CONTROL_PLANE) - {"prepare"}} | {("web", 8000)} <= places
 
 
 def test_the_example_of_the_env_file_names_every_variable_and_holds_no_secret() -> None:
@@ -125,7 +137,8 @@ def test_two_proxies_differ_in_name_port_and_volume_alone(services: dict[str, di
     same = yaml.safe_load(
         yaml.safe_dump(first).replace("proxy-1", "proxy-2").replace("8080:8080", "8090:8080")
     )
-    assert same == yaml.safe_load(yaml.safe_dump(second))
+    # Each knows where all of them listen.
+    assert same == yaml.safe_load(yaml.safe_dump(second).replace("proxy-1", "proxy-2"))
 
 
 @pytest.mark.parametrize(("token", "accepted"), [("", False), ("a-long-random-word", True)])

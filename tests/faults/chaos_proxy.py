@@ -61,6 +61,9 @@ class Chaos:
             self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.mode == "refuse":  # it was taken just before that was said
+            reset(writer)
+            return
         self._writers.add(writer)
         try:
             server = await asyncio.open_connection("127.0.0.1", self.server_port)
