@@ -109,7 +109,7 @@ def test_answers_and_streams(front: Front, pair: tuple[LlamaCpp, LlamaCpp]) -> N
         assert len(stream.events) > 300
         return computes
 
-    # A fast machine is done before it is asked now and then; behind a proxy that holds events back it always is.
+    # A fast machine is done before it is asked now and then; behind a proxy that holds events back, always.
     until(first_event_while_it_computes, "an event comes before the answer is complete")
 
 
