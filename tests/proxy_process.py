@@ -79,7 +79,7 @@ class Replica:
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """A proxy that is killed cuts its connections; nothing to print."""
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", free_port()), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bootstrap.servers import installed
+from tests.ports import free_port
 from tests.proxy_process import ROOT, Proxy, until
-from tests.system.stack import Answer, Traffic, exchange, is_open
+from tests.system.stack import Answer, Traffic, exchange
 
 APPS = Path(__file__).parent / "apps"
 START_LIMIT_S = 60.0
@@ -214,19 +214,3 @@ def b_answers_until_a_is_back(front: Front, traffic: Traffic, fleet: str, a: Mod
     front.until_health(fleet, "a", "ready")
     since = time.monotonic()
     until(lambda: "a" in traffic.replicas(since), "a answers again")
-
-
-def free_port() -> int:
-    """Below the ports that the kernel gives to outgoing connections: a server comes back to its own."""
-    start = time.monotonic_ns() // 1000
-    for step in range(10_000):
-        port = 20_000 + (start + step * 7) % 12_000
-        if not is_open(port):
-            with socket.socket() as found:
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    found.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            return port
-    raise AssertionError("no free port")

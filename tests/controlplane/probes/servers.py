@@ -6,6 +6,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Self
 
+from tests.ports import free_port
+
 Answer = Callable[["HttpServer", bytes, asyncio.StreamWriter], Awaitable[None]]
 """Gets the request head, writes what it likes."""
 
@@ -26,7 +28,7 @@ class HttpServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._listening = threading.Event()
-        self.port = 0
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -49,8 +51,9 @@ class HttpServer:
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=256, ssl=self.tls)
-        self.port = server.sockets[0].getsockname()[1]
+        server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self.port, backlog=256, ssl=self.tls
+        )
         self._listening.set()
         await self._stop.wait()
         server.close()

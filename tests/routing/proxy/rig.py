@@ -31,7 +31,7 @@ from routing.contract.table import (
 )
 from routing.contract.table import Tls as ReplicaTls
 from routing.proxy import Proxy, ProxySettings
-from tests.ports import unaccepting_port
+from tests.ports import free_port, unaccepting_port
 from tests.routing.proxy.segments import NotedClient, write_bytewise
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -206,7 +206,7 @@ class Replica:
         self.on_data: Callable[[ReplicaConnection, bytes], None] | None = None
         self.requests: list[Seen] = []
         self.connections: list[ReplicaConnection] = []
-        self.port = 0
+        self.port = free_port()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -214,7 +214,6 @@ class Replica:
         self._server = await loop.create_server(
             lambda: ReplicaConnection(self), self.address, self.port, ssl=self.tls
         )
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Refuse connections and cut those that are open."""

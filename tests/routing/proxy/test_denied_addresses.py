@@ -41,10 +41,11 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dns]:
     dns.end()
 
 
-async def listening(rig: Rig, name: str, host: str = DENIED, port: int = 0) -> Replica:
+async def listening(rig: Rig, name: str, host: str = DENIED, port: int | None = None) -> Replica:
     """A server at the denied address; ``host``: in its URL."""
     replica = Replica(name)
-    replica.address, replica.host, replica.port = DENIED, host, port
+    replica.address, replica.host = DENIED, host
+    replica.port = replica.port if port is None else port
     await replica.start()
     rig.replicas.append(replica)
     return replica
