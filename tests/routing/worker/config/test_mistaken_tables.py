@@ -31,7 +31,8 @@ def running(
     arguments = ("--redis", redis_url, "--state-dir", str(tmp_path / "state"), "--workers", "2")
     started = proxy(*arguments, "--name", "edge", "--min-drain-seconds", "0").ready()
     until(lambda: publisher.applied("1:1", workers=2), "the table is in use")
-    until((tmp_path / "state" / "fleet-echo.json").exists, "it is on disk")
+    for name in "fleet-echo.json", "manifest.json":
+        until((tmp_path / "state" / name).exists, "it is on disk")
     return started
 
 
