@@ -47,6 +47,7 @@ def _snapshot(fleet: FleetEntry, weights: Mapping[str, float], epoch: int, versi
         aliases=fleet.aliases,
         adapters=fleet.adapters,
         served_model=fleet.served_model,
+        expose=fleet.expose,
         policy=fleet.policy,
         probe=fleet.probe,
         tls=fleet.tls,

@@ -33,7 +33,9 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     stall_s: float = 30.0
     """Requests in flight and no data from the replica on any of them: the replica is ejected."""
     total_s: float = 600.0
-    """The whole request, retries included."""
+    """The whole request, retries included. Not of a WebSocket."""
+    websocket_s: float = 3600.0
+    """Age at which a WebSocket is closed; 0: no limit."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,7 @@ TIMEOUTS = Section(
             DAY_S,
         ),
         "total_s": seconds("The whole request, retries included.", 0.001, DAY_S),
+        "websocket_s": seconds("Age at which a WebSocket is closed; 0: no limit.", 0, 30 * DAY_S),
     },
 )
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from routing.contract.exposure import Expose
 from routing.contract.policy import Policy
 from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
@@ -105,6 +106,9 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Other names that the replicas know, such as LoRA adapters. They are forwarded unchanged."""
     served_model: str = ""
     """Name that replicas expect in the request; empty: the fleet's."""
+    expose: Expose | None = None
+    """What its clients may reach; ``None``: a fleet from before this setting, see
+    :mod:`routing.contract.exposure`."""
     policy: Policy = Policy()
     probe: Probe = Probe()
     tls: Tls = Tls()
@@ -161,12 +165,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     accelerators: list[AcceleratorSpec] = []
     key_hashes: dict[str, list[str]] = {}
     """Hash of each valid client key → names of the fleets that it may use; ``["*"]``: every fleet. A key
-    whose fleets were deleted has an empty list and may use none. Not empty: every request needs a key.
-    """
+    whose fleets were deleted has an empty list and may use none."""
+    keys_required: bool | None = None
+    """Whether every request needs a client key, also while there is none in force; ``None``: while
+    ``key_hashes`` is not empty (a fleet file, or an older version of the control plane)."""
     key_limits: dict[str, KeyLimits] = {}
     """Limits of the keys in ``key_hashes``, by the same hashes. A key that is missing here has none."""
     key_salt: str = ""
     """Key of the keyed hashes, hexadecimal (:mod:`routing.contract.client_keys`); empty: no hashes."""
+    former_salt: str = ""
+    """Key of some of the hashes, in the time after ``key_salt`` was replaced; empty: of none."""
     proxies: list[str] = []
     installation: str = ""
     """Id of the installation that published it (:mod:`routing.contract.installation`); empty: an older

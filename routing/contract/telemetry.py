@@ -71,6 +71,10 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     retries: int = 0
     cancelled: int = 0
     no_replica: int = 0
+    not_exposed: int = 0
+    """Requests refused because the fleet does not expose their path or model."""
+    would_refuse: int = 0
+    """Requests that were forwarded because the fleet has no ``expose``, which ``inference`` would refuse."""
     spilled: int = 0
     """Attempts at replicas of another site than the proxy's own, while its policy prefers the own one."""
     stayed: int = 0
@@ -95,6 +99,10 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Requests sent elsewhere: their affinity key's replica had too much load or no slot."""
     affinity_new: int = 0
     """Requests whose affinity key had no replica yet."""
+    web_socket_messages: int = 0
+    """Messages on WebSockets, of clients and replicas together."""
+    web_socket_bytes: int = 0
+    """Bytes of them, frames included."""
     usual_work: float = 0.0
     """Mean estimated work of requests, corrected; 0: no request has completed yet."""
     usual_s: float = 0.0
@@ -149,6 +157,20 @@ class EmergencyDrainReport(msgspec.Struct, frozen=True, kw_only=True):
     expires_in_s: float
 
 
+GAVE_WAY = {
+    "address_share": "a new connection, of an address that has many, was refused",
+    "body_memory": "a body was refused",
+    "body_stalled": "a body that had stalled was refused",
+    "body_timeout": "a body was too slow: 408",
+    "half_head": "a connection with a half head was closed",
+    "head_timeout": "a head was too slow: 408",
+    "retry_copy": "a copy kept for a retry was freed",
+    "slow_client": "a connection of a slow sender or reader was closed",
+    "write_stall": "a client took next to nothing of its response",
+}
+"""The reasons of :attr:`WorkerReport.gave_way`."""
+
+
 class WorkerReport(msgspec.Struct, kw_only=True):
     """One worker's report of one second."""
 
@@ -185,6 +207,12 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     """Client connections refused because the connection limit was reached."""
     evicted_clients: int = 0
     """Idle client connections closed to make room for new ones."""
+    gave_way: dict[str, int] = {}
+    """What was refused or closed at a bound that holds for whoever sends: reason → how often."""
+    body_bytes: int = 0
+    """Bytes of request bodies that it holds."""
+    max_body_bytes: int = 0
+    """How many it may hold; 0: not reported."""
     open_fds: int = 0
     max_fds: int = 0
     short_of: str = ""

@@ -30,14 +30,17 @@ import asyncio
 from functools import partial
 from time import monotonic
 
+from routing.contract.trusted_proxies import TrustedProxies
 from routing.http.client_lifecycle import ClientLifecycle
 from routing.http.errors import RequestRefused
+from routing.http.half_close import EmptyBody
 from routing.http.head_cache import MAX_CACHED_HEAD, HeadTemplate, build_template
 from routing.http.interfaces import ClientHost
 from routing.http.limits import BodyLimits
 from routing.http.local_response import CONTINUE
 from routing.http.partial_head import PartialHead
-from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, ReadPause
+from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, TURN, ReadPause
+from routing.http.read_turns import LARGE
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.request_parser import parse_request_head
@@ -61,12 +64,15 @@ class ClientConnection(ClientLifecycle):
         "_templates_left",
         "forwarding_fields",
         "peer",
+        "trusts",
     )
 
     def __init__(self, host: ClientHost) -> None:
         super().__init__(host)
         self.peer = b""
-        """The client's address, for X-Forwarded-For."""
+        """The address of who has connected, for X-Forwarded-For. Set before, if a load balancer says it."""
+        self.trusts: TrustedProxies | None = None
+        """Set if ``peer`` is a trusted proxy, which says whose requests it passes on."""
         self.forwarding_fields = b""
         """What the host adds to the head of each request that it forwards, ready-made."""
         self._known = b""
@@ -93,8 +99,9 @@ class ClientConnection(ClientLifecycle):
         self.transport.set_write_buffer_limits(high=0)
         self._read_pause = ReadPause(self.transport, self._host.disconnects, self._hung_up, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)
-        address = transport.get_extra_info("peername")
-        self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
+        if not self.peer:
+            address = transport.get_extra_info("peername")
+            self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
         self._since = monotonic()
         self._host.sweeper.add(self)
         self._host.opened(self)
@@ -270,6 +277,8 @@ class ClientConnection(ClientLifecycle):
         if head.expects_continue and not piece and self.exchange is exchange:
             # Not through ``write``: whoever listens there hears what the exchange writes.
             self._host.writes.add(self.transport.write, CONTINUE)
+        if len(data) >= LARGE and self._body is body:
+            self._wait_turn(body, 0.0)
         return len(data)
 
     def _remember(self, head: RequestHead, text: bytes) -> None:
@@ -287,6 +296,7 @@ class ClientConnection(ClientLifecycle):
         self._since = monotonic()
         self.deadline = 0.0
         self._partial.add(data)
+        self._host.on_half_head(self, len(data))
 
     def _continue_head(self, data: bytes) -> None:
         partial = self._partial
@@ -296,8 +306,11 @@ class ClientConnection(ClientLifecycle):
         except RequestRefused as error:
             self._refuse(error, partial.beginning)
             return
-        if collected is not None:
+        if collected is None:
+            self._host.on_half_head(self, len(data))
+        else:
             self._partial = None
+            self._host.on_head(self)
             self.head_s = monotonic() - self._since
             self._serve(collected, 0)
             self.head_s = 0.0
@@ -307,6 +320,7 @@ class ClientConnection(ClientLifecycle):
         body, exchange = self._body, self.exchange
         assert body is not None
         assert exchange is not None
+        began = monotonic() if len(data) >= LARGE else 0.0
         try:
             piece = body.feed(data)
         except RequestRefused as error:
@@ -315,6 +329,8 @@ class ClientConnection(ClientLifecycle):
         if not body.complete:
             if piece:
                 exchange.body(piece, False)
+            if began and self._body is body:
+                self._wait_turn(body, monotonic() - began)
             return
         self._body = None
         self._read_pause.resume(BACKPRESSURE)
@@ -322,6 +338,16 @@ class ClientConnection(ClientLifecycle):
         if rest:
             self._hold(rest)
         exchange.body(piece, True)
+        if began:
+            self._host.turns.spend(monotonic() - began)
+
+    def _wait_turn(self, body: RequestBody | TunnelBody | EmptyBody, spent_s: float) -> None:
+        """A large piece has come, on which ``spent_s`` was spent: others are read first."""
+        self._read_pause.pause(TURN)
+        self._host.turns.wait(body.number, self._read_on, spent_s)
+
+    def _read_on(self) -> None:
+        self._read_pause.resume(TURN)
 
     def _hold(self, data: bytes, position: int = 0) -> None:
         """Keep bytes of further requests until the present one is answered."""

@@ -28,6 +28,12 @@ from routing.http.tunnel_body import TunnelBody
 from routing.http.write_tap import WriteListener, WriteTap
 
 LOOK_AGAIN_S = 1.0
+WRITE_STALL, BODY_TIMEOUT, HEAD_TIMEOUT = "write_stall", "body_timeout", "head_timeout"
+"""Time limits, as they are counted."""
+TAKEN_BYTES = 16_384
+"""A client that takes less of an answer than this has made no progress: a byte a minute is none."""
+KEEPS_UP_S = 1.0
+"""A client that could be written to for so long keeps up."""
 
 _TO_HEAD = re.compile(rb"(?:\r\n)*+HEAD ")
 
@@ -47,7 +53,10 @@ class ClientLifecycle(asyncio.Protocol):
         "_partial",
         "_read_pause",
         "_ready",
+        "_resumed_at",
         "_since",
+        "_slow_since",
+        "_taken",
         "_untaken",
         "_write_paused_at",
         "deadline",
@@ -71,7 +80,11 @@ class ClientLifecycle(asyncio.Protocol):
         """Idle or in an incomplete head since."""
         self._read_pause: ReadPause = None  # type: ignore[assignment]
         self._write_paused_at = 0.0
-        """When the client last took something, while it does not keep up."""
+        """Since when the client has taken next to nothing, while it does not keep up."""
+        self._slow_since = self._resumed_at = 0.0
+        """The same, also when it has just caught up; and when it has done so."""
+        self._taken = 0
+        """Bytes that it has taken since."""
         self._untaken = 0
         """Bytes of answers that it has not taken, when last looked at."""
         self._ending = False
@@ -106,13 +119,21 @@ class ClientLifecycle(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self._write_paused_at = monotonic()
+        now = monotonic()
+        if not self._slow_since or now - self._resumed_at > KEEPS_UP_S:
+            self._slow_since, self._taken = now, 0
+        self._write_paused_at = self._slow_since
+        self._untaken = self.transport.get_write_buffer_size()
         self.deadline = 0.0
         if self.exchange is not None:
             self.exchange.client_paused(True)
 
     def resume_writing(self) -> None:
         self._write_paused_at = 0.0
+        self._resumed_at = monotonic()
+        self._taken += self._untaken
+        if self._taken >= TAKEN_BYTES:
+            self._slow_since = 0.0
         if self.exchange is not None:
             self.exchange.client_paused(False)
         elif self._partial is None:
@@ -195,6 +216,29 @@ class ClientLifecycle(asyncio.Protocol):
         if self.exchange is None and self._partial is None and not self._ending:
             self._linger(monotonic(), answered=False)
 
+    @property
+    def slow_since(self) -> float | None:
+        """See :class:`routing.http.interfaces.Connection`."""
+        if self._lingering is not None or self._ending:
+            return None
+        if self._write_paused_at:
+            return self._write_paused_at
+        return self._body.slow_since if self.exchange is not None and self._body is not None else None
+
+    def give_way(self, answer: bytes) -> None:
+        """To make room: see :class:`routing.http.interfaces.Connection`."""
+        exchange = self.exchange
+        if self._partial is not None:
+            self._partial = None
+            self.reject(answer)
+        elif self._write_paused_at:
+            if exchange is None:
+                abort_transport(self.transport)
+            else:
+                self._gone()
+        elif exchange is not None and self._body is not None:
+            exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
+
     def drain(self, now: float, quiet_s: float) -> bool:
         """While the server leaves, again and again: close once nothing has come for so long; whether the
         connection is still to be waited for.
@@ -219,6 +263,7 @@ class ClientLifecycle(asyncio.Protocol):
     def check(self, now: float) -> None:
         exchange = self.exchange
         if self._write_paused_at and self._lingering is None and self._takes_nothing(now):
+            self._host.acts[WRITE_STALL] += 1
             if exchange is None:
                 abort_transport(self.transport)
             else:
@@ -226,6 +271,7 @@ class ClientLifecycle(asyncio.Protocol):
         elif exchange is None:
             self._check_idle(now)
         elif self._body is not None and self._body.is_slow(now):
+            self._host.acts[BODY_TIMEOUT] += 1
             exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
         else:
             wait_s = exchange.check(now)
@@ -233,11 +279,13 @@ class ClientLifecycle(asyncio.Protocol):
                 self.deadline = now + wait_s
 
     def _takes_nothing(self, now: float) -> bool:
-        """Whether the client has taken no byte of its answer for too long."""
+        """Whether the client has taken next to nothing of its answer for too long."""
         untaken = self.transport.get_write_buffer_size()
-        if untaken != self._untaken:
-            self._untaken = untaken
-            self._write_paused_at = now
+        self._taken += max(0, self._untaken - untaken)
+        self._untaken = untaken
+        if self._taken >= TAKEN_BYTES:
+            self._taken = 0
+            self._slow_since = self._write_paused_at = now
         return now - self._write_paused_at > self._limits.write_stall_s
 
     def _check_idle(self, now: float) -> None:
@@ -258,6 +306,7 @@ class ClientLifecycle(asyncio.Protocol):
         if self._ending or self.transport.get_write_buffer_size():
             abort_transport(self.transport)
         elif self._partial is not None:
+            self._host.acts[HEAD_TIMEOUT] += 1
             error = RequestRefused(408, "head_timeout", "the request head was not complete in time")
             self._refuse(error, self._partial.beginning)
         elif not self._has_unread():
@@ -279,6 +328,7 @@ class ClientLifecycle(asyncio.Protocol):
     def _refuse(self, error: RequestRefused, begun: bytes) -> None:
         """Answer a request whose head cannot be accepted. ``begun``: the head, or how it begins."""
         self._partial = None
+        self._host.on_head(self)
         self.write(self._host.refusal(error, _TO_HEAD.match(begun) is not None))
         self._linger(monotonic(), answered=True)
 

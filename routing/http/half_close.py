@@ -17,6 +17,8 @@ class EmptyBody:
     __slots__ = ()
 
     complete = False
+    number = 0
+    slow_since = None
     rest = b""
     received = 0
 

@@ -21,6 +21,7 @@ import re
 from routing.http.hop_by_hop_headers import CLIENT_KEY, CREDENTIAL_HEADERS, HANDLED, REQUEST_ID
 from routing.http.limits import ConnectionLimits
 from routing.http.request_head import RequestHead
+from routing.http.stray_keys import BASIC, KEY_BEGINS
 from routing.http.syntax import LENGTH, TEXT
 from routing.http.trace_context import TRACEPARENT
 
@@ -89,9 +90,12 @@ class HeadTemplate:
                 return None
             elif kind != _TEXT:
                 key = CLIENT_KEY.search(value)
-                if (key is None) == (kind == _KEY):
+                if (key is None) == (kind == _KEY) or (key is None and value[:6].lower() == BASIC):
                     return None
                 head.key = key and key[1]
+            elif KEY_BEGINS in value:
+                # What may be a stray key takes the careful path.
+                return None
             if forwarded is not None:
                 fields += value + forwarded
             position = end + size

@@ -2,25 +2,34 @@
 
 RFC 9110 §7.6.1 lists what an intermediary removes; RFC 9112 §6 says what frames the body. The fields that the
 proxy writes itself (Via, X-Forwarded-*, X-Request-Id) are read here and removed too, so that a client's copy
-never stands beside ours. A client key is meant for this hop as well: the field that holds one is removed,
-whether keys are required or not, so that no key reaches a replica. Any other credential is for the replica
-and is forwarded.
+never stands beside ours. So are all others by which proxies tell a client's address or the target it asked
+for: a replica that believes one would believe whoever writes it. A client key is meant for this hop as well:
+the field that holds one is removed, whether keys are required or not, so that no key reaches a replica. Any
+other credential is for the replica and is forwarded.
 """
 
 import re
 
 from routing.contract.client_keys import PREFIX
 from routing.http.errors import RequestRefused
+from routing.http.forwarded_fields import ForwardedFields
 from routing.http.request_head import RequestHead
+from routing.http.stray_keys import BASIC, KEY_BEGINS, holds_key, remove_stray_keys
 from routing.http.syntax import HOST, LENGTH, members, without_fields
 from routing.http.trace_context import TRACEPARENT
 
 HANDLED = re.compile(
-    rb"\r\n(authorization|c(?:ontent-length|onnection)|host|t(?:e|ransfer-encoding|railer|raceparent)|upgrade|keep-alive"
-    rb"|proxy-(?:connection|authorization)|expect|via|max-forwards"
-    rb"|x-(?:api-key|forwarded-(?:for|proto)|request-(?:id|timeout-ms)|switchyard-(?:fleet|replica))):"
+    rb"\r\n(authorization|c(?:ontent-length|onnection|f-connecting-ip(?:v6)?|lient-ip)|host"
+    rb"|t(?:e|ra(?:nsfer-encoding|iler|ceparent)|rue-client-ip)|upgrade|keep-alive"
+    rb"|proxy-(?:connection|authorization|client-ip)|expect|via|max-forwards|f(?:orwarded|astly-client-ip)"
+    rb"|wl-proxy-client-ip"
+    rb"|x-(?:a(?:pi-key|zure-(?:clientip|socketip)|ppengine-user-ip)|forwarded(?:-[^:\r]*+)?"
+    rb"|re(?:quest-(?:id|timeout-ms)|al-ip|write-url|mote-(?:ip|addr))|switchyard-(?:fleet|replica)"
+    rb"|origin(?:al-(?:url|host|forwarded-for)|ating-ip)|c(?:lient-ip|luster-client-ip)|true-client-ip"
+    rb"|envoy-(?:external-address|original-(?:path|host)))):"
     rb"[ \t]*+([^\r]*+)"
 )
+"""Alternatives that begin alike stand together: each line of each head is tried."""
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key"})
 """Fields in which a client may present its key: OpenAI's clients the first, Anthropic's the second."""
 CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
@@ -28,7 +37,18 @@ CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
 _MILLISECONDS = re.compile(rb"0*+[1-9][0-9]{0,8}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
-_DROPPED = frozenset({b"te", b"trailer", b"keep-alive", b"proxy-connection", b"proxy-authorization"})
+_DROPPED = frozenset(
+    {
+        *(b"te", b"trailer", b"keep-alive", b"proxy-connection", b"proxy-authorization"),
+        *(b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-true-client-ip", b"x-originating-ip"),
+        *(b"x-remote-ip", b"x-remote-addr", b"x-azure-clientip", b"x-azure-socketip", b"x-appengine-user-ip"),
+        *(b"true-client-ip", b"client-ip", b"proxy-client-ip", b"wl-proxy-client-ip", b"fastly-client-ip"),
+        *(b"cf-connecting-ip", b"cf-connecting-ipv6", b"x-envoy-external-address"),
+        *(b"x-original-url", b"x-original-host", b"x-original-forwarded-for", b"x-rewrite-url"),
+        *(b"x-envoy-original-path", b"x-envoy-original-host"),
+    }
+)
+"""Whoever sends them, also a trusted proxy: it may well pass on what a client has written."""
 _KEEP_ALIVE = (b"keep-alive", b"")
 _TRACE = (b"traceparent", b"tracestate")
 
@@ -62,10 +82,12 @@ def read_hop_by_hop_headers(head: RequestHead, fields: bytes, has_host: bool) ->
             # What stands in the target comes before it (RFC 9112 §3.2.2).
             head.host = head.host or host
         elif name in CREDENTIAL_HEADERS:
-            key = CLIENT_KEY.search(fields[match.start(2) : end])
+            credentials = fields[match.start(2) : end]
+            key = CLIENT_KEY.search(credentials)
             if key is None:
-                continue
-            if head.key is None:
+                if not (credentials[:6].lower() == BASIC and holds_key(credentials)):
+                    continue
+            elif head.key is None:
                 head.key = key[1]
         elif (
             name == b"traceparent"
@@ -89,6 +111,8 @@ def read_hop_by_hop_headers(head: RequestHead, fields: bytes, has_host: bool) ->
         kept.append(fields[position:])
         fields = b"".join(kept)
     head.fields = fields if rare is None else rare.finish(fields, length >= 0)
+    if KEY_BEGINS in head.fields or b"?" in head.target:
+        remove_stray_keys(head)
 
 
 def _content_length(value: bytes) -> int:
@@ -108,7 +132,7 @@ def _check_host(value: bytes) -> None:
 class _RareFields:
     """The rare fields of one head: those that few requests have, or have with an unusual value."""
 
-    __slots__ = ("_forwarded_for", "_head", "_nominated", "_transfer_encodings", "_upgrades", "_via")
+    __slots__ = ("_head", "_nominated", "_transfer_encodings", "_upgrades", "_via")
 
     def __init__(self, head: RequestHead) -> None:
         self._head = head
@@ -116,7 +140,6 @@ class _RareFields:
         self._nominated: set[bytes] = set()
         self._upgrades: list[bytes] = []
         self._via: list[bytes] = []
-        self._forwarded_for: list[bytes] = []
 
     def stays(self, name: bytes, value: bytes) -> bool:
         """Take note of one field; whether it is forwarded as it is."""
@@ -130,8 +153,10 @@ class _RareFields:
             self._connection(members(value))
         elif name == b"transfer-encoding":
             self._transfer_encodings.append(value.lower())
-        elif name == b"x-forwarded-for":
-            self._forwarded_for.append(value)
+        elif name == b"forwarded" or name.startswith(b"x-forwarded"):
+            if head.forwarded is None:
+                head.forwarded = ForwardedFields()
+            head.forwarded.add(name, value)
         elif name == b"via":
             self._via.append(value)
         elif name == b"upgrade":
@@ -153,13 +178,14 @@ class _RareFields:
         """What is left of ``fields``; all of them have been seen."""
         head = self._head
         head.via = b", ".join(self._via) or None
-        head.forwarded_for = b", ".join(self._forwarded_for) or None
+        if head.forwarded is not None:
+            head.forwarded.finish()
         if self._transfer_encodings:
             self._check_transfer_encoding(has_length)
         if b"traceparent" in self._nominated:
             head.trace = None
         head.upgrade = self._asks_for_web_socket()
-        continued = head.via or head.forwarded_for or head.max_forwards >= 0 or head.upgrade
+        continued = head.via or head.forwarded or head.max_forwards >= 0 or head.upgrade
         head.plain = head.minor == 1 and not continued
         return without_fields(fields, self._nominated) if self._nominated else fields
 

@@ -6,12 +6,15 @@ connection stands here too: an acceptor is given connections, which know it by i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+from routing.contract.trusted_proxies import TrustedProxies
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
 from routing.http.limits import BodyLimits, ConnectionLimits
+from routing.http.read_turns import ReadTurns
 from routing.http.request_head import RequestHead
 from routing.http.timeout_sweeper import TimeoutSweeper
 from routing.http.write_batch import WriteBatch
@@ -31,6 +34,16 @@ class Connection(Protocol):
         """The number of the connection's descriptor."""
         ...
 
+    @property
+    def slow_since(self) -> float | None:
+        """Since when its client has hardly taken or sent anything of what is in flight, as
+        ``time.monotonic()`` seconds; ``None``: it keeps up."""
+        ...
+
+    def give_way(self, answer: bytes) -> None:
+        """To make room: end, though a head has begun or something is in flight; with this response if none
+        has begun."""
+
     def reject(self, answer: bytes) -> bool:
         """End with this response before any request has come; whether it can be sent now."""
         ...
@@ -45,10 +58,15 @@ class Connection(Protocol):
 class Client(Connection, Protocol):
     """One client's connection, as exchanges and its host, of the layer above, see it."""
 
+    exchange: RequestHandler | None
+    """Of the request in hand."""
     write: Callable[[bytes], None]
     """Bytes of the answer; they go out at the end of the loop's turn."""
     peer: bytes
-    """The client's address, for X-Forwarded-For."""
+    """The address of who has connected, for X-Forwarded-For. Whose request it is:
+    :func:`routing.proxy.exchange.client_address.client_address`."""
+    trusts: TrustedProxies | None
+    """Set by the host if ``peer`` is a trusted proxy."""
     forwarding_fields: bytes
     """What the host adds to the head of each request that it forwards, ready-made."""
 
@@ -133,6 +151,9 @@ class RequestHandler(Protocol):
         """Whether a client that ends its own direction is to get its answer all the same."""
         ...
 
+    def recheck(self) -> None:
+        """What callers may do has changed: end the request if this one's may no longer do it."""
+
     def client_gone(self) -> None:
         """The client left. Nothing must be written any more."""
 
@@ -151,6 +172,9 @@ class ClientHost(Protocol):
     sweeper: TimeoutSweeper
     disconnects: DisconnectWatcher
     writes: WriteBatch
+    turns: ReadTurns
+    acts: Counter[str]
+    """How often a connection ended at a time limit, by reason."""
     draining: bool
     """Whether each connection is to be closed after its answer."""
 
@@ -165,6 +189,12 @@ class ClientHost(Protocol):
         ...
 
     def opened(self, client: Client) -> None: ...
+    def on_half_head(self, client: Connection, size: int) -> None:
+        """``size`` more bytes of a head have come, which is not complete."""
+
+    def on_head(self, client: Connection) -> None:
+        """A head that came in pieces is complete, or was refused."""
+
     def closed(self, client: Client) -> None: ...
     @property
     def exchange(self) -> Callable[[Client, RequestHead], RequestHandler]:

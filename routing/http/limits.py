@@ -1,8 +1,12 @@
 """Connection limits: sizes and times that bound one client connection, and the body of a request on it."""
 
+from math import inf
 from typing import NamedTuple
 
 import msgspec
+
+PROGRESS_BYTES = 1024
+"""Fewer bytes than this are no progress: a client that sends a byte a minute has stalled."""
 
 
 class BodyLimits(NamedTuple):
@@ -12,6 +16,10 @@ class BodyLimits(NamedTuple):
     grace_s: float
     """It may take this long, plus one second for every ``min_bytes_per_s`` received."""
     min_bytes_per_s: float
+    stall_s: float = inf
+    """Less than ``PROGRESS_BYTES`` within this time is too little."""
+    total_s: float = inf
+    """It may take this long in all, whatever its rate."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):

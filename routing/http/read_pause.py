@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from routing.http.disconnect_watcher import DisconnectWatcher
 
-PIPELINE_FULL, BACKPRESSURE, END_OF_STREAM = 1, 2, 4
-"""Too many bytes of further requests are held; the replica takes the request's body slowly; nothing comes."""
+PIPELINE_FULL, BACKPRESSURE, END_OF_STREAM, TURN = 1, 2, 4, 8
+"""Too many bytes of further requests are held; the replica takes the request's body slowly, or there is no
+memory for it; nothing comes; others are read first, for a moment in which nobody watches for a disconnect."""
 
 
 class ReadPause:
@@ -35,17 +36,23 @@ class ReadPause:
         return bool(self._paused_for & reason)
 
     def pause(self, reason: int) -> None:
-        if not self._paused_for and not self._transport.is_closing():
-            self._transport.pause_reading()
-            self._disconnects.watch(self, self._transport.get_extra_info("socket").fileno(), self._ended)
+        before = self._paused_for
         self._paused_for |= reason
+        if self._transport.is_closing():
+            return
+        if not before:
+            self._transport.pause_reading()
+        if before in (0, TURN) and reason != TURN:
+            self._disconnects.watch(self, self._transport.get_extra_info("socket").fileno(), self._ended)
 
     def resume(self, reason: int) -> None:
-        if self._paused_for:
-            self._paused_for &= ~reason
-            if not self._paused_for and not self._transport.is_closing():
+        before = self._paused_for
+        if before & reason:
+            self._paused_for = left = before & ~reason
+            if left in (0, TURN) and not self._transport.is_closing():
                 self._disconnects.unwatch(self)
-                self._transport.resume_reading()
+                if not left:
+                    self._transport.resume_reading()
 
     def watch_for_reset(self) -> None:
         """The peer has ended its direction, and may still take what is written."""

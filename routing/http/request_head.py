@@ -1,5 +1,7 @@
 """Request head: method, target and the contents of header fields, for later parts of the proxy."""
 
+from routing.http.forwarded_fields import ForwardedFields
+
 
 class RequestHead:
     """One request's head. Immutable: if a client repeats a head byte for byte, its connection gives the same
@@ -11,7 +13,7 @@ class RequestHead:
         "expects_continue",
         "fields",
         "fleet",
-        "forwarded_for",
+        "forwarded",
         "host",
         "keep_alive",
         "key",
@@ -46,7 +48,8 @@ class RequestHead:
         self.max_forwards = -1
         """Only of OPTIONS; -1: not given."""
         self.via: bytes | None = None
-        self.forwarded_for: bytes | None = None
+        self.forwarded: ForwardedFields | None = None
+        """What the client, or a proxy before this one, says about whose request it is."""
         self.request_id: bytes | None = None
         self.fleet: bytes | None = None
         """Value of ``X-Switchyard-Fleet``."""
@@ -59,8 +62,8 @@ class RequestHead:
         self.upgrade = False
         """Whether it asks for a WebSocket (RFC 6455 §4.1): the only protocol that may follow here."""
         self.plain = minor == 1
-        """Nothing in it is to be continued: no Via, X-Forwarded-For, Upgrade or (of OPTIONS) Max-Forwards. It
-        came in HTTP/1.1, the version that our Via names."""
+        """Nothing in it is to be continued: no Via, X-Forwarded-*, Upgrade or (of OPTIONS) Max-Forwards. It
+        came in HTTP/1.1, the version that our Via names, and its other fields are forwarded as they came."""
         self.route: object | None = None
         """The routing's cached result for this head."""
 

@@ -68,6 +68,9 @@ class TlsHost(Protocol):
     def on_tls_handshake_done(self, connection: Connection) -> None:
         """It is done; what follows on it comes next."""
 
+    def on_half_head(self, client: Connection, size: int) -> None:
+        """``size`` more bytes of a handshake have come, which is not complete."""
+
     def on_tls_close(self, connection: Connection) -> None:
         """It is closed. Also after :meth:`on_tls_handshake_done`."""
 
@@ -176,6 +179,13 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         number: int = self._socket.get_extra_info("socket").fileno()
         return number
 
+    @property
+    def slow_since(self) -> float | None:
+        return None
+
+    def give_way(self, answer: bytes) -> None:
+        self.abort()
+
     def reject(self, answer: bytes) -> bool:
         """Whoever is answered by TLS must have shaken hands: the connection above is turned away then."""
         return False
@@ -238,6 +248,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         try:
             self._object.do_handshake()
         except ssl.SSLWantReadError:
+            self._host.on_half_head(self, len(data))
             self._flush()
             return
         except ssl.SSLError as error:

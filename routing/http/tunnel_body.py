@@ -7,6 +7,8 @@ class TunnelBody:
     __slots__ = ("received",)
 
     complete = False
+    number = 0
+    slow_since = None
     rest = b""
 
     def __init__(self) -> None:

@@ -22,6 +22,7 @@ from typing import Protocol
 from routing.http.abort import abort_transport, has_unsent
 from routing.http.chunked import ChunkedDecoder, are_whole_chunks, size_lines
 from routing.http.errors import BadChunk, BadResponse
+from routing.http.read_turns import LARGE, ReadTurns
 from routing.http.response_handler import Passthrough, ResponseHandler
 from routing.http.response_head import (
     MAX_RESPONSE_HEAD,
@@ -43,6 +44,7 @@ class PoolHandle(Protocol):
 
     authority: bytes
     writes: WriteBatch
+    turns: ReadTurns
     on_load_report: Callable[[bytes], None] | None
     """Hears what the field ``endpoint-load-metrics`` of an answer says, in lower case."""
 
@@ -66,10 +68,12 @@ class UpstreamConnection(asyncio.Protocol):
         "_known_stop",
         "_partial",
         "_passthrough",
+        "_paused",
         "_ready",
         "_remaining",
         "_reusable",
         "_state",
+        "_waits_turn",
         "_write",
         "handler",
         "idle_since",
@@ -90,6 +94,8 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether it has served a request before the present one."""
         self.write_paused = False
         self._abandoned = False
+        self._paused = self._waits_turn = False
+        """Nothing is read because the client takes nothing, or others are read first."""
         self._known = b""
         self._known_head: ResponseHead | None = None
         self._known_stop = 0
@@ -140,6 +146,17 @@ class UpstreamConnection(asyncio.Protocol):
             self.transport.abort()
             # A loop that has closed it by itself already does not say so.
             self.pool.closed(self)
+
+    def pause(self) -> None:
+        """Read no more for now: the client does not take it."""
+        self._paused = True
+        self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._paused = False
+        if not self._waits_turn:
+            self.transport.resume_reading()
 
     def close(self) -> None:
         """As :meth:`discard`, after what was sent. Its replica is given little time to take that."""
@@ -196,6 +213,8 @@ class UpstreamConnection(asyncio.Protocol):
                 except RuntimeError:
                     # That transport was closed meanwhile; the handler is about to be notified.
                     return
+                if len(data) >= LARGE:
+                    self._wait_turn()
                 return
         try:
             if self._state == _HEAD:
@@ -204,6 +223,8 @@ class UpstreamConnection(asyncio.Protocol):
                 self._read_body(handler, data)
         except (BadResponse, BadChunk) as error:
             self._lose(str(error), no_response_yet=False)
+        if len(data) >= LARGE and self.handler is not None:
+            self._wait_turn()
 
     def eof_received(self) -> None:
         if self.handler is not None and self._state == _UNTIL_CLOSE:
@@ -229,6 +250,18 @@ class UpstreamConnection(asyncio.Protocol):
         self.write_paused = False
         if self.handler is not None:
             self.handler.replica_paused(False)
+
+    def _wait_turn(self) -> None:
+        """A large piece has come: others are read first (:mod:`routing.http.read_turns`)."""
+        if not self._waits_turn and not self.transport.is_closing():
+            self._waits_turn = True
+            self.transport.pause_reading()
+            self.pool.turns.wait_for_response(self._read_on)
+
+    def _read_on(self) -> None:
+        self._waits_turn = False
+        if not self._paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     # Reading responses.
 

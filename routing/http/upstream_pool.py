@@ -17,6 +17,7 @@ from routing.contract.address_policy import DeniedAddress
 from routing.http.closing_handle import ClosingHandle
 from routing.http.local_errors import local_error
 from routing.http.name_resolver import NameResolver
+from routing.http.read_turns import ReadTurns
 from routing.http.timeout_sweeper import TimeoutSweeper
 from routing.http.tls_connect import TlsConnectError, Verification, open_tls_connection
 from routing.http.upstream_connection import UpstreamConnection
@@ -66,6 +67,7 @@ class UpstreamPool:
         "on_load_report",
         "open",
         "port",
+        "turns",
         "verification",
         "writes",
     )
@@ -75,6 +77,7 @@ class UpstreamPool:
         loop: asyncio.AbstractEventLoop,
         sweeper: TimeoutSweeper,
         writes: WriteBatch,
+        turns: ReadTurns,
         names: NameResolver,
         host: str,
         port: int,
@@ -94,6 +97,7 @@ class UpstreamPool:
         self._evict_idle = evict_idle
         self._sweeper = sweeper
         self.writes = writes
+        self.turns = turns
         self._max_idle = max_idle
         self._max_idle_s = max_idle_s
         self.host = host

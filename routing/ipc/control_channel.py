@@ -8,6 +8,7 @@ below. The end of the stream means that the other side is gone: the worker then 
 import msgspec
 
 from routing.contract.address_rules import AddressRules
+from routing.contract.body_settings import BodySettings
 from routing.contract.log_format import Format
 from routing.contract.snapshot_chunks import EncodedSnapshot
 from routing.contract.table import FleetSnapshot, Manifest
@@ -35,6 +36,8 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """A path, ``-`` for standard output; ``None``: none."""
     max_connections: int | None = None
     """Client connections at one time; ``None``: what its descriptors allow."""
+    bodies: BodySettings = BodySettings()
+    """Bounds of request bodies."""
     keys_required: bool = False
     """Require a client key, even while none exists."""
     certificate: Certificate | None = None
@@ -49,6 +52,12 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Where the master keeps copies of tables, into which no replica's credential may lead."""
     addresses: AddressRules = AddressRules()
     """Which addresses replicas may have."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks whose word about a client's address is taken."""
+    proxy_protocol: bool = False
+    """Whether each connection begins with a PROXY protocol header."""
+    via_name: str = "switchyard"
+    """The proxy's name in ``Via``."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):

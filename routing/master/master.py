@@ -41,7 +41,6 @@ from routing.ipc.control_channel import (
     Siblings,
     StopAccepting,
     Tables,
-    WorkerBootstrap,
 )
 from routing.master import orphaned_workers, own_ports
 from routing.master.admin.admin_server import AdminServer
@@ -66,6 +65,7 @@ from routing.master.upgrade.inherited_sockets import NO_SOCKETS, InheritedSocket
 from routing.master.upgrade.predecessor import HandoverFailed
 from routing.master.upgrade.successor import Successor
 from routing.master.upgrade.upgrade import Upgrade
+from routing.master.worker_bootstrap import bootstrap
 from routing.master.worker_numbers import WorkerNumberAllocator
 from routing.master.worker_process import WorkerProcess
 from routing.shared.sticky_ids import ReplicaRef, StickyIds
@@ -139,26 +139,8 @@ class Master:
     # --- for the workers (worker_process.WorkerOwner) ----------------------------------------------------
 
     def initial_messages(self, index: int, number: int) -> list[Message]:
-        start = WorkerBootstrap(
-            name=self.options.name,
-            parent_pid=os.getpid(),
-            number=number,
-            index=index,
-            # Wall clock, because it must differ from those of an earlier master with the same pid.
-            incarnation=time.time_ns() // 1_000_000,
-            redis_url=self.options.redis_url,
-            site=self.options.site,
-            log_level=self.options.log_level,
-            log_format=self.options.log_format,
-            access_log=self.options.access_log,
-            max_connections=self.options.max_connections,
-            keys_required=self.options.keys_required,
-            certificate=None if self.certificate is None else self.certificate.in_force,
-            trace_sample_percent=self.options.trace_sample_percent,
-            drain_s=self.options.drain_s,
-            addresses=self._addresses,
-            state_dir=None if self.options.state_dir is None else str(self.options.state_dir.absolute()),
-        )
+        certificate = None if self.certificate is None else self.certificate.in_force
+        start = bootstrap(self.options, index, number, self._addresses, certificate)
         known = self.table.message()
         siblings, overrides = Siblings(numbers=sorted(self._numbers.taken)), self._overrides()
         messages: list[Message] = [start, siblings, overrides, self._limits_shared]
@@ -166,9 +148,7 @@ class Master:
             messages.append(known)
         if self.draining:
             messages.append(Drain())
-        if self._stop is not None:
-            messages.append(self._stop)
-        return messages
+        return messages if self._stop is None else [*messages, self._stop]
 
     def on_tables_applied(self, tables: Tables) -> None:
         self.table.keep(tables.manifest, tables.snapshots)

@@ -11,14 +11,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from routing.contract import address_rules
+from routing.contract import address_rules, trusted_proxies
 from routing.contract.address_rules import AddressRules
+from routing.contract.body_settings import BodySettings
 from routing.contract.log_format import FORMATS, Format, default_format
 from routing.contract.names import SLUG_RULE, is_slug
 from routing.ipc import access_log, descriptors
 from routing.master.listeners import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+BODIES = BodySettings()
+MIN_BODY_MEMORY_MIB, MAX_BODY_MEMORY_MIB = 16, 1_048_576
+"""Below that the largest body that is searched (8 MiB) might never find room."""
 MAX_WORKERS = 63
 """One less than the shared counters have room for: the last one is for a successor in a rolling restart."""
 
@@ -52,10 +56,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: the key is in the certificate's file."""
     max_connections: int | None = None
     """Client connections at one time, in each worker; ``None``: what the limit on descriptors allows."""
+    bodies: BodySettings = BODIES
     open: bool = False
     """Whether requests from other machines are served while no client key exists."""
     addresses: AddressRules = AddressRules()
     """Addresses that replicas may have, as the environment says."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks whose word about a client's address is taken."""
+    proxy_protocol: bool = False
+    """Whether each connection of the listener begins with a PROXY protocol header."""
 
     @property
     def keys_required(self) -> bool:
@@ -103,8 +112,15 @@ def parse(arguments: Sequence[str]) -> Options:
         tls_certificate=given.tls_certificate,
         tls_key=given.tls_key,
         max_connections=given.max_connections,
+        bodies=BodySettings(
+            memory_bytes=given.body_memory << 20,
+            stall_s=given.body_stall_seconds,
+            total_s=given.body_seconds,
+        ),
         open=given.open,
         addresses=_address_rules(),
+        trusted_proxies=given.trusted_proxies,
+        proxy_protocol=given.proxy_protocol,
     )
 
 
@@ -142,6 +158,25 @@ def _parser() -> argparse.ArgumentParser:
         type=_max_connections,
         help="of clients, for each worker (default: half of what ulimit -n leaves)",
     )
+    add(
+        "--trusted-proxies",
+        metavar="CIDR,…",
+        type=_trusted_proxies,
+        default=(),
+        help="load balancers in front, whose X-Forwarded-For is believed (default: none)",
+    )
+    add("--proxy-protocol", action="store_true", help="connections begin with a PROXY protocol header")
+    add(
+        "--body-memory",
+        metavar="MIB",
+        type=_body_memory,
+        default=BODIES.memory_bytes >> 20,
+        help="for request bodies that are held, in each worker, MiB",
+    )
+    words = "give up a request body that hardly anything comes of for so long"
+    add("--body-stall-seconds", metavar="S", type=_seconds_above_0, default=BODIES.stall_s, help=words)
+    words = "give up a request body whose fleet is not known after so long"
+    add("--body-seconds", metavar="S", type=_seconds_above_0, default=BODIES.total_s, help=words)
     add("--open", action="store_true", help="serve other machines without a client key while none exists")
     add(
         "--trace-sample",
@@ -171,14 +206,28 @@ def _admin_address(text: str) -> Address | None:
     return None if text == "none" else _address(text)
 
 
-def _count(text: str, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
+def _trusted_proxies(text: str) -> tuple[str, ...]:
+    try:
+        names = trusted_proxies.read(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+    if trusted_proxies.UNIX in names:
+        raise argparse.ArgumentTypeError("the proxy listens on no Unix socket: leave unix out")
+    return names
+
+
+def _count(text: str, most: int, least: int = 1) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
     return int(text)
 
 
 def _workers(text: str) -> int:
     return _count(text, MAX_WORKERS)
+
+
+def _body_memory(text: str) -> int:
+    return _count(text, MAX_BODY_MEMORY_MIB, MIN_BODY_MEMORY_MIB)
 
 
 def _max_connections(text: str) -> int:
@@ -203,6 +252,13 @@ def _from_zero(text: str, most: float, what: str) -> float:
 
 def _seconds(text: str) -> float:
     return _from_zero(text, 86_400.0, "a number of seconds from 0 to 86400")
+
+
+def _seconds_above_0(text: str) -> float:
+    seconds = _seconds(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError("it must be above 0")
+    return seconds
 
 
 def _percent(text: str) -> float | None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat
 from time import monotonic
 
+from msgspec.structs import replace
+
 from routing.balancing.pool.table import Table
 from routing.balancing.replica.state import Replica
+from routing.contract.body_settings import BodySettings
+from routing.contract.trusted_proxies import TrustedProxies, client_group
 from routing.http.client_connection import ClientConnection
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
@@ -18,6 +23,8 @@ from routing.http.interfaces import Client, Connection
 from routing.http.limits import BodyLimits
 from routing.http.local_response import response_bytes
 from routing.http.name_resolver import NameResolver
+from routing.http.proxy_protocol import ProxyProtocolLayer
+from routing.http.read_turns import ReadTurns
 from routing.http.request_head import RequestHead
 from routing.http.request_ids import request_ids
 from routing.http.timeout_sweeper import TimeoutSweeper
@@ -31,6 +38,7 @@ from routing.protocols.errors import error_content
 from routing.proxy import orca_report
 from routing.proxy.auth.client_keys import ClientKeys
 from routing.proxy.auth.credential_watch import CredentialWatch
+from routing.proxy.auth.key_guesses import KeyGuesses
 from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
@@ -40,6 +48,7 @@ from routing.proxy.exchange.response_headers import replica_fields
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
 from routing.proxy.exchange.upstream_request import forwarding_fields
+from routing.proxy.limits.body_budget import BodyBudget
 from routing.proxy.limits.connection_limit import REFUSAL, ConnectionLimit
 from routing.proxy.limits.request_limits import default_body_limits
 from routing.proxy.queue_scheduler import QueueScheduler
@@ -61,6 +70,7 @@ class Proxy:
         self.sweeper = TimeoutSweeper(self._loop)
         self.disconnects = DisconnectWatcher(self._loop)
         self.writes = WriteBatch(self._loop)
+        self.turns = ReadTurns(self._loop)
         self.queue_scheduler = QueueScheduler(self._loop)
         table.set_waker(self.queue_scheduler)
         self._contexts = TlsContextCache()
@@ -73,11 +83,15 @@ class Proxy:
         self.sticky_registry = StickyRegistry()
         """Which replica stores which response."""
         self.key_quotas = KeyQuotas(table.shared, table.quota_share)
+        self.key_guesses = KeyGuesses()
         self.keys: ClientKeys
         """The client keys of the present manifest."""
+        self._key_hashes: dict[str, list[str]] = {}
         self.exchange: Callable[[Client, RequestHead], Exchange]
         """Makes the exchange for a request head; client connections call it."""
         self._keys_required = False
+        self.keys_optional = False
+        """Whether requests without a known key are served."""
         self.where_keys_are_made = ""
         self._access_log: AccessLog | None = None
         self._follow_keys()
@@ -88,17 +102,21 @@ class Proxy:
         """Whether replicas that cannot be reached listen."""
         self.rejected = 0
         """Requests rejected before any fleet was found: malformed, unknown model, too large."""
+        self.acts: Counter[str] = Counter()
+        """How often a connection ended at a time limit, by reason."""
         self.draining = False
         self._clients: set[Client] = set()
         self.connection_limit = ConnectionLimit()
         self._tls: ssl.SSLContext | None = None
+        self._trusted = TrustedProxies()
+        self._reads_proxy_protocol = False
         self.scheme = b"http"
         """The scheme of clients' requests, for X-Forwarded-Proto."""
         self.handshakes: set[object] = set()
         """TLS handshakes under way."""
         self.routes = RouteCache(self.via_name, table.matches)
-        self.peeked_bytes = 0
-        """Bytes of request bodies that are buffered to find the model in them."""
+        self.bodies = BodyBudget(self._loop, self.sweeper, settings.bodies.memory_bytes)
+        """The memory for request bodies."""
 
     @property
     def refusal_unread(self) -> bytes:
@@ -115,20 +133,38 @@ class Proxy:
         """Open connections to replicas."""
         return sum(len(pool.open) for pool in self.sweeper.members if isinstance(pool, UpstreamPool))
 
+    @property
+    def gave_way(self) -> Counter[str]:
+        """How often something ended at a bound that holds for whoever sends, by reason."""
+        return self.acts + self.connection_limit.acts + self.bodies.acts
+
     def connection(self) -> asyncio.Protocol:
         """A protocol for one new client connection."""
-        if self._tls is not None:
-            return TlsLayer(self._tls, ClientConnection(self), self)
-        return ClientConnection(self)
+        if self._reads_proxy_protocol:
+            return ProxyProtocolLayer(self)
+        return self._connection(ClientConnection(self))
+
+    def _connection(self, client: ClientConnection) -> asyncio.Protocol:
+        return client if self._tls is None else TlsLayer(self._tls, client, self)
 
     def speak_tls(self, context: ssl.SSLContext) -> None:
         """From now on new connections use TLS with this context; open ones stay as they are."""
         self._tls = context
         self.scheme = b"https"
 
+    def stand_behind(self, trusted: TrustedProxies, proxy_protocol: bool) -> None:
+        """Whose word about a client's address is taken, and whether each connection begins with it."""
+        self._trusted = trusted
+        self._reads_proxy_protocol = proxy_protocol
+
+    def be_called(self, via_name: str) -> None:
+        """The name in ``Via`` from now on. Before the first connection."""
+        self.via_name = via_name.encode()
+        self.routes = RouteCache(self.via_name, self.table.matches)
+
     def require_keys(self, where_they_are_made: str) -> None:
-        """From now on no request is served without a client key, even while none exists. The 401 says where
-        keys are made."""
+        """From now on no request is served without a client key, whatever the manifest says. The 401 says
+        where keys are made."""
         self._keys_required = True
         self.where_keys_are_made = where_they_are_made
         self._follow_keys()
@@ -142,19 +178,31 @@ class Proxy:
                 client.clear_head_cache()
 
     def _follow_keys(self) -> None:
-        """Apply the manifest's client keys. Requests in flight go on as they were admitted."""
+        """Apply the manifest's client keys. Requests in flight end if their key was revoked or no longer
+        opens their fleet. Others go on as they were admitted."""
+        before, hashes = self._key_hashes, self.table.manifest.key_hashes
+        self._key_hashes = hashes
         self.keys = ClientKeys(self.table.manifest, self.key_quotas)
-        guarded = self._keys_required or bool(self.keys)
-        kind = AuthenticatedExchange if guarded else Exchange
+        self.keys_optional = not (self._keys_required or self.keys.required)
+        kind = Exchange if self.keys_optional and not self.keys else AuthenticatedExchange
         if self._access_log is None:
             self.exchange = partial(kind, self)
         else:
             self.exchange = partial(logged, kind, self._access_log, self)
+        if before and before != hashes:
+            for handler in [client.exchange for client in self._clients]:
+                if handler is not None:
+                    handler.recheck()
 
     def log_to(self, access_log: AccessLog) -> None:
         """From now on every request is logged there."""
         self._access_log = access_log
         self._follow_keys()
+
+    def limit_bodies(self, bodies: BodySettings) -> None:
+        """From now on these hold for request bodies."""
+        self.settings = replace(self.settings, bodies=bodies)
+        self.bodies.set(bodies.memory_bytes)
 
     def begin_traces(self, sample_percent: float | None) -> None:
         """Begin a trace for each request without one. ``sample_percent``: how many of these are marked as
@@ -185,16 +233,32 @@ class Proxy:
 
     @property
     def body_limits(self) -> BodyLimits:
-        return default_body_limits(self.table)
+        return default_body_limits(self.table, self.settings)
 
     def opened(self, client: Client) -> None:
         self._clients.add(client)
         client.forwarding_fields = forwarding_fields(client.peer, self.scheme, self.via_name)
-        self.connection_limit.on_accept(client)
+        peer = client.peer.decode()
+        if self._trusted and self._trusted.is_trusted(peer):
+            client.trusts = self._trusted
+        self.connection_limit.on_accept(client, "" if client.trusts else client_group(peer))
 
     def closed(self, client: Client) -> None:
         self._clients.discard(client)
         self.connection_limit.on_close(client)
+
+    def on_half_head(self, client: Connection, size: int) -> None:
+        self.connection_limit.on_half_head(client, size)
+
+    def on_head(self, client: Connection) -> None:
+        self.connection_limit.heads.end(client)
+
+    def behind_proxy_protocol(self, peer: str, source: str) -> asyncio.Protocol:
+        client = ClientConnection(self)
+        # Where proxies are named, others may say what they like.
+        if source and (not self._trusted or self._trusted.is_trusted(peer)):
+            client.peer = source.encode()
+        return self._connection(client)
 
     def on_tls_accept(self, connection: Connection) -> None:
         self.connection_limit.on_accept(connection)
@@ -226,6 +290,7 @@ class Proxy:
                 self._loop,
                 self.sweeper,
                 self.writes,
+                self.turns,
                 self._names,
                 address.host,
                 address.port,
@@ -238,7 +303,7 @@ class Proxy:
                 on_idle_closed=partial(self._idle_closed, replica),
             )
             replica.endpoint = endpoint = UpstreamEndpoint(
-                replica, pool, replica_fields(replica, settings.name)
+                replica, pool, replica_fields(replica, self.via_name.decode())
             )
             endpoint.ask_load(replica.load_reports.asked)
             if replica.spec.credential:
@@ -259,11 +324,3 @@ class Proxy:
         for pool in pools:
             pool.evict_idle()
         return bool(pools)
-
-    def reserve_peek(self, size: int) -> bool:
-        """Take ``size`` bytes out of the budget for bodies that are buffered to find their model; negative:
-        give them back. False: the budget does not allow it."""
-        if size > 0 and self.peeked_bytes + size > self.settings.peek_budget_bytes:
-            return False
-        self.peeked_bytes += size
-        return True

@@ -199,6 +199,12 @@ class KeyQuota:
                     self._tokens.add(used)
                 token_cells.view[token_cells.own + _COUNT_FIELD] = self._reserved
 
+    def charge(self, tokens: int) -> None:
+        """An admitted request that goes on has used so many tokens more."""
+        self.counts.tokens += tokens
+        if self.token_cells is not None:
+            self._tokens.add(tokens)
+
     def _claim_all(self, reserved: int) -> bool:
         """Claim what every limit requires, or nothing.
 

@@ -28,6 +28,7 @@ from routing.contract.address_policy import AddressPolicy
 from routing.contract.local_addresses import is_local
 from routing.contract.snapshot_chunks import from_msgpack_in_steps
 from routing.contract.table import FleetSnapshot, Manifest, Version
+from routing.contract.trusted_proxies import TrustedProxies
 from routing.ipc import listener_handover, logs
 from routing.ipc.access_log import AccessLog
 from routing.ipc.async_waits import first_of
@@ -123,8 +124,12 @@ class Worker:
         logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
         access_log = self._log_access(start)
         self._proxy.begin_traces(start.trace_sample_percent)
+        self._proxy.be_called(start.via_name)
+        self._proxy.stand_behind(TrustedProxies(start.trusted_proxies), start.proxy_protocol)
+        self._proxy.where_keys_are_made = IN_THE_FILE if start.redis_url is None else ON_THE_PAGE
+        self._proxy.limit_bodies(start.bodies)
         if start.keys_required:
-            self._proxy.require_keys(IN_THE_FILE if start.redis_url is None else ON_THE_PAGE)
+            self._proxy.require_keys(self._proxy.where_keys_are_made)
         tasks = self._begin(start)
         outlived = loop.create_task(self._outlive_master(start.drain_s))
         life = loop.create_task(self._serve())

@@ -154,7 +154,7 @@ def _first_obstacle(replica: Replica) -> str:
     if spec.weight <= 0:
         return "with weight 0"
     if replica.security.no_credential:
-        return f"without its credential ({replica.security.no_credential.removeprefix('credential ')})"
+        return "without its credential"  # which, and why, is for operators: clients see these words
     if spec.health != "ready":
         return spec.health
     return "ejected" if replica.ejection.until else "ready"

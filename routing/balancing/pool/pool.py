@@ -24,6 +24,7 @@ from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
+from routing.balancing.pool.exposed import Exposed
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.refresh_cycle import WHOLE, RefreshCycle
 from routing.balancing.pool.report import (
@@ -103,6 +104,7 @@ class Pool:
         """The replicas by site, where sites may matter."""
         self._due = 0.0
         """When begin() must refresh: everything or, with sibling workers, their counts."""
+        self._host_is_shared = False
         self._derived: tuple[Pairs, list[Callable[[], None]]] = [], []
         """What strategies have derived from replicas that are prepared."""
         self._in_slices = in_slices
@@ -180,6 +182,7 @@ class Pool:
         """Whether a request's body may call the model by a name that the replicas do not know."""
         self.adapters = frozenset(snapshot.adapters)
         """Further names of models that the replicas serve."""
+        self._follow_exposed()
         self.policy = snapshot.policy
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
@@ -205,6 +208,17 @@ class Pool:
         self._timer.in_slices = self._in_slices and len(self.replicas) > WHOLE
         self._clear_eligibility()
         self.admission.wake_next()
+
+    def share_hosts(self, shared: bool) -> None:
+        """Whether another fleet has a replica at the address of one of these."""
+        self._host_is_shared = shared
+        self._follow_exposed()
+
+    def _follow_exposed(self) -> None:
+        self.exposed = Exposed(self.snapshot, self._host_is_shared)
+        """Which paths and models requests may name."""
+        self.requires = self.exposed.required
+        """What a request's route must open, as a bit; 0: the request is looked at."""
 
     def _follow(self, terms: Terms) -> None:
         """Pick by these terms from now on."""

@@ -5,7 +5,7 @@ refused with a message, and the last good one stays. Only a manifest removes fle
 URL match keep their live state over every swap.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from routing.balancing.admission.admission_queue import NullWaker, QueueWaker
 from routing.balancing.admission.memory_leases import MemoryLeases
 from routing.balancing.pool.endpoint_set import Pairs
 from routing.balancing.pool.pool import Pool
+from routing.balancing.pool.shared_hosts import SharedHosts
+from routing.balancing.replica.state import Replica
 from routing.contract.client_keys import salt_bytes
 from routing.contract.installation import objection
 from routing.contract.matches import MatchIndex
@@ -81,6 +83,7 @@ class Table:
         self._waker: QueueWaker = NullWaker()
         self._bounds: Bounds | None = None
         self._staged: dict[str, Staged] = {}
+        self._hosts = SharedHosts()
         self._closed: list[Pool] = []
         """Removed fleets that :meth:`tidy` is to look at."""
 
@@ -158,6 +161,7 @@ class Table:
             if in_steps:
                 self._closed.append(pool)
             self.memory.take_fleet(name, (), pool.admission.memory_freed)
+            self._follow_hosts(name, ())
         self.memory.take_devices(manifest.accelerators)
         self._bounds = None
         self._index()
@@ -204,9 +208,15 @@ class Table:
                 f"fleet {name}, version {snapshot.epoch}:{snapshot.version}: {error}"
             ) from error
         self.memory.take_fleet(name, pool.replicas, pool.admission.memory_freed)
+        self._follow_hosts(name, pool.replicas)
         self._bounds = None
         self.on_snapshot(self.fleets[name])
         return True
+
+    def _follow_hosts(self, name: str, replicas: Iterable[Replica]) -> None:
+        for fleet in self._hosts.take(name, replicas):
+            if fleet in self.fleets:
+                self.fleets[fleet].share_hosts(self._hosts.is_shared(fleet))
 
     def _new_pool(self, snapshot: FleetSnapshot, staged: bool = False) -> Pool:
         return Pool(snapshot, self._shared, self._rng, self.quota_share, self.site, staged, self._in_slices)
@@ -252,6 +262,8 @@ def check_manifest(manifest: Manifest) -> None:
     if manifest.key_hashes:
         try:
             salt_bytes(manifest.key_salt)
+            if manifest.former_salt:
+                salt_bytes(manifest.former_salt)
         except ValueError as error:
             why = f"no client key can be checked, key_salt is not valid: {error}"
             raise TableRefused(f"{words}: {why}") from None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from routing.contract.addresses import certificate_name, normalise_url
+from routing.contract.exposure import ExposeRule
 from routing.contract.field_rules import (
     Choice,
     FieldProblem,
@@ -21,6 +22,7 @@ from routing.contract.field_rules import (
 )
 from routing.contract.fleet_file.structs import FILE_VERSION
 from routing.contract.key_limit_rules import KEY_LIMITS
+from routing.contract.label_rules import Labels
 from routing.contract.matches import normalise_host, normalise_path
 from routing.contract.names import DEVICE_RULE, SLUG_RULE, alias_problem, is_device_name, is_slug
 from routing.contract.policy_rules import POLICY
@@ -240,6 +242,11 @@ FLEET = Section(
             what="model name",
             check=_served_model,
         ),
+        "expose": ExposeRule(
+            nullable=True,
+            words="What clients may reach at the replicas: calls of its API (`inference`), everything "
+            "(`all`), or these paths and what is below them ([more](proxy.md#what-clients-may-reach)).",
+        ),
         "credential": Text(
             words="Reference to the bearer token for replicas without one of their own: `env:NAME` or "
             "`file:/whole/path`. Not set: none is sent.",
@@ -250,6 +257,9 @@ FLEET = Section(
             words="Hosts and paths that are routed to this fleet.",
             item=MATCH,
             plural="matches",
+        ),
+        "labels": Labels(
+            words="Names with values, as `team: search`. Roles can be limited to fleets that have them.",
         ),
         "default": Flag(words="Gets requests that name no fleet. Only one fleet can be the default."),
         "policy": POLICY,

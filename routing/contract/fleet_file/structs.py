@@ -5,6 +5,7 @@ The reference for people is ``docs/fleet-file.md``; its tables are checked again
 
 import msgspec
 
+from routing.contract.exposure import Expose
 from routing.contract.policy import Policy
 from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
@@ -56,10 +57,15 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     aliases: list[str] = []
     adapters: list[str] = []
     served_model: str = ""
+    expose: Expose | None = None
+    """``None``: a control plane makes a new fleet with ``inference`` and leaves that of another as it is; a
+    proxy that runs from the file alone refuses nothing and warns."""
     credential: str = ""
     """For replicas that have none of their own."""
     match: list[Match] = []
     """Normalised (:mod:`routing.contract.matches`)."""
+    labels: dict[str, str] = {}
+    """For the control plane: which roles may see and change the fleet."""
     default: bool = False
     policy: Policy = Policy()
     probe: Probe = Probe()

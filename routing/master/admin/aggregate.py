@@ -3,6 +3,7 @@
 The counts of a worker that has ended stay in the sums (:class:`RetiredCounters`), so no counter ever falls.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
@@ -16,6 +17,8 @@ FLEET_COUNTERS = (
     "retries",
     "cancelled",
     "no_replica",
+    "not_exposed",
+    "would_refuse",
     "spilled",
     "stayed",
     "queued",
@@ -25,6 +28,8 @@ FLEET_COUNTERS = (
     "affinity_kept",
     "affinity_spilled",
     "affinity_new",
+    "web_socket_messages",
+    "web_socket_bytes",
 )
 REPLICA_COUNTERS = (
     "picked",
@@ -56,6 +61,7 @@ class RetiredCounters:
         self.rejected = 0
         self.refused_clients = 0
         self.evicted_clients = 0
+        self.gave_way: Counter[str] = Counter()
         self.cpu_s = 0.0
         self.lease_waits: dict[str, int] = {}
         """By accelerator."""
@@ -67,6 +73,7 @@ class RetiredCounters:
         self.rejected += report.rejected
         self.refused_clients += report.refused_clients
         self.evicted_clients += report.evicted_clients
+        self.gave_way.update(report.gave_way)
         self.cpu_s += report.cpu_s
         for device in report.accelerators:
             before = self.lease_waits.get(device.name, 0)

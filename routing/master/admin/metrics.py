@@ -21,6 +21,7 @@ from routing.master.admin.aggregate import (
     aggregate_fleets,
     aggregate_keys,
 )
+from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
 from routing.master.admin.exposition import Exposition, Labels
 from routing.master.admin.key_status import key_metrics
@@ -36,6 +37,8 @@ _HELP = {
     "retries": "Retries: attempts after the first.",
     "cancelled": "Requests that ended early: the client left, or its own timeout passed.",
     "no_replica": "Requests rejected because no replica was eligible.",
+    "not_exposed": "Requests refused because the fleet does not expose their path or model.",
+    "would_refuse": "Requests forwarded by a fleet without expose, that expose: inference would refuse.",
     "spilled": "Attempts at replicas of a site other than the proxy's.",
     "stayed": "Attempts at replicas of the own site, or of no site, if other sites have replicas.",
     "queued": "Requests that had to wait in the queue.",
@@ -45,6 +48,8 @@ _HELP = {
     "affinity_kept": "Requests sent to the replica of their affinity key.",
     "affinity_spilled": "Requests sent elsewhere: their affinity key's replica had too much load or no slot.",
     "affinity_new": "Requests whose affinity key had no replica yet.",
+    "web_socket_messages": "Messages on proxied WebSockets, of clients and replicas together.",
+    "web_socket_bytes": "Bytes on proxied WebSockets, both ways, frames included.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Successful attempts.",
     "failed": "Failed attempts: 5xx, lost or refused connection, timeout.",
@@ -89,6 +94,9 @@ def render(
     out.family("switchyard_build_info", "gauge", "1, with the software's version.", [(version, 1)])
     _process_metrics(out, workers)
     _proxy_metrics(out, workers, totals, reports, draining)
+    present = {worker.number: worker.report for worker in workers if worker.report is not None}
+    ended = [one.report for one in restarts.leaving if one.report is not None]
+    bound_metrics(out, totals.gave_way, present, ended)
     restart_metrics(out, restarts)
     if certificate is not None:
         certificate_metrics(out, certificate)

@@ -36,6 +36,7 @@ from routing.tls.file_stamp import file_stamp
 log = logging.getLogger(__name__)
 
 POLL_EVERY_S = 0.5
+_MOST_NAMED = 10
 EPOCH = 1
 """Always the same: versions last as long as the master, and its workers start after it."""
 
@@ -86,6 +87,7 @@ class FleetFileWatcher:
             self._prober = Prober(self._publish, answered, random.Random(), known)
         self._publish()
         self._follow()
+        self._warn()
 
     def restore_health(self, snapshots: Iterable[FleetSnapshot]) -> None:
         """Start the prober, if there is one, with the probe results of the master before this one."""
@@ -120,11 +122,24 @@ class FleetFileWatcher:
             return
         self._publish()
         self._follow()
+        self._warn()
         log.info("the fleet file has changed: table %d", self._manifest.version)
 
     def _follow(self) -> None:
         if self._prober is not None:
             self._prober.follow(self._snapshots.values())
+
+    def _warn(self) -> None:
+        """Of fleets that expose everything although nobody has said so."""
+        names = [fleet.name for fleet in self._file.fleets if fleet.expose is None]
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            log.warning(
+                "no expose in fleet %s%s: clients reach every path of the replicas' hosts, management paths "
+                "included; write expose: inference, or all to keep it so",
+                ", ".join(names[:_MOST_NAMED]),
+                more,
+            )
 
     def _publish(self) -> None:
         """Compile the file, add the prober's results, and publish what has changed with a new version."""

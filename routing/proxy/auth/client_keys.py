@@ -36,18 +36,26 @@ class Grant:
         return fleet in self.fleets or ALL_FLEETS in self.fleets
 
 
+EVERYBODY = Grant(frozenset({ALL_FLEETS}))
+"""Of requests without a known key, where keys are not required."""
+
+
 class ClientKeys:
     """The keys of one manifest. Immutable: a new manifest replaces them."""
 
-    __slots__ = ("_fleets", "_limits", "_salt", "_seen", "_uses")
+    __slots__ = ("_fleets", "_limits", "_salts", "_seen", "_uses", "required")
 
     def __init__(self, manifest: Manifest, uses: KeyQuotas) -> None:
         """``manifest`` has been checked (:func:`routing.balancing.pool.table.check_manifest`)."""
         self._fleets = manifest.key_hashes
         self._limits = manifest.key_limits
+        said = manifest.keys_required
+        self.required = bool(self._fleets) if said is None else said
+        """Whether a request without a known key is refused."""
         self._uses = uses
         uses.follow(self._fleets, self._limits)
-        self._salt = salt_bytes(manifest.key_salt) if self._fleets else b""
+        salts = (manifest.key_salt, manifest.former_salt) if self._fleets else ()
+        self._salts = tuple(salt_bytes(salt) for salt in salts if salt)
         self._seen: dict[bytes, Grant] = {}
         """Valid keys that clients have presented, so never more than there are valid keys."""
 
@@ -58,11 +66,13 @@ class ClientKeys:
     def grant(self, key: bytes) -> Grant | None:
         """What the key may use; ``None``: it is unknown, or was revoked."""
         grant = self._seen.get(key)
-        if grant is None and len(key) <= _LONGEST and self._fleets:
-            digest = key_hash(self._salt, key)
-            fleets = self._fleets.get(digest)
-            if fleets is not None:
-                self._seen[key] = grant = self._grant(digest, frozenset(fleets))
+        if grant is None and len(key) <= _LONGEST:
+            for salt in self._salts:
+                digest = key_hash(salt, key)
+                fleets = self._fleets.get(digest)
+                if fleets is not None:
+                    self._seen[key] = grant = self._grant(digest, frozenset(fleets))
+                    break
         return grant
 
     def _grant(self, digest: str, fleets: frozenset[str]) -> Grant:

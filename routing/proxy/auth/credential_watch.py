@@ -50,7 +50,8 @@ class CredentialWatch:
         except CredentialError as error:
             replica.security.no_credential = str(error)
             if endpoint is not None:
-                endpoint.disable(str(error))
+                # Clients are told this; which file or variable it is, is for operators.
+                endpoint.disable("its credential cannot be read")
             return
         replica.security.no_credential = ""
         if endpoint is not None:

@@ -14,6 +14,7 @@ from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
 from routing.http.trace_context import trace_id
 from routing.ipc.access_log import MAX_PATH_CHARS, AccessLine, AccessLog, now
+from routing.proxy.exchange.client_address import client_address
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.state import Ending, ExchangeState
 
@@ -65,7 +66,7 @@ class AccessRecord:
                 time=now(),
                 request_id=exchange.request_id.decode("latin-1"),
                 trace_id=trace_id(head.trace, exchange.trace).decode(),
-                client=exchange.client.peer.decode("latin-1"),
+                client=client_address(exchange.client, head).decode("latin-1"),
                 method=head.method.decode("latin-1"),
                 path=head.target.partition(b"?")[0][:MAX_PATH_CHARS].decode("latin-1"),
                 fleet="" if exchange.pool is None else exchange.pool.name,

@@ -1,4 +1,4 @@
-"""Authentication: an exchange where client keys are required. Without keys the plain exchange is used.
+"""Authentication: an exchange where client keys are in use. Without any the plain exchange is used.
 
 The key and its limits are checked when the request's head is complete, before a byte of its body is searched.
 Whether the key may use the fleet is checked as soon as the fleet is known, before anything is counted or a
@@ -7,12 +7,16 @@ connection opened. Local replies (the list of models) do not count as use of the
 
 from __future__ import annotations
 
+import asyncio
+from math import ceil
+
 from routing.balancing.pool.pool import Pool
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
-from routing.proxy.auth.client_keys import Grant
+from routing.proxy.auth.client_keys import EVERYBODY, Grant
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import local_reply
+from routing.proxy.exchange.client_address import client_address
 from routing.proxy.exchange.exchange import Exchange
 from routing.proxy.exchange.model_list import shortened
 from routing.proxy.exchange.route import LOCAL
@@ -20,6 +24,8 @@ from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
 from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
 
+FINISH_S = 1.0
+"""Requests of a revoked key may finish for so long."""
 _NOBODY = Grant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
@@ -37,6 +43,10 @@ class AuthenticatedExchange(Exchange):
         head, proxy = self.head, self.proxy
         grant = proxy.keys.grant(head.key) if head.key is not None else None
         if grant is None:
+            if proxy.keys_optional:
+                self._grant = EVERYBODY
+                Exchange.begin(self, body, complete)
+                return
             self._grant = _NOBODY
             # The route says which protocol the caller uses.
             if head.route is None:
@@ -67,9 +77,43 @@ class AuthenticatedExchange(Exchange):
             # The tokens of a compressed response could not be counted. The head is cached for equal heads of
             # the connection, so these lose the field too. That does no harm, even once the limit is removed.
             head.fields = without_field(b"accept-encoding:", head.fields)
+            if head.upgrade:
+                # Nor could those of compressed messages.
+                head.fields = without_field(b"sec-websocket-extensions:", head.fields)
         self.quota = quota
         self._reserved = reserved
         return True
+
+    def recheck(self) -> None:
+        """A key that was revoked, or that no longer opens the fleet, ends its requests in flight: a WebSocket
+        at once, others where they have not finished by themselves a moment later."""
+        error = self._objection()
+        if error is None:
+            return
+        response = self.streaming_response
+        if response is not None and response.is_tunnel:
+            self.end(error)
+        else:
+            asyncio.get_running_loop().call_later(FINISH_S, self._end_unfinished)
+
+    def _end_unfinished(self) -> None:
+        error = self._objection() if self.client.exchange is self else None
+        if error is not None:
+            self.end(error)
+
+    def _objection(self) -> RoutingError | None:
+        """Why the keys in force no longer allow the request; ``None``: they do."""
+        grant, head, proxy = self._grant, self.head, self.proxy
+        if grant is EVERYBODY or grant is _NOBODY or head.key is None:
+            return None
+        found, pool = proxy.keys.grant(head.key), self.pool
+        if found is None:
+            return RoutingError(401, "client_key_unknown", "the client key has been revoked")
+        if pool is None or found.opens(pool.name) or pool.name not in proxy.table.fleets:
+            # The requests of a fleet that was deleted finish, whatever their key.
+            self._grant = found
+            return None
+        return _not_for(pool.name, found)
 
     def settle_quota(self, tokens: int, prompt_tokens_unknown: bool = False) -> None:
         quota = self.quota
@@ -109,12 +153,17 @@ class AuthenticatedExchange(Exchange):
         return self._grant.opens(fleet)
 
     def caller(self) -> bytes:
-        return self.head.key or self.client.peer
+        address = client_address(self.client, self.head)
+        return address if self._grant is EVERYBODY else self.head.key or address
 
     def priority(self) -> int:
         return self._grant.priority
 
     def _refusal(self) -> RoutingError:
+        if not self.proxy.keys and self.proxy.keys.required:
+            made = self.proxy.where_keys_are_made
+            words = f"client keys are required, and none is in force: {made}, then {_HOW}"
+            return RoutingError(401, "client_key_missing", words)
         if not self.proxy.keys:
             words = (
                 "this proxy can be reached from other machines and no client key exists yet: "
@@ -123,6 +172,11 @@ class AuthenticatedExchange(Exchange):
             return RoutingError(401, "client_key_missing", words)
         if self.head.key is None:
             return RoutingError(401, "client_key_missing", f"the request carries no client key: {_HOW}")
+        address = client_address(self.client, self.head).decode("latin-1")
+        wait_s = self.proxy.key_guesses.wait_s(address, self.started)
+        if wait_s:
+            words = f"too many unknown client keys: wait {ceil(wait_s)} s; valid ones are served meanwhile"
+            return RoutingError(429, "too_many_unknown_keys", words, ceil(wait_s), closes=True)
         words = "the client key is unknown: it was mistyped or cut off, or it has been revoked"
         return RoutingError(401, "client_key_unknown", words)
 

@@ -15,11 +15,13 @@ from routing.balancing.pool.pool import Pool
 from routing.http.errors import RequestRefused
 from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
+from routing.protocols.web_socket import POLICY_VIOLATION
 from routing.proxy.errors import LocalReply, RoutingError
-from routing.proxy.exchange import local_reply, router, sticky_routing, timeouts
+from routing.proxy.exchange import local_reply, router, sticky_routing, timeouts, tunnel
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import HELD_BYTES
-from routing.proxy.exchange.route import HEALTH, IN_BODY, LOCAL, LOOP, RequestRoute
+from routing.proxy.exchange.route import AMBIGUOUS, HEALTH, IN_BODY, LOCAL, LOOP, RequestRoute
+from routing.proxy.exchange.streaming_response import TunnelResponse
 from routing.proxy.exchange.upstream_exchange import UpstreamExchange
 from routing.proxy.limits import request_limits
 
@@ -40,6 +42,7 @@ class Exchange(UpstreamExchange):
         self.record = self.quota = None
 
         self.body_bytes = b""
+        self.body_charge = None
         self.upload = None
         self.stream = False
         self.work = 0.0
@@ -61,9 +64,9 @@ class Exchange(UpstreamExchange):
         route: RequestRoute = head.route  # type: ignore[assignment]
         if route is None:
             head.route = route = proxy.routes.route_of(head)
-        router.receive(self, body, complete)
         kind = route.kind
         try:
+            router.receive(self, body, complete)
             if kind == IN_BODY:
                 if complete:
                     self.dispatch(router.route_by_body(self), self.started)
@@ -75,6 +78,8 @@ class Exchange(UpstreamExchange):
                 pool = router.route_by_head(self, route, body, complete)
                 if pool is None:
                     pool = router.collect(self, len(body))
+                elif not complete:
+                    router.stop_collecting(self)
                 if pool is not None:
                     self.dispatch(pool, self.started)
             elif kind == LOCAL:
@@ -89,6 +94,8 @@ class Exchange(UpstreamExchange):
                     "routing loop: the request has passed this proxy before; a replica's URL leads back to it"
                 )
                 raise RoutingError(508, "loop", words)
+            elif kind == AMBIGUOUS:
+                raise router.ambiguous_path(route.target)
             elif complete:
                 self._dispatch_sticky(self.client.head_s)
             else:
@@ -101,10 +108,16 @@ class Exchange(UpstreamExchange):
     def body(self, piece: bytes, complete: bool) -> None:
         upload = self.upload
         assert upload is not None
+        if upload.guard is not None and (why := upload.guard(piece, complete)) is not None:
+            # The replica has not had the end, so it has begun nothing.
+            self.refuse(RequestRefused(why.status, why.code, why.message))
+            return
         if self.upstream is not None:
             self.send_more(upload, piece, complete)
             return
         upload.add(piece, complete)
+        if self.body_charge is not None:
+            self.body_charge.grow(len(piece), complete, monotonic())
         if self.pool is None:
             try:
                 pool = router.collect(self, len(piece))
@@ -131,6 +144,17 @@ class Exchange(UpstreamExchange):
 
         sticky_routing.route_sticky(self, dispatch)
 
+    # --- the memory for its body (routing.proxy.limits.body_budget) ----------------------------------
+
+    def pause_collecting(self) -> None:
+        self.client.pause_body()
+
+    def resume_collecting(self) -> None:
+        self.client.resume_body()
+
+    def refuse_body(self) -> None:
+        local_reply.refuse(self, router.no_memory())
+
     def refuse(self, error: RequestRefused) -> None:
         self.proxy.rejected += 1
         self.drop_attempt(Outcome.CANCELLED)
@@ -156,9 +180,12 @@ class Exchange(UpstreamExchange):
 
     def check(self, now: float) -> float:
         self.account_passthrough(now)
+        response = self.streaming_response
+        if isinstance(response, TunnelResponse) and tunnel.look_after(self, self, response, now):
+            return 0.0
         upload, pool = self.upload, self.pool
         if upload is not None and not upload.complete and pool is not None:
-            request_limits.update_body_rate(self.client, pool, upload.max_bytes)
+            request_limits.update_body_rate(self.client, pool, self.proxy.settings, upload.max_bytes)
         if timeouts.client_gave_up(self, now):
             self._give_up()
             return 0.0
@@ -167,6 +194,28 @@ class Exchange(UpstreamExchange):
             return 0.0 if self.streaming_response is None else timeouts.check_interval_s(self)
         self.time_out(exceeded)
         return 0.0
+
+    def recheck(self) -> None:
+        """The client keys in force have changed. Without keys nothing depends on them."""
+
+    def end(self, error: RoutingError) -> None:
+        """End the request, whatever its state: with this reply while there is no response, else by cutting
+        the response off."""
+        response = self.streaming_response
+        if isinstance(response, TunnelResponse):
+            reason = error.message.partition(":")[0]
+            tunnel.end(self, self, response, POLICY_VIOLATION, reason, error.code, monotonic())
+            return
+        self.drop_attempt(Outcome.CANCELLED)
+        if self.pool is not None:
+            self.pool.counters.cancelled += 1
+        if response is None:
+            reply = LocalReply(error.status, error.code, error.message)
+            reply.is_answer = False
+            local_reply.send_local_reply(self, reply)
+        else:
+            local_reply.record_completion(self, "cut", code=error.code)
+            self.client.abort(response.ends_with_connection)
 
     def _give_up(self) -> None:
         """The client cancelled the request; its connection stays open."""

@@ -8,9 +8,11 @@ from typing import Protocol
 from routing.balancing.pool.table import Table
 from routing.balancing.replica.state import Replica
 from routing.proxy.auth.client_keys import ClientKeys
+from routing.proxy.auth.key_guesses import KeyGuesses
 from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
+from routing.proxy.limits.body_budget import BodyBudget
 from routing.proxy.settings import ProxySettings
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
@@ -27,6 +29,10 @@ class ExchangeContext(Protocol):
     routes: RouteCache
     keys: ClientKeys
     """The client keys of the present manifest."""
+    key_guesses: KeyGuesses
+    """How many unknown keys have come."""
+    keys_optional: bool
+    """Whether requests without a known key are served."""
     new_request_id: Callable[[], bytes]
     """Returns a new id with each call."""
     new_trace_parent: Callable[[], bytes]
@@ -41,12 +47,9 @@ class ExchangeContext(Protocol):
     """Requests rejected before any fleet was found."""
     draining: bool
     """Whether each client's connection is to be closed after its response."""
+    bodies: BodyBudget
+    """The memory for request bodies."""
 
     def endpoint(self, replica: Replica) -> UpstreamEndpoint:
         """The HTTP side of a replica, made when it is first needed."""
-        ...
-
-    def reserve_peek(self, size: int) -> bool:
-        """Take ``size`` bytes out of the budget for bodies that are buffered to find their model; negative:
-        give them back. False: the budget does not allow it."""
         ...

@@ -1,8 +1,12 @@
 """Request body buffer: a body that did not come with its head. It is buffered until its fleet is known and a
 connection is open, then forwarded piece by piece (streaming)."""
 
-from routing.http.chunked import LAST_CHUNK, encode_chunk
+from collections.abc import Callable
 
+from routing.http.chunked import LAST_CHUNK, encode_chunk
+from routing.proxy.errors import RoutingError
+
+COPIED_BYTES = 65_536
 HELD_BYTES = 65_536
 """Bytes buffered while a connection is being opened. With more the client is paused (backpressure)."""
 
@@ -15,10 +19,10 @@ class RequestBodyBuffer:
         "chunked",
         "complete",
         "grown",
+        "guard",
         "head_s",
         "look_again_at",
         "max_bytes",
-        "searched",
     )
 
     def __init__(self, chunked: bool, piece: bytes, head_s: float = 0.0) -> None:
@@ -27,10 +31,10 @@ class RequestBodyBuffer:
         self.complete = False
         # One bytearray: a body may come in pieces of two bytes, and a list of those would take much memory.
         self._held = bytearray(piece)
-        self.searched = 0
-        """Bytes that count against the worker's budget for bodies whose fleet is not known yet."""
         self.head_s = head_s
         """Seconds that the request's head took, if it came in pieces."""
+        self.guard: Callable[[bytes, bool], RoutingError | None] | None = None
+        """Given each piece that comes, and whether it is the last: why it must not be forwarded."""
         self.max_bytes = 0
         """Set with the fleet."""
         self.look_again_at = 0
@@ -48,10 +52,10 @@ class RequestBodyBuffer:
         return len(self._held)
 
     def take(self) -> bytes:
-        """Everything collected."""
-        body = bytes(self._held)
-        self._held = bytearray()
-        return body
+        """Everything collected. A large body is not copied: it is the buffer itself, which nobody changes any
+        more."""
+        body, self._held = self._held, bytearray()
+        return bytes(body) if len(body) < COPIED_BYTES else body  # type: ignore[return-value]
 
     def peek(self) -> bytes:
         """Everything collected, without taking it."""

@@ -22,4 +22,6 @@ def fingerprint_of(exchange: ExchangeState) -> ClientSource:
         digest.update(b"%d " % len(body))
         digest.update(body[:_PART])
         digest.update(body[_PART:][-_PART:])
+    elif head.content_length or head.chunked:
+        digest.update(exchange.request_id)
     return ClientSource(client_number(exchange.caller()), number_of(digest.digest()))

@@ -10,11 +10,11 @@ from copy import copy
 
 from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
-from routing.protocols import open_inference, openai_responses
+from routing.protocols import inference_paths, open_inference, openai_responses
 from routing.protocols.errors import BARE_PATHS, protocol_of_path
 from routing.protocols.open_inference import HealthQuery
 
-NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, STICKY, HEALTH = range(7)
+NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, STICKY, HEALTH, AMBIGUOUS = range(8)
 
 _FLEETS = b"/fleets/"
 _MODELS = b"/v1/models"
@@ -29,6 +29,7 @@ class RequestRoute:
         "health_question",
         "kind",
         "name",
+        "opens",
         "protocol",
         "stateless",
         "sticky_id",
@@ -53,6 +54,8 @@ class RequestRoute:
         """Set if the kind is ``HEALTH``. Where the proxy does not reply itself, it is routed as usual."""
         self.stateless: RequestRoute | None = None
         """Set if the kind is ``STICKY``: the route without stickiness."""
+        self.opens = inference_paths.AMBIGUOUS
+        """What a fleet must expose for the path to pass, as a bit of :mod:`routing.contract.exposure`."""
         self.sticky_id = ""
         """Id of a stored response (or conversation) in the path; empty: none."""
         if head.via is not None and _was_here(head.via, via_name):
@@ -61,7 +64,10 @@ class RequestRoute:
             self.kind = LOCAL
         else:
             self._find(head, matches)
-            if self.protocol == "openai" and self.kind != LOCAL:
+            self.opens = inference_paths.opened_by(head.method, self.target)
+            if self.opens == inference_paths.AMBIGUOUS:
+                self.kind = AMBIGUOUS
+            elif self.protocol == "openai" and self.kind != LOCAL:
                 self._find_sticky(head.method)
             elif self.protocol == "open-inference" and head.method in (b"GET", b"HEAD"):
                 self._find_health_question()

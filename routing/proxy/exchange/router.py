@@ -8,6 +8,7 @@ the request is retried.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
@@ -15,12 +16,13 @@ from routing.http.request_head import RequestHead
 from routing.protocols import multipart, openai, openai_body
 from routing.protocols.request_info import BadRequestBody, RequestInfo
 from routing.proxy.errors import RoutingError
-from routing.proxy.exchange import affinity_key
+from routing.proxy.exchange import affinity_key, model_guard
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_cost import request_info_of
 from routing.proxy.exchange.retry_policy import replay_is_safe
 from routing.proxy.exchange.route import IN_BODY, NAMED, STICKY, RequestRoute
 from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.limits.body_budget import COUNTED_BYTES
 from routing.proxy.limits.request_limits import set_body_limits, too_large
 
 DefaultFleet = Callable[[], Pool | None]
@@ -28,15 +30,28 @@ DefaultFleet = Callable[[], Pool | None]
 
 WORTH_COLLECTING_BYTES = 65_536
 """A body up to this size comes in a few segments. A larger one is streamed once its fleet is known."""
+BUSY_RETRY_S = 1.0
 _NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
 
 
 def receive(exchange: ExchangeState, body: bytes, complete: bool) -> None:
-    """Begin with the part of the body that came with the request's head."""
+    """Begin with the part of the body that came with the request's head. Raises :class:`RoutingError` if
+    there is no memory for it."""
     if complete:
         exchange.body_bytes = body
+        if len(body) > COUNTED_BYTES:
+            _count(exchange, len(body), complete)
     else:
         exchange.upload = RequestBodyBuffer(exchange.head.chunked, body, exchange.client.head_s)
+        _count(exchange, len(body), complete)
+
+
+def _count(exchange: ExchangeState, size: int, complete: bool) -> None:
+    """Count a body in the worker's budget. Raises :class:`RoutingError`."""
+    head, budget = exchange.head, exchange.proxy.bodies
+    exchange.body_charge = budget.begin(exchange, size, head.content_length, complete, monotonic())
+    if exchange.body_charge is None:
+        raise no_memory()
 
 
 def receive_tunnel(exchange: ExchangeState) -> None:
@@ -47,6 +62,20 @@ def receive_tunnel(exchange: ExchangeState) -> None:
 def drop_body(exchange: ExchangeState) -> None:
     """Free the memory of a body that will not be sent again."""
     exchange.body_bytes = b""
+    if exchange.body_charge is not None:
+        body_sent(exchange)
+
+
+def body_sent(exchange: ExchangeState) -> None:
+    """The connection to the replica has taken more of the body, or no copy is kept any more: release what was
+    counted, as far as nothing is held."""
+    charge, upstream = exchange.body_charge, exchange.upstream
+    assert charge is not None
+    unsent = 0 if upstream is None else upstream.transport.get_write_buffer_size()
+    if exchange.upload is not None:
+        charge.resize(exchange.upload.held + unsent)
+    elif not exchange.body_bytes and not unsent:
+        release_budget(exchange)
 
 
 # --- by the head -------------------------------------------------------------------------------------
@@ -89,6 +118,7 @@ def route_by_head(exchange: ExchangeState, route: RequestRoute, body: bytes, com
             is_worth_collecting(pool.protocol, exchange.head)
             or (pool.renames and _may_name_a_model(exchange.head, body))
             or affinity_key.is_in_body(pool, exchange.head)
+            or model_guard.body_is_needed(pool, exchange.head)
         ):
             return None
     model, exchange.stream, exchange.work = request_info_of(pool.protocol, exchange.head, body, complete)
@@ -108,7 +138,7 @@ def _limit_upload(exchange: ExchangeState, pool: Pool) -> None:
     upload = exchange.upload
     assert upload is not None
     size = max(exchange.head.content_length, upload.held)
-    upload.max_bytes = set_body_limits(exchange.client, pool, size)
+    upload.max_bytes = set_body_limits(exchange.client, pool, exchange.proxy.settings, size)
 
 
 def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
@@ -183,20 +213,19 @@ def _default_with_own_path(exchange: ExchangeState) -> Pool | None:
 
 
 def collect(exchange: ExchangeState, size: int) -> Pool | None:
-    """Called with ``size`` more bytes in the exchange's buffer. ``None``: wait for the rest. A fleet: forward
-    what has come, and stream the rest. Raises :class:`RoutingError` if only the body names the fleet and it
-    is too large to be searched."""
+    """Called when ``size`` more bytes are in the exchange's buffer. ``None``: wait for the rest. A fleet:
+    forward what has come, and stream the rest. Raises :class:`RoutingError` if only the body names the fleet
+    and it is too large to be searched."""
     upload, proxy, route = exchange.upload, exchange.proxy, exchange.head.route
     assert upload is not None
     assert isinstance(route, RequestRoute)
     stateless = route.stateless or route
     if max(upload.held, exchange.head.content_length) > proxy.settings.peek_bytes:
         return (
-            _route_by_beginning(exchange, size)
+            _route_by_beginning(exchange)
             if stateless.kind == IN_BODY
             else _stream_through(exchange, stateless)
         )
-    _hold(exchange, size)
     if stateless.kind == IN_BODY or upload.complete or upload.held != size or not size:
         return None
     if route.kind == STICKY and stateless.kind != NAMED:
@@ -205,25 +234,17 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
     pool = route_by_head(exchange, stateless, upload.peek(), False)
     if pool is None or route.kind == STICKY:
         return None
-    release_budget(exchange)
+    stop_collecting(exchange)
     return pool
 
 
-def _hold(exchange: ExchangeState, size: int) -> None:
-    """Count ``size`` more buffered bytes in the worker's budget. Raises :class:`RoutingError`."""
-    if not exchange.proxy.reserve_peek(size):
-        raise RoutingError(503, "busy", "too many large bodies are being read at once; try again", 1.0)
-    exchange.upload.searched += size  # type: ignore[union-attr]
-
-
-def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
+def _route_by_beginning(exchange: ExchangeState) -> Pool | None:
     """The fleet of a body that is too large to be collected: a form that names its model before its file.
     ``None``: wait for more of it. Raises :class:`RoutingError`."""
     upload, proxy, head = exchange.upload, exchange.proxy, exchange.head
     assert upload is not None
     most = proxy.settings.peek_bytes
     if upload.held < min(upload.look_again_at, most + 1):
-        _hold(exchange, size)
         return None
     pool = _default_with_own_path(exchange)
     boundary = openai_body.boundary_of(head.fields) if pool is None else None
@@ -237,20 +258,19 @@ def _route_by_beginning(exchange: ExchangeState, size: int) -> Pool | None:
         elif upload.held <= most:
             # Each search starts at the beginning. With doubled sizes all together cost at most two.
             upload.look_again_at = 2 * upload.held
-            _hold(exchange, size)
             return None
     if pool is None:
         pool = exchange.fleet_of_key()
     if pool is None:
         raise _too_large_to_search(most, form=boundary is not None)
-    release_budget(exchange)
+    stop_collecting(exchange)
     _limit_upload(exchange, pool)
     _, _, exchange.work = request_info_of(pool.protocol, head, b"", False)
     return pool
 
 
 def _stream_through(exchange: ExchangeState, route: RequestRoute) -> Pool:
-    release_budget(exchange)
+    stop_collecting(exchange)
     pool = resolve(exchange.proxy.table, route, exchange.default_fleet)
     _limit_upload(exchange, pool)
     _, exchange.stream, exchange.work = request_info_of(pool.protocol, exchange.head, b"", False)
@@ -264,8 +284,8 @@ def route_collected(exchange: ExchangeState) -> Pool | None:
     assert upload is not None
     assert isinstance(route, RequestRoute)
     exchange.body_bytes = upload.take()
-    release_budget(exchange)
     exchange.upload = None
+    stop_collecting(exchange)
     if route.kind == STICKY:
         return None
     if route.kind == IN_BODY:
@@ -275,20 +295,41 @@ def route_collected(exchange: ExchangeState) -> Pool | None:
     return pool
 
 
+def stop_collecting(exchange: ExchangeState) -> None:
+    """The request goes its way: for want of memory it is not refused any more."""
+    if exchange.body_charge is not None:
+        exchange.body_charge.run()
+
+
 def release_budget(exchange: ExchangeState) -> None:
-    """Give back what the body has taken of the worker's budget."""
-    upload = exchange.upload
-    if upload is not None and upload.searched:
-        exchange.proxy.reserve_peek(-upload.searched)
-        upload.searched = 0
+    """Nothing of the body is held any more."""
+    charge = exchange.body_charge
+    if charge is not None:
+        exchange.body_charge = None
+        charge.release()
 
 
 # --- reasons why there is none -----------------------------------------------------------------------
 
 
+def no_memory() -> RoutingError:
+    words = "the proxy holds as many request bodies as its memory for them allows; try again"
+    return RoutingError(503, "busy", words, BUSY_RETRY_S)
+
+
 def _unknown(name: str) -> RoutingError:
     words = f"there is no fleet or alias named {name!r} here"
     return RoutingError(404, "model_not_found", words, lists_fleets=True)
+
+
+def ambiguous_path(target: bytes) -> RoutingError:
+    """The error for a path with dot segments, in one of the forms in which a server may read it."""
+    shown = target.partition(b"?")[0][:200].decode("latin-1")
+    words = (
+        f"the path {shown} has dot segments, or characters that make it readable in two ways: send the "
+        "path that it leads to"
+    )
+    return RoutingError(400, "ambiguous_path", words)
 
 
 def _encoded(default: Pool | None) -> RequestInfo:

@@ -23,7 +23,7 @@ Each field has one writer, a module of this package. Other modules call a functi
 writer                 fields
 ====================== ===================================================================
 exchange               client, head, proxy, request_id, started, trace: as it is made
-router                 body_bytes, stream, upload, work
+router                 body_bytes, body_charge, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
 upstream_exchange      attempt, cancel_connecting, pool, progressed_at, repeatable, retry_fields,
@@ -50,9 +50,11 @@ from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
+from routing.proxy.exchange.client_address import client_address
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.streaming_response import StreamingResponse
+from routing.proxy.limits.body_budget import BodyCharge
 from routing.shared.key_quota import KeyQuota
 
 Ending = Literal["answered", "local", "error", "cut", "client_left"]
@@ -85,6 +87,7 @@ class ExchangeState:
     __slots__ = (
         "attempt",
         "body_bytes",
+        "body_charge",
         "cancel_connecting",
         "client",
         "head",
@@ -123,6 +126,10 @@ class ExchangeState:
 
     body_bytes: bytes
     """The whole body, kept for a retry until a response begins; empty while ``upload`` is set."""
+
+    body_charge: BodyCharge | None
+    """What the body counts in the worker's budget, from its first byte until no byte of it is held. A body
+    of a few KiB that came with its head counts nothing."""
 
     upload: RequestBodyBuffer | None
     """The buffer of a body that did not come with its head; ``None`` once it is collected as a whole."""
@@ -202,6 +209,20 @@ class ExchangeState:
         """The same for a complete response. ``output_tokens``: from its ``usage``; 0: unknown.
         ``has_usage``: whether it has any token count."""
 
+    # For the budget of bodies (BodyOwner). The exchange, which lies above, implements it.
+
+    def pause_collecting(self) -> None:
+        raise NotImplementedError
+
+    def resume_collecting(self) -> None:
+        raise NotImplementedError
+
+    def refuse_body(self) -> None:
+        raise NotImplementedError
+
+    def free_retry_copy(self) -> bool:
+        raise NotImplementedError
+
     def priority(self) -> int:
         """The request's priority class, as its index in :data:`routing.contract.priority.PRIORITIES`: 0 is
         served first."""
@@ -209,7 +230,7 @@ class ExchangeState:
 
     def caller(self) -> bytes:
         """The client's identity for outlier detection, the same for all its requests: its address."""
-        return self.client.peer
+        return client_address(self.client, self.head)
 
     def may_use(self, fleet: str) -> bool:
         """Whether the caller may use the fleet, and see its name."""

@@ -1,9 +1,11 @@
 """Streaming response: one that does not come in one piece; its framing for the client, and its tokens."""
 
 from routing.balancing.attempt.outcome import Outcome
+from routing.contract.telemetry import FleetCounters
 from routing.http.chunked import LAST_CHUNK, decode_chunks, encode_chunk
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
+from routing.protocols.web_socket import FrameReader, usage_of
 
 _CLOSE = b"\r\nConnection: close"
 _CHUNKED = b"\r\nTransfer-Encoding: chunked"
@@ -50,6 +52,9 @@ class StreamingResponse:
         """Count a piece of the body. Returns its output tokens, as far as known."""
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
+    def count_sent(self, piece: bytes) -> None:
+        """Bytes of the client, in a tunnel."""
+
     def count_uncounted(self) -> int:
         """As :meth:`count`, for the chunks in ``uncounted_chunks``."""
         uncounted = self.uncounted_chunks
@@ -77,12 +82,50 @@ class StreamingResponse:
 
 
 class TunnelResponse(StreamingResponse):
-    """A replica's bytes after a protocol upgrade; the proxy does not read them."""
+    """A replica's bytes after a protocol upgrade. They are forwarded as they come, and read along."""
 
-    __slots__ = ()
+    __slots__ = ("_counters", "_output", "_prompt", "from_client", "from_replica")
 
     is_tunnel = True
 
-    def __init__(self, head: ResponseHead) -> None:
+    def __init__(self, head: ResponseHead, protocol: str, counters: FleetCounters) -> None:
+        """``protocol``: of the fleet, ``counters``: where its messages are counted."""
         super().__init__(head, Outcome.SUCCESS, 0, False, "generic")
         self.ends_with_connection = False
+        self._counters = counters
+        self._output = self._prompt = 0
+        self.from_client = FrameReader()
+        self.from_replica = FrameReader(self._read if protocol == "openai" else None)
+
+    def count(self, piece: bytes) -> int:
+        """Bytes from the replica. No tokens: a tunnel says nothing about a replica's speed."""
+        self._follow(self.from_replica, piece)
+        return 0
+
+    def count_sent(self, piece: bytes) -> None:
+        """Bytes from the client."""
+        self._follow(self.from_client, piece)
+
+    def take_tokens(self) -> int:
+        """Tokens that the replica has reported since this was last asked."""
+        tokens = self._output + self._prompt
+        self._output = self._prompt = 0
+        return tokens
+
+    def tokens(self) -> int:
+        return self._output
+
+    def prompt_tokens(self) -> int:
+        return self._prompt
+
+    def _follow(self, reader: FrameReader, piece: bytes) -> None:
+        before = reader.messages
+        reader.feed(piece)
+        self._counters.web_socket_messages += reader.messages - before
+        self._counters.web_socket_bytes += len(piece)
+
+    def _read(self, text: bytes) -> None:
+        usage = usage_of(text)
+        if usage is not None:
+            self._prompt += usage.prompt
+            self._output += usage.output

@@ -3,15 +3,23 @@
 Theory. For the client's connection, the client's bytes are a body without an end; for the replica's
 connection, the replica's bytes are a response without an end. So a tunnel has the same backpressure as any
 upload and any stream. When either side closes, both are closed, after the bytes that were sent before. Of the
-time limits only ``idle_s`` applies: silence in both directions. Source: RFC 6455 §4.2.2, RFC 9110 §7.8.
+time limits two apply: ``idle_s``, silence in both directions, and ``websocket_s``, its age. Source: RFC 6455
+§4.2.2, RFC 9110 §7.8.
+
+Where the proxy ends a tunnel itself, the client gets a close frame, if it can be put between two frames of
+the replica. The replica's side is just closed, as when a client is gone.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from routing.http.response_head import ResponseHead
+from routing.protocols.web_socket import GOING_AWAY, close_frame
 from routing.proxy.exchange import router
 from routing.proxy.exchange.response_headers import proxied_response
-from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.exchange.state import Ending, ExchangeState
+from routing.proxy.exchange.streaming_response import TunnelResponse
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
 _SWITCHED = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -30,4 +38,52 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
     client.write(proxied_response(exchange, endpoint, head.block, _SWITCHED, first))
     client.open_tunnel()
     if client.write_paused and exchange.upstream is not None:
-        exchange.upstream.transport.pause_reading()
+        exchange.upstream.pause()
+
+
+class TunnelOwner(Protocol):
+    """What an exchange with a tunnel can do. :mod:`routing.proxy.exchange.upstream_exchange`, which lies
+    above this module, implements it."""
+
+    def close_tunnel(self, now: float, ending: Ending, code: str = "") -> None: ...
+
+
+def tunnel_response(exchange: ExchangeState, head: ResponseHead) -> TunnelResponse:
+    """The response to an upgrade."""
+    pool = exchange.pool
+    assert pool is not None
+    return TunnelResponse(head, pool.protocol, pool.counters)
+
+
+def look_after(exchange: ExchangeState, owner: TunnelOwner, tunnel: TunnelResponse, now: float) -> bool:
+    """Charge the key for tokens reported since the last look, and close a tunnel that is too old. Whether it
+    was closed. ``owner``: the exchange."""
+    if exchange.quota is not None and (tokens := tunnel.take_tokens()):
+        exchange.quota.charge(tokens)
+    assert exchange.pool is not None
+    limit_s = exchange.pool.policy.timeouts.websocket_s
+    if not limit_s or now - exchange.started <= limit_s:
+        return False
+    end(exchange, owner, tunnel, GOING_AWAY, f"open for the limit of {limit_s:g} s", "websocket_timeout", now)
+    return True
+
+
+def end(
+    exchange: ExchangeState,
+    owner: TunnelOwner,
+    tunnel: TunnelResponse,
+    close_code: int,
+    reason: str,
+    code: str,
+    now: float,
+) -> None:
+    """The proxy ends the tunnel."""
+    client = exchange.client
+    is_told = tunnel.from_replica.between_frames and not client.write_paused
+    if is_told:
+        client.write(close_frame(close_code, reason))
+    owner.close_tunnel(now, "cut", code)
+    if is_told:
+        client.finish(now, False)
+    else:
+        client.abort()

@@ -25,6 +25,7 @@ from routing.protocols import openai
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import (
     affinity_key,
+    exposure_guard,
     failed_attempt,
     local_reply,
     queued_request,
@@ -41,10 +42,13 @@ from routing.proxy.exchange.retry_policy import (
     outcome_of,
 )
 from routing.proxy.exchange.state import Ending
-from routing.proxy.exchange.streaming_response import StreamingResponse, TunnelResponse
+from routing.proxy.exchange.streaming_response import StreamingResponse
 from routing.proxy.exchange.upstream_request import request_bytes
 from routing.proxy.limits import request_limits
 from routing.proxy.upstream_endpoint import NO_CREDENTIAL, UpstreamEndpoint
+
+JOINED_BYTES = 65_536
+"""Up to this size a body is written in one piece with its head."""
 
 _SUCCESS = Outcome.SUCCESS
 _CLOSES = b"\r\nConnection: close\r\n\r\n"
@@ -68,6 +72,8 @@ class UpstreamExchange(AttemptOwner):
         """The fleet is known: count the request there, and start an attempt. Raises :class:`RoutingError`."""
         if self.client.head_s:
             request_limits.check_head_time(pool, self.client.head_s)
+        if not self.head.route.opens & pool.requires:  # type: ignore[attr-defined]
+            exposure_guard.check(self, pool)
         self.pool = pool
         pool.request_seen()
         pool.counters.in_flight += 1
@@ -121,8 +127,8 @@ class UpstreamExchange(AttemptOwner):
         upstream = None if fresh else endpoint.pool.acquire()
         if upstream is None:
             self.cancel_connecting = endpoint.pool.connect(self)
-        elif self.upload is None:
-            # As _send, without the call.
+        elif self.body_charge is None:
+            # As _send, without the call: a body that is counted comes in pieces, or is large.
             self.upstream = upstream
             is_head = self.head.method == b"HEAD"
             upstream.send(self, request_bytes(self, endpoint, self.body_bytes), is_head, False)
@@ -167,7 +173,13 @@ class UpstreamExchange(AttemptOwner):
         upload = self.upload
         is_head = self.head.method == b"HEAD"
         if upload is None:
-            upstream.send(self, request_bytes(self, endpoint, self.body_bytes), is_head, False)
+            body = self.body_bytes
+            if len(body) <= JOINED_BYTES:
+                upstream.send(self, request_bytes(self, endpoint, body), is_head, False)
+            else:
+                # The copy for a retry and what the connection has still to take are the same bytes.
+                upstream.send(self, request_bytes(self, endpoint, body, head_alone=True), is_head, False)
+                upstream.send_more(body, True)
             return
         self.repeatable = False
         if not upload.complete:
@@ -175,6 +187,8 @@ class UpstreamExchange(AttemptOwner):
             self.attempt.wait_for_client()
         first = upload.framed(upload.take())
         upstream.send(self, request_bytes(self, endpoint, first), is_head, not upload.complete)
+        if self.body_charge is not None:
+            router.body_sent(self)
         self.client.resume_body()
 
     def send_more(self, upload: RequestBodyBuffer, piece: bytes, complete: bool) -> None:
@@ -185,6 +199,9 @@ class UpstreamExchange(AttemptOwner):
             self.attempt.wait_for_replica(now)
             if self.streaming_response is None:
                 self.attempt.request_sent(now)
+        response = self.streaming_response
+        if response is not None and response.is_tunnel:
+            response.count_sent(piece)
         assert self.upstream is not None
         self.upstream.send_more(upload.framed(piece), complete)
 
@@ -199,6 +216,16 @@ class UpstreamExchange(AttemptOwner):
             if attempt is not None and upload is not None and not upload.complete:
                 attempt.wait_for_client()
             self.client.resume_body()
+        if self.body_charge is not None:
+            router.body_sent(self)
+
+    def free_retry_copy(self) -> bool:
+        upstream = self.upstream
+        if upstream is None or not self.body_bytes or upstream.transport.get_write_buffer_size():
+            return False
+        self.repeatable = False
+        router.drop_body(self)
+        return True
 
     # --- the response ------------------------------------------------------------------------------
 
@@ -215,10 +242,11 @@ class UpstreamExchange(AttemptOwner):
             return
         attempt, client = self.attempt, self.client
         assert attempt is not None
-        if self.upload is None:
+        if self.body_charge is None:
             keep = self.head.keep_alive and not self.proxy.draining
         else:
             keep = self.head.keep_alive and client.may_keep_alive(True)
+            router.release_budget(self)
         ending = _KEEPS if keep else _CLOSES
         outcome = _SUCCESS
         if head.unusual:
@@ -318,10 +346,10 @@ class UpstreamExchange(AttemptOwner):
         if self.upstream is None:
             return
         if paused:
-            self.upstream.transport.pause_reading()
+            self.upstream.pause()
         else:
             self.progressed_at = monotonic()
-            self.upstream.transport.resume_reading()
+            self.upstream.resume()
 
     @property
     def asks_for_web_socket(self) -> bool:
@@ -331,19 +359,20 @@ class UpstreamExchange(AttemptOwner):
         assert self.attempt is not None
         self.repeatable = False
         self.attempt = TunnelAttempt(self.attempt, now)
-        self.streaming_response = TunnelResponse(head)
+        self.streaming_response = tunnel.tunnel_response(self, head)
         self.progressed_at = now
         tunnel.open_tunnel(self, head, first, now)
 
-    def close_tunnel(self, now: float, ending: Ending) -> None:
-        """End the tunnel: the client has left, or the replica has and the caller closes the client's side."""
+    def close_tunnel(self, now: float, ending: Ending, code: str = "") -> None:
+        """End the tunnel: the client has left, or the replica has and the caller closes the client's side.
+        ``code``: why the proxy ends it."""
         attempt, upstream = self.attempt, self.upstream
         self.attempt = self.upstream = None
         if upstream is not None:
             upstream.close()
         if attempt is not None:
             attempt.settle(self.streaming_response.outcome, now)  # type: ignore[union-attr]
-        local_reply.record_completion(self, ending)
+        local_reply.record_completion(self, ending, code=code)
 
     # --- failed attempts ---------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
 from routing.protocols import open_inference
 from routing.proxy.exchange.exchange_context import ExchangeContext
@@ -10,8 +11,10 @@ from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
 
-def request_bytes(exchange: ExchangeState, endpoint: UpstreamEndpoint, body: bytes) -> bytes:
-    """Head and (framed) body in one piece."""
+def request_bytes(
+    exchange: ExchangeState, endpoint: UpstreamEndpoint, body: bytes, head_alone: bool = False
+) -> bytes:
+    """Head and (framed) body in one piece. ``head_alone``: the head of a request with this body."""
     head = exchange.head
     route: RequestRoute = head.route  # type: ignore[assignment]
     fields = head.fields
@@ -23,7 +26,7 @@ def request_bytes(exchange: ExchangeState, endpoint: UpstreamEndpoint, body: byt
     if head.plain:
         ours = exchange.client.forwarding_fields
     else:
-        ours = _continued_fields(head, exchange.client.peer, exchange.proxy)
+        ours = _continued_fields(head, exchange.client, exchange.proxy)
     return b"".join(
         (
             head.method,
@@ -35,7 +38,7 @@ def request_bytes(exchange: ExchangeState, endpoint: UpstreamEndpoint, body: byt
             exchange.request_id,
             exchange.trace,
             b"\r\n\r\n",
-            body,
+            b"" if head_alone else body,
         )
     )
 
@@ -69,15 +72,18 @@ def _changed(exchange: ExchangeState, route: RequestRoute, body: bytes) -> tuple
     return target, fields
 
 
-def _continued_fields(head: RequestHead, peer: bytes, proxy: ExchangeContext) -> bytes:
+def _continued_fields(head: RequestHead, client: Client, proxy: ExchangeContext) -> bytes:
     """The fields that the proxy adds to a head that is not plain: HTTP/1.0, an upgrade, Max-Forwards, or
-    fields of other proxies, whose values are continued."""
+    fields of other proxies. Via is continued whoever sends it, the others if that is a trusted proxy."""
     via = b"1.%d %b" % (head.minor, proxy.via_name)
+    said = head.forwarded if client.trusts is not None else None
     fields = b"\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\nVia: %b" % (
-        peer if head.forwarded_for is None else head.forwarded_for + b", " + peer,
-        proxy.scheme,
+        client.peer if said is None or not said.chain else said.chain + b", " + client.peer,
+        proxy.scheme if said is None or not said.scheme else said.scheme,
         via if head.via is None else head.via + b", " + via,
     )
+    if said is not None:
+        fields += said.others
     if head.upgrade:
         fields += b"\r\nConnection: Upgrade\r\nUpgrade: websocket"
     if head.max_forwards > 0:

@@ -1,9 +1,21 @@
 """Connection limit: how many clients one worker accepts, and which connection is closed over the limit.
 
-Theory. At the limit a new connection evicts the one that has been idle longest: nothing is in flight on it
-and no request has begun, so it is closed as after its keep-alive timeout. If none has been idle for
-``IDLE_S``, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
+Theory. At the limit a new connection evicts another, the first of these that there is:
+
+1. one whose request head has begun ``PENDING_S`` ago and is not complete:
+   :mod:`routing.proxy.limits.half_heads`;
+2. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
+   begun, so it is closed as after its keep-alive timeout;
+3. the one whose client has hardly taken or sent anything for the longest time, ``SLOW_S`` at least;
+4. any other whose head is not complete.
+
+If there is none, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
 queue.
+
+Already when only the last quarter of all places is free, heads that began ``IDLE_S`` ago give way. Then an
+address that has more than its ``SHARE`` of all places, and more than any other has, gets no further one but
+for one of its own. As long as there are places enough it may have any number: many clients may share an
+address. Addresses of trusted proxies have no such limit.
 
 A connection that is closing still holds its descriptor until the client has closed too. So at most
 ``MAX_CLOSING`` connections may be closing at a time: beyond that those that have been closing longest are
@@ -18,7 +30,8 @@ every eighth connection is checked: those between them cannot use up the other h
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from heapq import nsmallest
 from operator import itemgetter
 from time import monotonic
@@ -27,12 +40,19 @@ from routing.http.interfaces import Connection
 from routing.http.local_response import response_bytes
 from routing.ipc.descriptors import RESERVED_FREE
 from routing.protocols.errors import error_content
+from routing.proxy.limits.half_heads import HalfHeads
 
 IDLE_S = 1.0
 """A connection that has been idle for less is likely to be used in a moment."""
+PENDING_S = 0.1
+SLOW_S = 1.0
+LOW_PART = 4
+SHARE = 0.25
 MAX_CLOSING = 16
 SEARCH_EVERY_S = 0.1
-"""All connections are searched for idle ones at most this often."""
+"""All connections are searched for idle ones, or for slow ones, at most this often."""
+HALF_HEAD, SLOW, OVER_SHARE = "half_head", "slow_client", "address_share"
+"""Reasons, as they are counted: the first two gave way, of the third a new connection was refused."""
 FOUND_AT_ONCE = 256
 UNASKED = 7
 """Connections in a row whose descriptor is not checked, while there are plenty of descriptors."""
@@ -57,24 +77,36 @@ class ConnectionLimit:
         "_closing",
         "_closing_order",
         "_connections",
+        "_group_sizes",
         "_highest",
         "_idle",
         "_passing",
-        "_searched_at",
+        "_plenty",
+        "_slow",
         "_unasked",
+        "acts",
         "evicted",
+        "heads",
         "most",
         "refused",
         "refused_at",
     )
 
     def __init__(self) -> None:
-        self._connections: set[Connection] = set()
-        """All that are open, with TLS also those whose handshake is not complete."""
+        self._connections: dict[Connection, str] = {}
+        """All that are open, with TLS also those whose handshake is not complete, and the address that each
+        counts for; empty: for none."""
+        self._group_sizes: Counter[str] = Counter()
+        """Connections of each address."""
+        self.heads = HalfHeads()
+        self.acts: Counter[str] = Counter()
+        """How often something but an idle connection made room, and what was refused for its address."""
         self._passing = -1
         """Descriptor of a handshake that has just succeeded; −1: none."""
         self.most = sys.maxsize
         """The limit: connections at one time."""
+        self._plenty = sys.maxsize
+        """With more, places run low."""
         self._highest = sys.maxsize
         """Highest descriptor number that a client's connection may have."""
         self._unasked = 0
@@ -84,9 +116,8 @@ class ConnectionLimit:
         """Idle ones that were closed to make room."""
         self.refused_at = -REMEMBERED_S
         """``time.monotonic()`` of the last refusal."""
-        self._idle: list[tuple[float, Connection]] = []
-        """Idle since when, and which; from the last search. The one that has been idle longest comes last."""
-        self._searched_at = 0.0
+        self._idle = _Search(lambda connection: connection.idle_since)
+        self._slow = _Search(lambda connection: connection.slow_since)
         self._closing: dict[Connection, bool] = {}
         """Closed by this limit and not yet gone. False: its refusal is counted when it is aborted."""
         self._closing_order: deque[Connection] = deque()
@@ -95,18 +126,24 @@ class ConnectionLimit:
     def set(self, most: int, descriptors: int) -> None:
         """Set the limit. ``descriptors``: how many the process may have."""
         self.most = most
+        self._plenty = most - most // LOW_PART
         self._highest = descriptors - RESERVED_FREE
         self._unasked = 0
 
-    def on_accept(self, connection: Connection) -> None:
-        """A connection was accepted. If it is one too many, an idle one is closed, or this one."""
-        self._connections.add(connection)
+    def on_accept(self, connection: Connection, group: str = "") -> None:
+        """A connection was accepted. If it is one too many, another one is closed, or this one. ``group``:
+        the address that it counts for."""
+        self._connections[connection] = group
+        if group:
+            self._group_sizes[group] += 1
         passing, self._passing = self._passing, -1
         if passing >= 0 and connection.descriptor == passing:
             return
         open_count = len(self._connections) - len(self._closing)
         if open_count > self.most or self._runs_short(connection):
             self._make_room(connection)
+        elif open_count > self._plenty:
+            self._keep_some_free(connection, group)
 
     def on_handshake_done(self, handshake: Connection) -> None:
         """A TLS handshake has succeeded. Its client connection, which comes next, takes over its slot."""
@@ -116,8 +153,19 @@ class ConnectionLimit:
 
     def on_close(self, connection: Connection) -> None:
         """A connection has been closed."""
-        self._connections.discard(connection)
+        group = self._connections.pop(connection, "")
+        if group:
+            left = self._group_sizes[group] = self._group_sizes[group] - 1
+            if not left:
+                del self._group_sizes[group]
+        self.heads.end(connection)
         self._closing.pop(connection, None)
+
+    def on_half_head(self, connection: Connection, size: int) -> None:
+        """So many more bytes of a head have come, which is not complete."""
+        now = monotonic()
+        if self.heads.grow(connection, size, now):
+            self._evict_head(now, connection)
 
     def _runs_short(self, connection: Connection) -> bool:
         """Whether its descriptor is one of the last, if it is checked."""
@@ -129,18 +177,67 @@ class ConnectionLimit:
             self._unasked = UNASKED
         return descriptor > self._highest
 
+    def _keep_some_free(self, connection: Connection, group: str) -> None:
+        """Places run low."""
+        now = monotonic()
+        if self._evict_head(now - IDLE_S, connection):
+            return
+        if group and self._has_most(group) and not self._evict(connection, group):
+            self.acts[OVER_SHARE] += 1
+            self._turn_away(connection, now)
+
+    def _has_most(self, group: str) -> bool:
+        """Whether this address has more than its share, and than any other."""
+        sizes = self._group_sizes
+        size = sizes[group]
+        # Few addresses can have so many, so that the largest is seldom looked for.
+        return size > self.most * SHARE and len(sizes) > 1 and size >= max(sizes.values())
+
     def _make_room(self, connection: Connection) -> None:
         now = monotonic()
-        idle = self._longest_idle(now, connection)
-        if idle is not None:
-            self.evicted += 1
-            idle.close_if_idle()
-            self._close(idle, refusal_sent=True)
-            return
+        if (
+            not self._evict_head(now - PENDING_S, connection)
+            and not self._evict(connection)
+            and not self._evict_head(now, connection)
+        ):
+            self._turn_away(connection, now)
+
+    def _turn_away(self, connection: Connection, now: float) -> None:
         refusal_sent = connection.reject(REFUSAL)
         if refusal_sent:
             self.refuse_one(now)
         self._close(connection, refusal_sent)
+
+    def _evict_head(self, before: float, but: Connection) -> bool:
+        """Close the connection whose head began first, not after ``before``. False: there is none."""
+        found = self.heads.oldest(before, self._connections, self._group_sizes, but)
+        if found is None:
+            return False
+        self.acts[HALF_HEAD] += 1
+        found.give_way(REFUSAL)
+        self._close(found, refusal_sent=True)
+        return True
+
+    def _evict(self, but: Connection, group: str = "") -> bool:
+        """Close an idle or a slow connection, if there is one. ``group``: of this address alone."""
+
+        def may_go(connection: Connection) -> bool:
+            return connection is not but and (not group or self._connections.get(connection) == group)
+
+        now = monotonic()
+        idle = self._idle.longest(self._connections, now, IDLE_S, may_go)
+        if idle is not None:
+            self.evicted += 1
+            idle.close_if_idle()
+            self._close(idle, refusal_sent=True)
+            return True
+        slow = self._slow.longest(self._connections, now, SLOW_S, may_go)
+        if slow is not None:
+            self.acts[SLOW] += 1
+            slow.give_way(REFUSAL)
+            self._close(slow, refusal_sent=True)
+            return True
+        return False
 
     def refuse_one(self, now: float) -> None:
         """Count a refusal."""
@@ -151,20 +248,8 @@ class ConnectionLimit:
         """Whether connections have been refused within the last ``REMEMBERED_S``."""
         return now - self.refused_at < REMEMBERED_S
 
-    def _longest_idle(self, now: float, but: Connection) -> Connection | None:
-        if not self._idle and now - self._searched_at >= SEARCH_EVERY_S:
-            self._searched_at = now
-            idle = ((since, one) for one in self._connections if (since := one.idle_since) is not None)
-            long = (entry for entry in idle if now - entry[0] >= IDLE_S)
-            self._idle = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0))[::-1]
-        while self._idle:
-            since, one = self._idle.pop()
-            # It may have been used or closed since the search.
-            if one is not but and one in self._connections and one.idle_since == since:
-                return one
-        return None
-
     def _close(self, connection: Connection, refusal_sent: bool) -> None:
+        self.heads.end(connection)
         self._closing[connection] = refusal_sent
         self._closing_order.append(connection)
         while len(self._closing_order) > MAX_CLOSING:
@@ -173,3 +258,40 @@ class ConnectionLimit:
                 if not self._closing[oldest]:
                     self.refuse_one(monotonic())
                 oldest.abort()
+
+
+class _Search:
+    """Finds the connections that have been in some state longest."""
+
+    def __init__(self, since: Callable[[Connection], float | None]) -> None:
+        """``since``: when a connection's state began; ``None``: it is not in it."""
+        self._since = since
+        self._found: list[tuple[float, Connection]] = []
+        """From the last search. The one that has been in the state longest comes last."""
+        self._searched_at = 0.0
+
+    def longest(
+        self,
+        connections: dict[Connection, str],
+        now: float,
+        least_s: float,
+        may_go: Callable[[Connection], bool],
+    ) -> Connection | None:
+        """The one in the state for longest, ``least_s`` at least, of those that may go."""
+        if not self._found and now - self._searched_at >= SEARCH_EVERY_S:
+            self._searched_at = now
+            states = ((since, one) for one in connections if (since := self._since(one)) is not None)
+            long = (entry for entry in states if now - entry[0] >= least_s)
+            self._found = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0))[::-1]
+        others: list[tuple[float, Connection]] = []
+        result: Connection | None = None
+        while self._found and result is None:
+            since, one = self._found.pop()
+            # It may have been used or closed since the search.
+            if one in connections and self._since(one) == since:
+                if may_go(one):
+                    result = one
+                else:
+                    others.append((since, one))
+        self._found += reversed(others)
+        return result

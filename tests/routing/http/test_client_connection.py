@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from itertools import pairwise
 
 from hypothesis import given
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from routing.http.client_connection import ClientConnection
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
-from routing.http.interfaces import Client, RequestHandler
+from routing.http.interfaces import Client, Connection, RequestHandler
 from routing.http.limits import BodyLimits, ConnectionLimits
 from routing.http.local_response import response_bytes
+from routing.http.read_turns import ReadTurns
 from routing.http.request_head import RequestHead
 from routing.http.timeout_sweeper import TimeoutSweeper
 from routing.http.write_batch import WriteBatch
@@ -58,11 +60,17 @@ class Recorder:
         self.sweeper = TimeoutSweeper(loop)
         self.disconnects = DisconnectWatcher(loop)
         self.writes = WriteBatch(loop)
+        self.turns = ReadTurns(loop)
+        self.acts: Counter[str] = Counter()
         self.draining = False
         self.heard: list[tuple[bytes, bytes, bytes]] = []
         self.refusals: list[int] = []
 
     def opened(self, client: Client) -> None: ...
+
+    def on_half_head(self, client: Connection, size: int) -> None: ...
+
+    def on_head(self, client: Connection) -> None: ...
 
     def closed(self, client: Client) -> None: ...
 

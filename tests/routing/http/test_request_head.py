@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from routing.http import request_parser
 from routing.http.errors import RequestRefused
+from routing.http.forwarded_fields import ForwardedFields
 from routing.http.limits import ConnectionLimits
 from routing.http.request_head import RequestHead
 from routing.http.request_parser import parse_request_head
@@ -23,7 +24,10 @@ def line_by_line(head: bytes) -> RequestHead:
 
 
 def what(head: RequestHead) -> dict[str, object]:
-    return {name: getattr(head, name) for name in RequestHead.__slots__}
+    found = {name: getattr(head, name) for name in RequestHead.__slots__}
+    if (forwarded := head.forwarded) is not None:
+        found["forwarded"] = {name: getattr(forwarded, name) for name in ForwardedFields.__slots__}
+    return found
 
 
 def outcome(read: object, head: bytes) -> object:
@@ -132,7 +136,9 @@ def test_what_is_taken_note_of() -> None:
         b"OPTIONS / HTTP/1.1\r\nHost: a.test\r\nVia: 1.1 a\r\nVia: 1.1 b\r\nX-Forwarded-For: 1.1.1.1\r\n"
         b"X-Request-Id: id-1\r\nMax-Forwards: 7\r\nX-Switchyard-Fleet: chat\r\nExpect: 100-Continue\r\n\r\n"
     )
-    assert (read.via, read.forwarded_for, read.request_id) == (b"1.1 a, 1.1 b", b"1.1.1.1", b"id-1")
+    assert (read.via, read.request_id) == (b"1.1 a, 1.1 b", b"id-1")
+    assert read.forwarded is not None
+    assert read.forwarded.chain == b"1.1.1.1"
     assert (read.max_forwards, read.fleet, read.expects_continue) == (7, b"chat", True)
     assert (read.fields, read.plain) == (b"", False)
 

@@ -17,6 +17,7 @@ SALT = new_salt()
 KEY = new_key()
 HASHES = {key_hash(salt_bytes(SALT), KEY.encode()): [ALL_FLEETS]}
 EFFECT_S = 1.0
+STREAMS_END_S = 2.0
 
 
 def ask(port: int, key: str = "", path: str = "/") -> int:
@@ -67,6 +68,30 @@ def test_a_key_made_and_revoked_counts_in_every_worker_within_a_second(
     finally:
         for connection in kept:
             connection.close()
+
+
+def test_a_revoked_keys_streams_end_in_every_worker(
+    proxy: Callable[..., Proxy], publisher: Publisher, replicas: list[Replica], redis_url: str
+) -> None:
+    publisher.fleet(snapshot(1, replicas))
+    publisher.manifest(1, key_salt=SALT, key_hashes=HASHES, keys_required=True)
+    running = proxy("--redis", redis_url, "--workers", "2").ready()
+    streams = []
+    for _ in range(8):
+        connection = running.client()
+        connection.request("GET", "/stream", headers={"x-api-key": KEY})
+        streams.append((connection, connection.getresponse()))
+    assert {response.status for _, response in streams} == {200}
+    publisher.manifest(2, keys_required=True)
+    revoked = time.monotonic()
+    for connection, response in streams:
+        with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+            response.read()
+        connection.close()
+    assert time.monotonic() - revoked < STREAMS_END_S
+    assert {ask(running.port, KEY), ask(running.port)} == {401}
+    for replica in replicas:
+        replica.release.set()
 
 
 def public_port(running: Proxy) -> int:

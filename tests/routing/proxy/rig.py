@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 import routing
 from routing.balancing.pool.table import Table
+from routing.contract.exposure import Expose
 from routing.contract.policy import Policy, Timeouts
 from routing.contract.probe import Probe
 from routing.contract.table import (
@@ -232,6 +233,18 @@ class Replica:
         return [connection for connection in self.connections if not connection.closed]
 
 
+class Gate:
+    """A replica that answers once it is let."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.open = asyncio.Event()
+        replica.script = self
+
+    async def __call__(self, connection: ReplicaConnection, seen: Seen) -> None:
+        await self.open.wait()
+        connection.transport.write(OK_ANSWER)
+
+
 @contextlib.contextmanager
 def unreachable() -> Iterator[Replica]:
     """A replica whose connections are never established: its accept queue is full."""
@@ -407,9 +420,12 @@ class Rig:
         devices: tuple[AcceleratorSpec, ...] = (),
         on_devices: Mapping[str, dict[str, Any]] = NOT_ON_DEVICES,
         probe: Probe | None = None,
+        expose: Expose | None = None,
+        prefix: str = "",
     ) -> None:
         """Add a fleet to the table, or replace it. ``credentials``: replica's name → reference. ``devices``:
-        those of the table, if they change. ``on_devices``: replica's name → its fields about them."""
+        those of the table, if they change. ``on_devices``: replica's name → its fields about them.
+        ``prefix``: path prefix of the replicas' URLs."""
         self._version += 1
         old = self.table.manifest
         fleets = {**old.fleets, name: self._version}
@@ -444,11 +460,12 @@ class Rig:
                 aliases=list(aliases),
                 adapters=list(adapters),
                 tls=tls or ReplicaTls(),
+                expose=expose,
                 replicas=[
                     ReplicaSpec(
                         uid=f"{name}-{r.name}",
                         name=r.name,
-                        url=r.url,
+                        url=r.url + prefix,
                         admin_state="draining" if r in draining else "active",
                         credential=credentials.get(r.name, ""),
                         **on_devices.get(r.name, {}),
@@ -459,9 +476,14 @@ class Rig:
         )
 
     def keys(
-        self, salt: str, hashes: dict[str, list[str]], limits: dict[str, KeyLimits] | None = None
+        self,
+        salt: str,
+        hashes: dict[str, list[str]],
+        limits: dict[str, KeyLimits] | None = None,
+        required: bool | None = None,
     ) -> None:
-        """Client keys in force from now on: hash → fleets, and what each may use."""
+        """Client keys in force from now on: hash → fleets, and what each may use; and whether every request
+        needs one."""
         self._version += 1
         manifest = replace(
             self.table.manifest,
@@ -469,6 +491,7 @@ class Rig:
             key_salt=salt,
             key_hashes=hashes,
             key_limits=limits or {},
+            keys_required=required,
         )
         self.table.apply_manifest(manifest)
 
@@ -501,7 +524,7 @@ class Rig:
         for device in self.table.memory.devices.values():
             assert device.leased == 0, device
             assert not device.reserved, device
-        assert self.proxy.peeked_bytes == 0
+        assert self.proxy.bodies.used == 0
         assert self.proxy.key_quotas.in_flight() == 0
 
 

@@ -50,7 +50,18 @@ from tests.routing.proxy.limits.test_connection_limit import (  # noqa: F401
     test_those_on_their_way_out_are_bounded,
 )
 from tests.routing.proxy.raw_client import RawTlsClient, raw_client
-from tests.routing.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, Tls, until
+from tests.routing.proxy.rig import (
+    OK,
+    Client,
+    Gate,
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Seen,
+    StartRig,
+    Tls,
+    until,
+)
 from tests.routing.proxy.test_half_close import (
     Held,
     held,  # noqa: F401
@@ -212,9 +223,10 @@ async def test_a_request_behind_the_handshake_of_a_client_without_a_place(
 ) -> None:
     """Both come in one piece, as they do when the proxy has much to do."""
     rig.proxy.connection_limit.set(1, sys.maxsize)
+    Gate(replica)
     busy = await rig.client()
-    busy.send(GET[:10])
-    await until(lambda: not rig.proxy.idle())
+    busy.send(GET)
+    await until(lambda: replica.requests)
     with socket.create_connection(("127.0.0.1", rig.port)) as connection:
         connection.setblocking(False)
         client = RawTlsClient(connection, tls.client)
@@ -371,14 +383,15 @@ async def test_connections_that_never_shake_hands_take_no_place_for_long(
         writer.close()
     await until(lambda: len(rig.proxy.connection_limit._connections) == 1)
     clients = [client, await rig.client(), await rig.client()]
+    gate, before = Gate(replica), len(replica.requests)
     for busy in clients:
-        busy.send(b"GET / HT")
-    await asyncio.sleep(0.01)
+        busy.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    await until(lambda: len(replica.requests) == before + 3)
     refused = await rig.client()
     refused.send(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
     assert await refused.ends() == REFUSAL
     assert rig.proxy.connection_limit.evicted == 1
+    gate.open.set()
     for busy in clients:
-        busy.send(b"TP/1.1\r\nHost: a.test\r\n\r\n")
         assert (await busy.answer()).status == 200
     assert not caplog.records

@@ -22,9 +22,10 @@ NO_USES = KeyQuotas(None, QuotaShare())
 CHAT = b'{"model": "f", "messages": []}'
 
 
-def let_in(rig: Rig, keys: dict[bytes, Sequence[str]]) -> None:
+def let_in(rig: Rig, keys: dict[bytes, Sequence[str]], required: bool | None = None) -> None:
     """These keys, and no others, are in force from now on."""
-    rig.keys(SALT, {key_hash(salt_bytes(SALT), key): list(fleets) for key, fleets in keys.items()})
+    hashes = {key_hash(salt_bytes(SALT), key): list(fleets) for key, fleets in keys.items()}
+    rig.keys(SALT, hashes, required=required)
 
 
 def get(*fields: bytes, path: bytes = b"/") -> bytes:
@@ -339,6 +340,36 @@ async def test_keys_may_be_required_before_there_is_one(rig: Rig, replica: Repli
     assert (await client.ask(get(bearer()))).status == 200
     let_in(rig, {})
     assert (await client.ask(get(bearer()))).status == 401
+
+
+async def test_revoking_the_last_key_does_not_open_the_proxy(
+    rig: Rig, replica: Replica, client: Client
+) -> None:
+    rig.proxy.where_keys_are_made = "make one on the page"
+    let_in(rig, {KEY: [ALL_FLEETS]}, required=True)
+    assert (await client.ask(get(bearer()))).status == 200
+    let_in(rig, {}, required=True)
+    for fields in ((), (bearer(),)):
+        refused = await client.ask(get(*fields))
+        assert refused.status == 401
+        assert said(refused).startswith(
+            "client keys are required, and none is in force: make one on the page"
+        )
+    let_in(rig, {}, required=False)
+    assert (await client.ask(get())).status == 200
+
+
+async def test_where_keys_are_not_required_a_known_one_keeps_its_fleets(
+    rig: Rig, replica: Replica, client: Client
+) -> None:
+    rig.fleet(await rig.replica(), name="other", default=False)
+    let_in(rig, {KEY: ["other"]}, required=False)
+    for fields in ((), (bearer(OTHER),), (b"Authorization: Bearer own",)):
+        assert (await client.ask(get(*fields, path=b"/fleets/f/x"))).status == 200
+    assert (await client.ask(get(bearer(), path=b"/fleets/f/x"))).status == 403
+    assert all(b"sy-" not in seen.head for seen in replica.requests)
+    rig.proxy.require_keys("ask the keeper for one")
+    assert (await client.ask(get(path=b"/fleets/f/x"))).status == 401
 
 
 async def test_what_is_in_flight_goes_on(start_rig: StartRig) -> None:

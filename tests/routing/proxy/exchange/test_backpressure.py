@@ -1,6 +1,8 @@
 """Whoever does not take what is written to it is not written to: little is ever held for it."""
 
 import asyncio
+import contextlib
+import os
 import socket
 import time
 import tracemalloc
@@ -145,6 +147,30 @@ async def test_a_client_that_reads_slowly_is_not_one_that_reads_nothing(start_ri
         received += len(piece)
         await asyncio.sleep(0.05)
     assert time.monotonic() - began > 1
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+async def test_a_byte_now_and_then_is_no_progress(start_rig: StartRig, pieces: bool) -> None:
+    """Of one large response, and where each little that is taken makes room for the next piece."""
+    rig = await start_rig(ProxySettings(limits=ConnectionLimits(write_stall_s=0.6)))
+    replica = await rig.replica()
+    rig.fleet(replica)
+
+    async def large(connection: ReplicaConnection, seen: Seen) -> None:
+        connection.transport.write(OK + b"Content-Length: 4000000\r\n\r\n" + bytes(4_000_000))
+
+    replica.script = tiny_chunks if pieces else large
+    client = await slow_client(rig)
+    client.send(GET)
+    await until(lambda: rig.proxy.clients and served(rig).write_paused)
+    raw = client.writer.transport.get_extra_info("socket")
+    began = time.monotonic()
+    while rig.proxy.clients and time.monotonic() - began < 5:
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            os.read(raw.fileno(), 1000)
+        await asyncio.sleep(0.15)
+    assert 0.5 < time.monotonic() - began < 3
+    await until(lambda: not rig.table.fleets["f"].counters.in_flight)
 
 
 @pytest.mark.parametrize("local", [False, True])

@@ -70,10 +70,10 @@ async def test_client_leaves_while_its_body_is_searched(rig: Rig) -> None:
     rig.fleet(replica, protocol="openai")
     client = await rig.client()
     client.send(b'POST /v1/completions HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n{"model": "f"')
-    await until(lambda: rig.proxy.peeked_bytes)
+    await until(lambda: rig.proxy.bodies.used)
     client.abort()
     await until(lambda: rig.proxy.clients == 0)
-    assert rig.proxy.peeked_bytes == 0
+    assert rig.proxy.bodies.used == 0
     assert replica.connections == []
 
 

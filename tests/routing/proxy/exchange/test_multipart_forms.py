@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from routing.contract.body_settings import BodySettings
 from routing.contract.policy import Limits, Policy
 from routing.contract.table import Match
 from routing.proxy import ProxySettings
@@ -151,10 +152,10 @@ async def test_a_large_form_that_names_its_model_first_streams_through(
     if chunked:
         client.send(b"%x\r\n" % len(body))
     client.send(body[:30])
-    await until(lambda: rig.proxy.peeked_bytes == 30)
+    await until(lambda: rig.proxy.bodies.used == 30)
     client.send(body[30:-1])
     await until(lambda: replica.connections and len(replica.connections[0].received) > 99_000)
-    assert rig.proxy.peeked_bytes == 0
+    assert rig.proxy.bodies.used == 0
     client.send(body[-1:] + (b"\r\n0\r\n\r\n" if chunked else b""))
     assert (await client.answer()).status == 200
     seen = replica.requests[0]
@@ -171,7 +172,7 @@ async def test_a_large_form_that_is_all_here_at_once(start_rig: StartRig) -> Non
         head = TRANSCRIBE + b" HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n" + FIELDS + b"\r\n"
         assert (await client.ask(head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))).status == 200
         assert replica.requests[-1].body == body.replace(b"whisper-1", b"openai/whisper-large-v3")
-    assert rig.proxy.peeked_bytes == 0
+    assert rig.proxy.bodies.used == 0
 
 
 async def test_a_large_form_whose_model_is_found_with_its_last_piece(start_rig: StartRig) -> None:
@@ -181,7 +182,7 @@ async def test_a_large_form_whose_model_is_found_with_its_last_piece(start_rig: 
         TRANSCRIBE + b" HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n" + FIELDS + b"\r\n"
     )
     client.send(b"1e\r\n%b\r\n" % body[:30])
-    await until(lambda: rig.proxy.peeked_bytes == 30)
+    await until(lambda: rig.proxy.bodies.used == 30)
     client.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body) - 30, body[30:]))
     assert (await client.answer()).status == 200
     assert replica.requests[-1].body == body.replace(b"whisper-1", b"openai/whisper-large-v3")
@@ -192,12 +193,12 @@ async def test_a_large_form_with_its_model_behind_the_file(start_rig: StartRig) 
     rig, replica, client = await small_peek(start_rig)
     whole = request(TRANSCRIBE, form(b"whisper-1", False, b"y" * 100_000))
     client.send(whole[:9_000])
-    await until(lambda: rig.proxy.peeked_bytes > 8_000)
+    await until(lambda: rig.proxy.bodies.used > 8_000)
     client.send(whole[9_000:11_000])
     answer = await client.answer()
     assert answer.status == 413
     assert b"put that before the file, or name the fleet in the path" in answer.body
-    assert rig.proxy.peeked_bytes == 0
+    assert rig.proxy.bodies.used == 0
     other = await rig.client()
     assert (
         await other.ask(request(b"POST /fleets/whisper/v1/audio/x", form(b"a", False, b"y" * 100_000)))
@@ -206,7 +207,7 @@ async def test_a_large_form_with_its_model_behind_the_file(start_rig: StartRig) 
 
 
 async def test_a_large_form_counts_against_the_budget_while_it_is_searched(start_rig: StartRig) -> None:
-    _, _, client = await small_peek(start_rig, peek_budget_bytes=5_000)
+    _, _, client = await small_peek(start_rig, bodies=BodySettings(memory_bytes=5_000))
     client.send(request(TRANSCRIBE, form(b"whisper-1", False, b"y" * 100_000))[:6_000])
     assert (await client.answer()).status == 503
 

@@ -6,6 +6,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from routing.contract.body_settings import BodySettings
 from routing.contract.policy import Policy, Timeouts
 from routing.contract.sketch import value_of
 from routing.contract.table import Match
@@ -222,7 +223,7 @@ async def test_the_model_in_a_large_body_is_put_right(rig: Rig) -> None:
             if first < len(ask):
                 await until(lambda: not rig.proxy.idle())
                 if first > cut + 1:
-                    await until(lambda: rig.proxy.peeked_bytes > 80_000)
+                    await until(lambda: rig.proxy.bodies.used > 80_000)
                 client.send(ask[first:])
             assert said_by(await client.answer()) == b"b1"
             seen = some.big.requests[-1]
@@ -249,7 +250,7 @@ async def test_a_body_too_large_to_wait_for_streams_through_as_it_is(start_rig: 
         client.send(body[-1:] + (b"\r\n0\r\n\r\n" if b"chunked" in field else b""))
         assert said_by(await client.answer()) == b"b1"
         assert some.big.requests[-1].body == body
-    assert rig.proxy.peeked_bytes == 0
+    assert rig.proxy.bodies.used == 0
 
 
 async def test_v2_path_names_the_fleet(rig: Rig) -> None:
@@ -472,7 +473,7 @@ async def test_model_list(rig: Rig) -> None:
 
 
 async def test_body_too_large_to_search(start_rig: StartRig) -> None:
-    rig = await start_rig(ProxySettings(peek_bytes=1000, peek_budget_bytes=1500))
+    rig = await start_rig(ProxySettings(peek_bytes=1000, bodies=BodySettings(memory_bytes=1500)))
     some = await fleets(rig)
     for body in (chat("tiny", x="y" * 2000), chunked(b"y" * 2000)):
         client = await rig.client()
@@ -494,18 +495,18 @@ def chunked(body: bytes) -> bytes:
 
 async def test_budget_for_searched_bodies(start_rig: StartRig) -> None:
     """Many large bodies at once: the one too many is told to try again."""
-    rig = await start_rig(ProxySettings(peek_budget_bytes=1500))
+    rig = await start_rig(ProxySettings(bodies=BodySettings(memory_bytes=1500)))
     await fleets(rig)
     body = chat("tiny", x="y" * 1000)
     first, second = await rig.client(), await rig.client()
     first.send(body[:-5])
-    await until(lambda: rig.proxy.peeked_bytes > 900)
+    await until(lambda: rig.proxy.bodies.used > 900)
     second.send(body[:-5])
     answer = await second.answer()
     assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
     first.send(body[-5:])
     assert said_by(await first.answer()) == b"t1"
-    assert rig.proxy.peeked_bytes == 0
+    assert rig.proxy.bodies.used == 0
 
 
 async def test_nobody_eligible(rig: Rig) -> None:

@@ -9,11 +9,30 @@ from pathlib import Path
 
 import pytest
 
+from routing.contract.trusted_proxies import TrustedProxies
 from routing.ipc.descriptors import RESERVED_FREE
-from routing.proxy.limits import connection_limit
-from routing.proxy.limits.connection_limit import MAX_CLOSING, REFUSAL, UNASKED
+from routing.proxy.limits import connection_limit, half_heads
+from routing.proxy.limits.connection_limit import (
+    HALF_HEAD,
+    MAX_CLOSING,
+    OVER_SHARE,
+    REFUSAL,
+    SLOW,
+    UNASKED,
+    ConnectionLimit,
+)
 from tests.routing.proxy.raw_client import raw_client
-from tests.routing.proxy.rig import OK, Client, Replica, ReplicaConnection, Rig, Seen, answer_bytes, until
+from tests.routing.proxy.rig import (
+    OK,
+    Client,
+    Gate,
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Seen,
+    answer_bytes,
+    until,
+)
 
 GET = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
@@ -65,7 +84,7 @@ async def test_one_that_has_said_nothing_yet_makes_room(rig: Rig, replica: Repli
 
 
 async def test_none_in_use_makes_room(rig: Rig, replica: Replica) -> None:
-    """Neither a request that waits for its answer, nor one half sent, nor an answer half taken."""
+    """Neither a request that waits for its answer, nor an answer that was just begun to be taken."""
     gate = asyncio.Event()
 
     async def script(connection: ReplicaConnection, seen: Seen) -> None:
@@ -76,22 +95,19 @@ async def test_none_in_use_makes_room(rig: Rig, replica: Replica) -> None:
         connection.transport.write(OK + b"Content-Length: 2\r\n\r\nok")
 
     replica.script = script
-    waiting, half, taking = [await rig.client() for _ in range(3)]
+    waiting, taking = [await rig.client() for _ in range(2)]
     waiting.send(GET)
-    half.send(GET[:10])
     taking.writer.transport.pause_reading()  # type: ignore[attr-defined]
     taking.send(GET.replace(b"/", b"/large", 1))
     await until(lambda: len(replica.requests) == 2)
     await asyncio.sleep(0.05)
-    rig.proxy.connection_limit.set(3, sys.maxsize)
+    rig.proxy.connection_limit.set(2, sys.maxsize)
     for _ in range(3):
         refused = await rig.client()
         refused.send(GET)
         assert await refused.ends() == REFUSAL
     gate.set()
     assert (await waiting.answer()).status == 200
-    half.send(GET[10:])
-    assert (await half.answer()).status == 200
     taking.writer.transport.resume_reading()  # type: ignore[attr-defined]
     assert len((await taking.answer()).body) == 16_000_000
     assert rig.proxy.connection_limit.evicted == 0
@@ -121,15 +137,16 @@ async def test_an_answer_that_is_still_being_taken_is_not_given_up(rig: Rig, rep
 async def test_those_on_their_way_out_are_bounded(rig: Rig, replica: Replica) -> None:
     """Refused clients that do not close themselves hold no more descriptors than are kept for them."""
     rig.proxy.connection_limit.set(1, sys.maxsize)
+    gate = Gate(replica)
     busy = await rig.client()
-    busy.send(GET[:10])
-    await asyncio.sleep(0.01)
+    busy.send(GET)
+    await until(lambda: replica.requests)
     refused = [await rig.client() for _ in range(3 * MAX_CLOSING)]
     for client in refused:
         assert await client.reader.readexactly(len(REFUSAL)) == REFUSAL
     await asyncio.sleep(0.01)
     assert rig.proxy.clients <= 1 + MAX_CLOSING
-    busy.send(GET[10:])
+    gate.open.set()
     assert (await busy.answer()).status == 200
 
 
@@ -138,10 +155,11 @@ async def test_descriptors_running_short_count_as_no_place(rig: Rig, replica: Re
     rig.proxy.connection_limit.set(sys.maxsize, 0)
     second = await asked(rig)
     assert await first.ends() == b""
-    second.send(GET[:10])
-    await asyncio.sleep(0.01)
+    gate = Gate(replica)
+    second.send(GET)
+    await until(lambda: len(replica.requests) == 3)
     assert await (await rig.client()).ends() == REFUSAL
-    second.send(GET[10:])
+    gate.open.set()
     assert (await second.answer()).status == 200
 
 
@@ -160,9 +178,133 @@ async def test_descriptors_that_something_else_takes_are_heard_of_within_eight_c
             client.send(GET[:10])
         await asyncio.sleep(0.01)
         limit = rig.proxy.connection_limit
-        assert limit.evicted + limit.refused >= 1
+        assert acts(limit) >= 1
         # From then on each is asked.
-        before = limit.evicted + limit.refused
+        before = acts(limit)
         await rig.client()
         await asyncio.sleep(0.01)
-        assert limit.evicted + limit.refused == before + 1
+        assert acts(limit) == before + 1
+
+
+def acts(limit: ConnectionLimit) -> int:
+    """How many were closed, or refused."""
+    return limit.evicted + limit.refused + limit.acts[HALF_HEAD]
+
+
+# --- half heads, slow clients, many of one address ------------------------------------------------
+
+
+def places(rig: Rig, most: int) -> ConnectionLimit:
+    rig.proxy.connection_limit.set(most, sys.maxsize)
+    return rig.proxy.connection_limit
+
+
+async def test_half_heads_give_way_before_anybody_is_refused(rig: Rig, replica: Replica) -> None:
+    """Long before their time is over; idle connections stay."""
+    limit = places(rig, 50)
+    regular = await asked(rig)
+    half = []
+    for _ in range(120):
+        half.append(await rig.client())
+        half[-1].send(GET[:10])
+        await asyncio.sleep(0.001)
+    assert (await (await rig.client()).ask(GET)).status == 200
+    assert (await regular.ask(GET)).status == 200
+    assert limit.refused == 0
+    assert limit.acts[HALF_HEAD] >= 60
+    assert len(limit.heads) <= 50
+    assert await half[0].ends() == REFUSAL
+    half[-1].send(GET[10:])
+    assert (await half[-1].answer()).status == 200
+
+
+async def test_a_head_that_is_complete_is_pending_no_more(rig: Rig, replica: Replica) -> None:
+    limit = places(rig, 50)
+    client = await rig.client()
+    for _ in range(2):
+        client.send(GET[:10])
+        await until(lambda: limit.heads.held == 10)
+        client.send(GET[10:])
+        assert (await client.answer()).status == 200
+        assert (len(limit.heads), limit.heads.held) == (0, 0)
+    client.send(b"BAD HEAD\n")
+    assert (await client.answer()).status == 400
+    assert (len(limit.heads), limit.heads.held) == (0, 0)
+
+
+async def test_half_heads_have_a_bound_of_memory(
+    rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(half_heads, "MOST_BYTES", 100_000)
+    limit = places(rig, 1000)
+    head = b"GET / HTTP/1.1\r\nHost: a.test\r\nX: " + b"y" * 30_000
+    for _ in range(8):
+        (await rig.client()).send(head)
+    await until(lambda: limit.acts[HALF_HEAD] == 5)
+    assert limit.heads.held <= 100_000
+
+
+async def test_slow_readers_make_room(rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limit, "SLOW_S", 0.2)
+    size = 16_000_000
+    replica.script = answer_bytes(OK + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
+    limit = places(rig, 3)
+    slow = [await rig.client() for _ in range(3)]
+    for client in slow:
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.send(GET)
+    await until(lambda: len(replica.requests) == 3)
+    await asyncio.sleep(0.4)
+    gate = Gate(replica)
+    gate.open.set()
+    assert (await (await rig.client()).ask(GET)).status == 200
+    assert (limit.acts[SLOW], limit.refused) == (1, 0)
+    # The replica's side is free as well.
+    await until(lambda: sum(pool.counters.in_flight for pool in rig.table.fleets.values()) == 2)
+
+
+async def test_slow_senders_make_room(rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limit, "SLOW_S", 0.2)
+    limit = places(rig, 2)
+    slow = [await rig.client() for _ in range(2)]
+    for client in slow:
+        client.send(b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9000\r\n\r\nbegun")
+    await asyncio.sleep(0.4)
+    assert (await (await rig.client()).ask(GET)).status == 200
+    assert (limit.acts[SLOW], limit.refused) == (1, 0)
+    assert (await slow[0].answer()).status == 408
+
+
+async def test_an_address_with_many_leaves_the_last_places_to_others(rig: Rig, replica: Replica) -> None:
+    """While there are places it may have any number; and alone it may have all."""
+    limit = places(rig, 20)
+    Gate(replica)
+    for _ in range(18):
+        (await rig.client()).send(GET)
+    await until(lambda: len(replica.requests) == 18)
+    (await rig.client()).send(GET)
+    await until(lambda: len(replica.requests) == 19)
+    with socket.socket() as other:
+        other.bind(("127.0.0.2", 0))
+        other.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(other, ("127.0.0.1", rig.port))
+        await asyncio.get_running_loop().sock_sendall(other, GET)
+        await until(lambda: len(replica.requests) == 20)
+        rig._clients.pop().abort()
+        await until(lambda: len(limit._connections) == 19)
+        assert await (await rig.client()).ends() == REFUSAL
+        assert (limit.acts[OVER_SHARE], limit.refused) == (1, 1)
+
+
+async def test_a_trusted_proxy_has_no_share(rig: Rig, replica: Replica) -> None:
+    rig.proxy.stand_behind(TrustedProxies(("127.0.0.1/32",)), False)
+    limit = places(rig, 20)
+    Gate(replica)
+    with socket.socket() as other:
+        other.bind(("127.0.0.2", 0))
+        other.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(other, ("127.0.0.1", rig.port))
+        for _ in range(19):
+            (await rig.client()).send(GET)
+        await until(lambda: len(replica.requests) == 19)
+        assert limit.acts[OVER_SHARE] == 0

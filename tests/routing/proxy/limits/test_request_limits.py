@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from routing.contract.body_settings import BodySettings
 from routing.contract.policy import Limits, Policy, Timeouts
 from routing.contract.table import Manifest
 from routing.http import client_lifecycle
 from routing.ipc.access_log import AccessLog
-from tests.routing.proxy.rig import Answer, Client, Replica, Rig, until
+from routing.proxy import ProxySettings
+from tests.routing.proxy.rig import Answer, Client, Replica, Rig, StartRig, until
 
 HEAD = b"Host: a.test\r\n"
 MIB = 1 << 20
@@ -337,3 +339,56 @@ async def test_until_the_fleet_is_known_the_rate_is_the_default(rig: Rig) -> Non
     await asyncio.sleep(0.3)
     client.send(body[5:])
     assert (await client.answer()).status == 200
+
+
+# --- whoever sends: the worker's own bounds -------------------------------------------------------
+
+
+async def stopped_after(client: Client, until_s: float) -> float:
+    """After how long the body was refused."""
+    began = time.monotonic()
+    answer = await client.answer(b"POST", limit_s=until_s)
+    assert answer.status == 408
+    assert await client.ends() == b""
+    return time.monotonic() - began
+
+
+async def test_a_body_of_no_known_fleet_may_not_stall(start_rig: StartRig) -> None:
+    """However much of it came before."""
+    rig = await start_rig(ProxySettings(bodies=BodySettings(stall_s=0.4)))
+    await fleet(rig, "f", policy(16 * MIB))
+    client = await rig.client()
+    client.send(CHAT + length(MIB) + b"\r\n" + bytes(MIB - 1))
+    assert await stopped_after(client, 3.0) >= 0.4
+    assert rig.proxy.bodies.used == 0
+
+
+async def test_a_byte_now_and_then_is_a_stall(start_rig: StartRig) -> None:
+    rig = await start_rig(ProxySettings(bodies=BodySettings(stall_s=0.5)))
+    await fleet(rig, "f", policy(16 * MIB))
+    client = await rig.client()
+    client.send(CHAT + length(MIB) + b"\r\n" + bytes(MIB // 2))
+    assert await dripping(client, 4.0) >= 0.5
+
+
+async def test_a_body_of_no_known_fleet_has_a_deadline(start_rig: StartRig) -> None:
+    """Though it comes at a rate that is allowed."""
+    rig = await start_rig(ProxySettings(bodies=BodySettings(total_s=0.6)))
+    await fleet(rig, "f", policy(16 * MIB))
+    client = await rig.client()
+    client.send(CHAT + length(8 * MIB) + b"\r\n")
+    answer = asyncio.ensure_future(stopped_after(client, 4.0))
+    while not answer.done():
+        client.send(bytes(4096))
+        await asyncio.wait([answer], timeout=0.05)
+    assert await answer >= 0.55
+
+
+async def test_a_body_of_a_known_fleet_may_stall_for_its_grace(start_rig: StartRig) -> None:
+    """It has no credit for what came before: after its grace it is given up."""
+    rig = await start_rig(ProxySettings(bodies=BodySettings(stall_s=0.1)))
+    replica = await fleet(rig, "f", policy(16 * MIB, body_grace_s=0.6, body_min_bytes_per_s=1), "generic")
+    client = await rig.client()
+    client.send(post("f", length(MIB)) + bytes(MIB // 2))
+    assert await stopped_after(client, 4.0) >= 0.6
+    await until(lambda: not replica.open)

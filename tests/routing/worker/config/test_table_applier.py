@@ -202,12 +202,13 @@ async def test_no_full_garbage_collection_falls_into_the_slices_of_a_table() -> 
         if phase == "start":
             found.append(info["generation"])
 
+    large = table(version=2, replicas=1000)
     gc.collect()
     gc.freeze()
     gc.set_threshold(100, 1, 1)  # few new objects make a full collection due
     gc.callbacks.append(collected)
     try:
-        await feed.apply(None, [table(version=2, replicas=1000)])
+        await feed.apply(None, [large])
         assert gc.get_threshold() == (100, 1, 1)
     finally:
         gc.callbacks.remove(collected)

@@ -87,7 +87,7 @@ async def names_no_fleet_that_there_is(rig: Rig, replica: Replica, client: Clien
 
 async def names_a_fleet_that_the_key_does_not_open(rig: Rig, replica: Replica, client: Client) -> None:
     rig.fleet(replica, name="g", default=False)
-    in_force(rig, ONE_BESIDE, fleets=("f",))
+    in_force(rig, ONE_BESIDE, fleets=("f", "elsewhere"))
     assert (await client.ask(request(b"/fleets/g/x"))).status == 403
 
 

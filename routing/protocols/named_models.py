@@ -1,0 +1,153 @@
+"""Names of models in a request: in its path, its query and its body, as any server may read them.
+
+Used where a name decides what a client may use, so what can be read in two ways is refused
+(:class:`routing.protocols.request_info.BadRequestBody`), and what cannot be read here is not taken for
+harmless.
+"""
+
+import re
+from collections.abc import Collection
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.protocols.request_info import BadRequestBody
+from routing.protocols.strict_form import FormScan, check_charset, parameters
+
+_IN_PATH = re.compile(
+    rb"(?:(?:/openai)?/v[12]/models|/predictions|/explanations|(?:/openai)?/v1/engines|/openai/deployments"
+    rb"|/models)/(.+)",
+    re.I | re.S,
+)
+"""KServe, TensorFlow Serving, TorchServe, the OpenAI API and that of Azure."""
+_PATH_DECIDES = re.compile(
+    rb"/v2/models/.+/(?:infer|infer_stream|generate|generate_stream|explain)|/v1/models/.+:[a-z]+"
+    rb"|/(?:predictions|explanations)/.+"
+)
+"""Calls whose servers take the model from nowhere else; their bodies may be large tensors."""
+_CONTENT_TYPE = re.compile(rb"\r\ncontent-type:[ \t]*+([^\r]*+)", re.I)
+_BLANKS = b" \t\r\n"
+_FORM = b"application/x-www-form-urlencoded"
+_MOST_MEMBERS = 1000
+_OTHER_UNICODE = (b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")
+
+
+class _Member:
+    """The name of one member of an object: two of the same name are two."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Members:
+    """Decodes objects with all of their members, those of the same name included. Of values only ``model`` is
+    looked at."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._decode = msgspec.json.Decoder(dict[_Member, msgspec.Raw], dec_hook=self._member).decode
+
+    def models(self, body: bytes) -> list[str | None]:
+        """The values of all that are called ``model``. Raises as msgspec does."""
+        self._left = _MOST_MEMBERS
+        members = self._decode(body)
+        # Some servers compare names without regard to case.
+        values = [value for key, value in members.items() if key.name.casefold() == "model"]
+        return [msgspec.json.decode(value, type=str | None) for value in values]
+
+    def _member(self, _: type, name: object) -> _Member:
+        if not self._left:
+            raise ValueError(f"it has more than {_MOST_MEMBERS} members")
+        self._left -= 1
+        return _Member(str(name))
+
+
+_MEMBERS = _Members()
+
+
+def rest_of_path(form: bytes) -> str | None:
+    """What stands in a path where models are named: a name, and perhaps more (``/infer``, ``:predict``);
+    ``None``: the path, in one of its forms, names no model."""
+    matched = _IN_PATH.fullmatch(form)
+    return None if matched is None else unquote_to_bytes(matched[1]).decode("utf-8", "replace")
+
+
+def begins_with_one(rest: str, names: Collection[str]) -> bool:
+    """Whether what :func:`rest_of_path` returned names one of these models."""
+    return any(rest.startswith(name) and rest[len(name) : len(name) + 1] in ("", "/", ":") for name in names)
+
+
+def path_decides(form: bytes) -> bool:
+    """Whether it is a call of the model in its path, whatever the body says."""
+    return _PATH_DECIDES.fullmatch(form) is not None
+
+
+def in_query(target: bytes) -> list[str]:
+    """The values of all parameters called ``model``, however they are encoded."""
+    query = target.partition(b"?")[2]
+    if not query:
+        return []
+    pairs = (pair.replace(b"+", b" ").partition(b"=") for pair in re.split(rb"[&;]", query))
+    return [_text(value) for name, _, value in pairs if _text(name).casefold() == "model"]
+
+
+def _text(encoded: bytes) -> str:
+    return unquote_to_bytes(encoded).decode("utf-8", "replace")
+
+
+def scan_of_form(fields: bytes) -> FormScan | None:
+    """Reads a form that comes in pieces; ``None``: the body is no form. Raises :class:`BadRequestBody`."""
+    kind, parameters_ = _content_type(fields)
+    if not kind.startswith(b"multipart/"):
+        return None
+    given = parameters(parameters_)
+    check_charset(given)
+    return FormScan(given)
+
+
+def in_body(fields: bytes, body: bytes, *, any_content: bool) -> list[str]:
+    """All names of models in a body. ``fields``: of its head, each preceded by CRLF. ``any_content``: whether
+    it may be something else than a JSON object or a form. Raises :class:`BadRequestBody`."""
+    scan = scan_of_form(fields)
+    if scan is not None:
+        names = scan.feed(body)
+        scan.finish()
+        return names
+    kind, rest = _content_type(fields)
+    if rest and (kind == _FORM or b"json" in kind or b"charset" in rest.lower()):
+        check_charset(parameters(rest))
+    named = in_query(b"?" + body.strip(_BLANKS)) if kind == _FORM else []
+    first = body.lstrip(_BLANKS)[:1]
+    if first == b"{":
+        return named + _in_object(body)
+    if kind == _FORM or not body:
+        return named
+    if not any_content or b"json" in kind:
+        raise BadRequestBody("the body must be a JSON object or a form")
+    if b"\0" in body[:4] or body.startswith(_OTHER_UNICODE):
+        raise BadRequestBody("the body is not in UTF-8, or begins with a byte order mark")
+    return named
+
+
+def _content_type(fields: bytes) -> tuple[bytes, bytes]:
+    """The type in lower case, and its parameters with the semicolon before them."""
+    types = _CONTENT_TYPE.findall(fields)
+    if len(types) > 1:
+        raise BadRequestBody("the request has more than one Content-Type")
+    kind, semicolon, rest = (types[0] if types else b"").partition(b";")
+    return kind.strip().lower(), semicolon + rest
+
+
+def _in_object(body: bytes) -> list[str]:
+    try:
+        names = _MEMBERS.models(body)
+    except DECODE_ERRORS as error:
+        raise BadRequestBody(
+            f"the body must be a JSON object whose member model is a string: {error}"
+        ) from None
+    if len(names) > 1:
+        raise BadRequestBody("the body has more than one member model")
+    return [name for name in names if name]

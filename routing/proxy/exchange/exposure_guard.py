@@ -1,0 +1,85 @@
+"""Exposure guard (authorization of paths): refuses a request whose path its fleet does not expose.
+
+The usual request passes by one bit of its cached route, and does not come here. In a fleet without the
+setting ``expose``, one from before it, nothing is refused, and what would be is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from routing.balancing.pool.exposed import Exposed
+from routing.balancing.pool.pool import Pool
+from routing.protocols.inference_paths import opened_by
+from routing.protocols.path_forms import forms_of, path_of
+from routing.proxy.errors import RoutingError
+from routing.proxy.exchange import model_guard
+from routing.proxy.exchange.route import RequestRoute
+from routing.proxy.exchange.state import ExchangeState
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SHOWN = 200
+_MOST_NOTED = 20
+
+
+def check(exchange: ExchangeState, pool: Pool) -> None:
+    """Called before the request is counted, where :attr:`RequestRoute.opens` does not say enough. Raises
+    :class:`RoutingError` where the fleet exposes the request's path or model to nobody."""
+    route, exposed = exchange.head.route, pool.exposed
+    assert isinstance(route, RequestRoute)
+    try:
+        _check_path(route, exchange.head.method, pool)
+        if exposed.models is not None:
+            model_guard.check(exchange, pool, exposed.models)
+    except RoutingError as refusal:
+        if exposed.is_enforced:
+            pool.counters.not_exposed += 1
+            raise
+        pool.counters.would_refuse += 1
+        _note(exposed, pool.name, refusal)
+
+
+def _note(exposed: Exposed, fleet: str, refusal: RoutingError) -> None:
+    """Log what is asked of an older fleet, each refusal once, and a few at most: for who is to choose."""
+    if refusal.message not in exposed.noted and len(exposed.noted) < _MOST_NOTED:
+        exposed.noted.add(refusal.message)
+        log.warning(
+            "fleet %s has no expose; expose: inference would refuse a request with %d %s: %s",
+            fleet,
+            refusal.status,
+            refusal.code,
+            refusal.message,
+        )
+
+
+def _check_path(route: RequestRoute, method: bytes, pool: Pool) -> None:
+    exposed = pool.exposed
+    if exposed.bit:
+        if route.opens & exposed.bit:
+            return
+        forms = forms_of(path_of(route.target)) or ()
+        opened = [opened_by(method, form or b"/") & exposed.bit for form in forms]
+    else:
+        forms = forms_of(path_of(route.target)) or ()
+        opened = [exposed.lists(form) for form in forms]
+        if opened and all(opened):
+            return
+    shown = path_of(route.target)[:_LONGEST_SHOWN].decode("latin-1")
+    if any(opened):
+        words = (
+            f"the path {shown} can be read in two ways, and fleet {pool.name!r} does not expose both "
+            f"({_setting(exposed)}): send it without encoded slashes"
+        )
+        raise RoutingError(400, "ambiguous_path", words)
+    words = (
+        f"fleet {pool.name!r} does not expose {method.decode()} {shown} ({_setting(exposed)}): ask with a "
+        "call of its API, or have the path listed in the fleet's expose"
+    )
+    raise RoutingError(403, "path_not_exposed", words)
+
+
+def _setting(exposed: Exposed) -> str:
+    if isinstance(exposed.expose, list):
+        return "expose lists paths"
+    return f"expose: {exposed.expose or 'inference'}"

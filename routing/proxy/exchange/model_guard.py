@@ -1,0 +1,192 @@
+"""Model guard (authorization of models): refuses a request that names a model of another fleet.
+
+Names are enforced where fleets share a host, and where a fleet declares what its replicas call their models.
+A name in the path, the query or the body must be one that belongs to the fleet, as its replicas know it. What
+has the name replaced by the proxy is judged after that. Where a body must be read and cannot be, because it
+is too large, encoded, or may be read in two ways, the request is refused.
+
+What is said inside a WebSocket is not read.
+"""
+
+from __future__ import annotations
+
+from routing.balancing.pool.pool import Pool
+from routing.http.request_head import RequestHead
+from routing.protocols import named_models, openai_body
+from routing.protocols.path_forms import forms_of, path_of
+from routing.protocols.request_info import BadRequestBody
+from routing.protocols.strict_form import FormScan
+from routing.proxy.errors import RoutingError
+from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
+from routing.proxy.exchange.route import RequestRoute
+from routing.proxy.exchange.state import ExchangeState
+
+Names = frozenset[str]
+_CALLS = (
+    *(b"/chat/completions", b"/completions", b"/messages", b"/messages/count_tokens", b"/embeddings"),
+    *(b"/rerank", b"/score", b"/responses", b"/audio/transcriptions", b"/audio/translations"),
+    *(b"/audio/speech", b"/images/generations", b"/images/edits", b"/classify", b"/pooling", b"/embed"),
+    *(b"/tokenize", b"/detokenize", b"/generative_scoring", b"/moderations"),
+)
+"""Calls in which a server takes its own default where no model is named."""
+
+
+def body_is_needed(pool: Pool, head: RequestHead) -> bool:
+    """Whether to wait for this request's body, because the model that it names decides."""
+    if pool.exposed.models is None or not pool.exposed.is_enforced:
+        return False
+    return _has_body(head) and not _path_decides(head)
+
+
+def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
+    """``names``: the fleet's models, as its replicas know them. Raises :class:`RoutingError`."""
+    head = exchange.head
+    route = head.route
+    assert isinstance(route, RequestRoute)
+    if not route.v2:  # there the proxy has found the fleet by the model, and replaces its name
+        _check_path(route, pool, names)
+    for model in named_models.in_query(route.target):
+        _check_name(model, "the query", pool, names)
+    if _path_decides(head):
+        return
+    if exchange.upload is not None and pool.exposed.is_enforced:
+        _guard_upload(exchange, exchange.upload, pool, names)
+        return
+    named = _in_body(exchange, pool) if _has_body(head) else []
+    for model in named:
+        _check_name(model, "the body", pool, names)
+    if not named:
+        _check_named(head, pool, names)
+
+
+def _check_path(route: RequestRoute, pool: Pool, names: Names) -> None:
+    for form in forms_of(path_of(route.target)) or ():
+        rest = named_models.rest_of_path(form)
+        if rest is not None and not named_models.begins_with_one(rest, names):
+            raise _not_exposed(rest.partition("/")[0].partition(":")[0], "the path", pool, names)
+
+
+def _check_name(model: str, where: str, pool: Pool, names: Names) -> None:
+    if model not in names:
+        raise _not_exposed(model, where, pool, names)
+
+
+def _check_named(head: RequestHead, pool: Pool, names: Names) -> None:
+    """Of a request that names no model in its body: where the server's default may be another fleet's, calls
+    must name one."""
+    route = head.route
+    assert isinstance(route, RequestRoute)
+    path = path_of(route.target).rstrip(b"/")
+    if not pool.exposed.host_is_shared or pool.protocol == "generic" or head.method != b"POST":
+        return
+    if not path.endswith(_CALLS) or named_models.in_query(route.target):
+        return
+    words = (
+        f"the request names no model, and fleet {pool.name!r} shares a host with another: "
+        f"send model: {_listed(names)}"
+    )
+    raise RoutingError(400, "model_missing", words)
+
+
+def _has_body(head: RequestHead) -> bool:
+    return head.chunked or head.content_length > 0
+
+
+def _path_decides(head: RequestHead) -> bool:
+    route = head.route
+    assert isinstance(route, RequestRoute)
+    forms = forms_of(path_of(route.target)) or ()
+    return bool(forms) and all(named_models.path_decides(form) for form in forms)
+
+
+def _in_body(exchange: ExchangeState, pool: Pool) -> list[str]:
+    fields = exchange.head.fields
+    _check_encoding(fields, pool)
+    if exchange.upload is not None:
+        return []
+    try:
+        return named_models.in_body(fields, exchange.body_bytes, any_content=pool.protocol == "generic")
+    except BadRequestBody as error:
+        raise _unreadable(error, pool) from None
+
+
+def _check_encoding(fields: bytes, pool: Pool) -> None:
+    if openai_body.is_encoded(fields):
+        words = f"an encoded body is not decoded, and fleet {pool.name!r} exposes its own models only"
+        raise RoutingError(415, "encoded_body", words)
+
+
+def _guard_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: Names) -> None:
+    """A body that is too large to be collected: a form is read while it is forwarded, and cut where it names
+    another fleet's model. The replica then has no complete request."""
+    _check_encoding(exchange.head.fields, pool)
+    try:
+        scan = named_models.scan_of_form(exchange.head.fields)
+    except BadRequestBody as error:
+        raise _unreadable(error, pool) from None
+    if scan is None:
+        most = exchange.proxy.settings.peek_bytes
+        words = (
+            f"a body of more than {most} bytes is not searched for its model, and fleet {pool.name!r} "
+            "exposes its own models only: send less, or have the fleet expose all"
+        )
+        raise RoutingError(413, "body_too_large_to_search", words)
+    guard = _FormGuard(exchange.head, scan, pool, names)
+    refusal = guard.read(upload.peek(), upload.complete)
+    if refusal is not None:
+        raise refusal
+    upload.guard = guard
+
+
+class _FormGuard:
+    """Looks at each piece of a form before it is forwarded."""
+
+    __slots__ = ("_head", "_named", "_names", "_pool", "_scan")
+
+    def __init__(self, head: RequestHead, scan: FormScan, pool: Pool, names: Names) -> None:
+        self._head = head
+        self._scan = scan
+        self._pool = pool
+        self._names = names
+        self._named = False
+
+    def __call__(self, piece: bytes, complete: bool) -> RoutingError | None:
+        """Why a piece of the body of a dispatched request must not be forwarded; ``None``: it may be."""
+        refusal = self.read(piece, complete)
+        if refusal is not None:
+            self._pool.counters.not_exposed += 1
+        return refusal
+
+    def read(self, piece: bytes, complete: bool) -> RoutingError | None:
+        """The same, uncounted."""
+        try:
+            for model in self._scan.feed(piece):
+                self._named = True
+                _check_name(model, "the body", self._pool, self._names)
+            if complete:
+                self._scan.finish()
+                if not self._named:
+                    _check_named(self._head, self._pool, self._names)
+        except BadRequestBody as error:
+            return _unreadable(error, self._pool)
+        except RoutingError as refusal:
+            return refusal
+        return None
+
+
+def _unreadable(error: BadRequestBody, pool: Pool) -> RoutingError:
+    words = f"{error} (fleet {pool.name!r} exposes its own models only, so the body must be readable)"
+    return RoutingError(400, "ambiguous_body", words)
+
+
+def _not_exposed(model: str, where: str, pool: Pool, names: Names) -> RoutingError:
+    words = (
+        f"{where} names the model {model[:200]!r}, which fleet {pool.name!r} does not expose: it exposes "
+        f"{_listed(names)}; others are to be listed in its adapters, or expose set to all"
+    )
+    return RoutingError(403, "model_not_exposed", words)
+
+
+def _listed(names: Names) -> str:
+    some = sorted(names)[:5]
+    return ", ".join(some) + (" …" if len(names) > len(some) else "")

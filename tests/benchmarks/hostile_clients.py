@@ -1,0 +1,356 @@
+"""What others notice of hostile clients: ``python -m tests.benchmarks.hostile_clients [--case NAME]``.
+
+A real proxy with one worker, a fast replica and one that reads slowly. Regular clients post 1 KiB in two
+pieces to the fast one, some on kept connections and some on a new one for each request. They do so first in
+quiet, then while others, a process of their own, do one of these:
+
+======== =============================================================================================
+stalled  80 uploads of 8 MiB − 1 byte, whose fleet only the body names; then silence
+large    500 uploads of 8 MiB to the slow replica
+heads    5,000 half heads, at 1,000 places
+readers  200 clients that read nothing of a large response, at 100 places
+======== =============================================================================================
+
+The figures: regular clients' failed requests (bar: 0), their 99th percentile from the last piece to the
+response, and that divided by the quiet one's (bar: 2), the peak of the worker's memory (bar: 400 MiB), and
+what gave way. All of this runs on one machine, where hostile clients take CPU from the regular ones as well.
+So the same is done *beside*, to another proxy with replicas of its own: that part of the delay is the
+machine's, and the second ratio is that of ``p99`` to ``beside``.
+
+Hostile clients have another address than the regular ones, unless ``--together`` is given: behind a NAT
+nothing tells them apart until they have done something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import uvloop
+
+from tests.proxy_process import Proxy
+
+MIB = 1 << 20
+LARGE = 8 * MIB
+REGULAR = 24
+PAUSE_S = 0.05
+GAP_S = 0.005
+"""Between the two pieces of a regular body."""
+READ_EVERY_S = 0.2
+"""The slow replica reads once in so long, of each connection."""
+FLOOD = bytes(MIB)
+HEAD = "POST /v1/completions HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+PLACES = {"heads": 1000, "readers": 100}
+
+
+def body(model: str, size: int) -> bytes:
+    start = b'{"model": "%b", "prompt": "' % model.encode()
+    return start + b"x" * (size - len(start) - 2) + b'"}'
+
+
+def request(model: str, size: int) -> bytes:
+    return HEAD.format(size).encode() + body(model, size)
+
+
+# --- replicas -----------------------------------------------------------------------------------------
+
+
+class Replica(asyncio.Protocol):
+    """Answers each request whose head announces its length; a GET with 64 MiB."""
+
+    slow = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+        self._head = b""
+        self._left = 0
+        self._flooding = 0
+
+    def data_received(self, data: bytes) -> None:
+        if not self._left:
+            self._head += data
+            head, end, rest = self._head.partition(b"\r\n\r\n")
+            if not end:
+                return
+            self._head = b""
+            if head.startswith(b"GET "):
+                self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
+                self._flooding = 64
+                self.resume_writing()
+                return
+            length = re.search(rb"\r\ncontent-length: *(\d+)", head, re.I)
+            self._left = int(length[1]) if length is not None else 0
+            data = rest
+        self._left -= len(data)
+        if not self._left:
+            self.transport.write(OK)
+        elif self.slow:
+            self.transport.pause_reading()
+            asyncio.get_running_loop().call_later(READ_EVERY_S, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        while self._flooding and not self._paused:
+            self._flooding -= 1
+            self.transport.write(FLOOD)
+
+
+class SlowReplica(Replica):
+    slow = True
+
+
+async def serve() -> None:
+    loop = asyncio.get_running_loop()
+    servers = [await loop.create_server(kind, "127.0.0.1", 0) for kind in (Replica, SlowReplica)]
+    print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
+    await asyncio.Event().wait()
+
+
+# --- regular clients ------------------------------------------------------------------------------------
+
+
+class Figures:
+    def __init__(self) -> None:
+        self.latencies: list[float] = []
+        self.failures: list[str] = []
+
+    @property
+    def p99(self) -> float:
+        return statistics.quantiles(self.latencies, n=100)[98] if len(self.latencies) > 1 else float("nan")
+
+
+async def regular(port: int, until: float, keeps: bool, figures: Figures) -> None:
+    """Posts until then; ``keeps`` its connection."""
+    whole = request("fast", 1024)
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    while time.monotonic() < until:
+        try:
+            if streams is None:
+                streams = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = streams
+            writer.write(whole[:-500])
+            await asyncio.sleep(GAP_S)
+            began = time.monotonic()
+            writer.write(whole[-500:])
+            async with asyncio.timeout(30):
+                head = await reader.readuntil(b"\r\n\r\n")
+                if not head.startswith(b"HTTP/1.1 200 "):
+                    said = re.search(rb'"code":"(\w+)"', await reader.read(1000))
+                    raise ConnectionError(f"{head[9:12].decode()} {said[1].decode() if said else ''}")
+                await reader.readexactly(2)
+            figures.latencies.append(time.monotonic() - began)
+            if not keeps:
+                writer.close()
+                streams = None
+        except (OSError, EOFError, TimeoutError) as problem:
+            figures.failures.append(f"{type(problem).__name__}: {problem}")
+            if streams is not None:
+                streams[1].close()
+            streams = None
+        await asyncio.sleep(PAUSE_S)
+
+
+async def regulars(port: int, seconds: float) -> Figures:
+    figures = Figures()
+    until = time.monotonic() + seconds
+    await asyncio.gather(*(regular(port, until, number % 2 == 0, figures) for number in range(REGULAR)))
+    return figures
+
+
+# --- hostile clients ------------------------------------------------------------------------------------
+
+
+async def connect(port: int, source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0), limit=4096)
+
+
+async def stalled(port: int, source: str) -> None:
+    _, writer = await connect(port, source)
+    writer.write(request("slow", LARGE)[:-1])
+    await asyncio.Event().wait()
+
+
+async def large(port: int, source: str) -> None:
+    reader, writer = await connect(port, source)
+    writer.write(request("slow", LARGE))
+    statuses[(await reader.readuntil(b"\r\n"))[9:12].decode()] += 1
+    writer.close()
+
+
+async def half_head(port: int, source: str) -> None:
+    _, writer = await connect(port, source)
+    writer.write(b"GET / HTTP/1.1\r\nHost: a.te")
+    await asyncio.Event().wait()
+
+
+async def slow_reader(port: int, source: str) -> None:
+    _, writer = await connect(port, source)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(b"GET /fleets/fast/flood HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    await asyncio.Event().wait()
+
+
+ATTACKS: dict[str, tuple[int, Callable[[int, str], Awaitable[None]]]] = {
+    "stalled": (80, stalled),
+    "large": (500, large),
+    "heads": (5000, half_head),
+    "readers": (200, slow_reader),
+}
+statuses: dict[str, int] = {"200": 0, "503": 0}
+
+
+async def attack(case: str, port: int, source: str, seconds: float) -> None:
+    number, act = ATTACKS[case]
+
+    async def one() -> None:
+        with contextlib.suppress(OSError, EOFError):
+            await act(port, source)
+
+    tasks = []
+    for count in range(number):
+        tasks.append(asyncio.ensure_future(one()))
+        if count % 50 == 49:
+            await asyncio.sleep(0.02)
+    await asyncio.wait(tasks, timeout=seconds)
+    print(json.dumps(statuses), flush=True)
+
+
+# --- all together ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", __spec__.name, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def fleets(fast: int, slow: int) -> str:
+    policy = {"strategy": "round_robin", "slow_start_s": 0, "timeouts": {"total_s": 600}}
+    named = {"fast": fast, "slow": slow}
+    return json.dumps(
+        {
+            "version": 1,
+            "fleets": [
+                {
+                    "name": name,
+                    "protocol": "openai",
+                    "expose": "all",
+                    "policy": policy,
+                    "replicas": [{"name": name, "url": f"http://127.0.0.1:{port}"}],
+                }
+                for name, port in named.items()
+            ],
+        }
+    )
+
+
+def peak_mib(pid: int) -> float:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def gave_way(proxy: Proxy) -> str:
+    rows = re.findall(r'^switchyard_gave_way_total{reason="(\w+)"} (\d+)', proxy.admin("/metrics")[1], re.M)
+    return ", ".join(f"{reason} {count}" for reason, count in rows if count != "0") or "nothing"
+
+
+@contextlib.contextmanager
+def running(case: str, directory: Path) -> Iterator[Proxy]:
+    """A proxy before two replicas."""
+    with child("--role", "replicas") as replicas:
+        assert replicas.stdout is not None
+        fast, slow = map(int, replicas.stdout.readline().split())
+        file = directory / f"{case}-{fast}.yaml"
+        file.write_text(fleets(fast, slow))
+        places = ["--max-connections", str(PLACES[case])] if case in PLACES else []
+        proxy = Proxy(directory, "--fleets", str(file), "--workers", "1", *places)
+        try:
+            yield proxy.ready()
+        finally:
+            proxy.stop()
+
+
+def attacked(case: str, at: Proxy, source: str, seconds: float, measured: Proxy) -> tuple[Figures, str]:
+    """What regular clients of ``measured`` notice while the other proxy is attacked, and what it answered."""
+    arguments = ("--port", str(at.port), "--source", source, "--seconds", str(seconds))
+    with child("--role", "hostile", "--case", case, *arguments) as hostile:
+        figures = asyncio.run(regulars(measured.port, seconds))
+        assert hostile.stdout is not None
+        return figures, hostile.stdout.readline().strip() if case == "large" else ""
+
+
+def measure(case: str, seconds: float, source: str, directory: Path) -> None:
+    with running(case, directory) as proxy:
+        [worker] = proxy.workers()
+        asyncio.run(regulars(proxy.port, 1.0))
+        quiet = asyncio.run(regulars(proxy.port, seconds / 2))
+        with running(case, directory) as other:
+            beside, _ = attacked(case, other, source, seconds, proxy)
+        Path(f"/proc/{worker}/clear_refs").write_text("5")  # forget the peak
+        under, said = attacked(case, proxy, source, seconds, proxy)
+        time.sleep(1.5)
+        print(
+            f"{case:9}{len(under.latencies) + len(under.failures):9}{len(under.failures):8}"
+            f"{1000 * quiet.p99:7.1f}{1000 * beside.p99:8.1f}{1000 * under.p99:7.1f}"
+            f"{under.p99 / quiet.p99:7.2f}{under.p99 / beside.p99:7.2f}"
+            f"{peak_mib(worker):6.0f}  {gave_way(proxy)} {said}",
+            flush=True,
+        )
+        for failure in sorted(set(under.failures))[:5]:
+            print(f"          {failure} × {under.failures.count(failure)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--case", choices=ATTACKS, help="this one only")
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--together", action="store_true", help="all have the same address")
+    parser.add_argument("--role", choices=("replicas", "hostile"), help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--source", default="127.0.0.1", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    uvloop.install()
+    if options.role == "replicas":
+        asyncio.run(serve())
+    elif options.role == "hostile":
+        asyncio.run(attack(options.case, options.port, options.source, options.seconds))
+    else:
+        print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+        print("case      requests  failed  quiet  beside    p99 ÷quiet ÷beside  MiB  gave way; times in ms")
+        with tempfile.TemporaryDirectory() as directory:
+            for case in [options.case] if options.case else ATTACKS:
+                source = "127.0.0.1" if options.together else "127.0.0.2"
+                measure(case, options.seconds, source, Path(directory))
+
+
+if __name__ == "__main__":
+    main()
