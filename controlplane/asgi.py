@@ -20,18 +20,23 @@ from controlplane.observability.process import this_process  # noqa: E402
 from controlplane.observability.websocket_metrics import WebSocketMetricsMiddleware  # noqa: E402
 from controlplane.web import asgi_lifespan  # noqa: E402
 from controlplane.web.credential_check import has_credential  # noqa: E402
+from controlplane.web.forwarded_headers import ForwardedHeaders  # noqa: E402
 from controlplane.web.request_limits import RequestLimits  # noqa: E402
+from routing.contract.trusted_proxies import TrustedProxies  # noqa: E402
 
 this_process.set_role("web")
 redis.hurry()
 celery_app.conf.broker_transport_options = task_queue.hurried(celery_app.conf.broker_transport_options)
 sockets = import_string(settings.WEBSOCKET_URLPATTERNS)
-application = ProtocolTypeRouter(
-    {
-        "http": RequestLimits(django_application, has_credential),
-        "websocket": WebSocketMetricsMiddleware(
-            AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets))), sockets
-        ),
-        "lifespan": asgi_lifespan.lifespan,
-    }
+application = ForwardedHeaders(
+    ProtocolTypeRouter(
+        {
+            "http": RequestLimits(django_application, has_credential),
+            "websocket": WebSocketMetricsMiddleware(
+                AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(sockets))), sockets
+            ),
+            "lifespan": asgi_lifespan.lifespan,
+        }
+    ),
+    TrustedProxies(settings.TRUSTED_PROXIES),
 )

@@ -49,14 +49,34 @@ SECRET_KEY = environment.secret_key(
     ),
 )
 environment.refuse_weak_secret(SECRET_KEY, ALLOWED_HOSTS)
+SECRET_KEY_FALLBACKS = environment.listing(
+    "SWITCHYARD_FORMER_SECRET_KEYS",
+    "",
+    about=SettingDoc(
+        "former values of `SWITCHYARD_SECRET_KEY`, for an overlap: sessions and API tokens made under them "
+        "stay valid, and a token is hashed anew when it is used. Remove them once all have been",
+        "9T1mQ…",
+    ),
+)
 environment.refuse_public_debug(DEBUG, ALLOWED_HOSTS)
 
 # The dashboard is behind TLS: cookies are sent over https only.
 TLS = environment.flag(
     "SWITCHYARD_TLS",
     about=SettingDoc(
-        "TLS is terminated in front of the web process: `X-Forwarded-Proto` is trusted, cookies need https",
+        "TLS is terminated in front of the web process: cookies need https. Name the reverse proxy in "
+        "`SWITCHYARD_TRUSTED_PROXIES` too",
         "1",
+    ),
+)
+TRUSTED_PROXIES = environment.trusted_proxies(
+    "SWITCHYARD_TRUSTED_PROXIES",
+    about=SettingDoc(
+        "reverse proxies in front of the web process, by the addresses from which they connect; `unix` is "
+        "whoever uses a Unix socket. Their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, nobody "
+        "else's are",
+        "127.0.0.1,10.0.3.0/24",
+        "none",
     ),
 )
 HSTS_S = environment.whole_number(
@@ -195,7 +215,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "axes",
     "controlplane",
     "dashboard",
 ]
@@ -210,8 +229,6 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "controlplane.web.password_change.PasswordChangeMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    # Last, so that a locked-out login is answered by it.
-    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"
@@ -276,21 +293,8 @@ AUTH_PASSWORD_VALIDATORS = [
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    {"NAME": "controlplane.services.password_tokens.EndTokens"},
 ]
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
-]
-# Ten wrong passwords for one name from one address: that pair waits a quarter of an hour.
-AXES_FAILURE_LIMIT = 10
-AXES_COOLOFF_TIME = 0.25
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_RESET_ON_SUCCESS = True
-AXES_HTTP_RESPONSE_CODE = 429
-AXES_LOCKOUT_CALLABLE = "controlplane.web.login_lockout.locked_out"
-AXES_VERBOSE = False
-AXES_DISABLE_ACCESS_LOG = True
-
 # --- Addresses that replicas may have (controlplane/config/replica_addresses.py) ---
 ALLOWED_ADDRESSES = environment.networks(
     "SWITCHYARD_ALLOWED_ADDRESSES",
@@ -319,6 +323,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+SESSION_ENGINE = "controlplane.web.hashed_sessions"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -327,10 +332,9 @@ CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SECURE = TLS
 CSRF_FAILURE_VIEW = "controlplane.api.errors.csrf_failure"
 if TLS:
-    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     # Sent with answers to https requests only. Not for subdomains: other services may have those.
     SECURE_HSTS_SECONDS = HSTS_S
-    CSRF_TRUSTED_ORIGINS = [f"https://{host.lstrip('.')}" for host in ALLOWED_HOSTS if host != "*"]
+    CSRF_TRUSTED_ORIGINS = environment.https_origins(ALLOWED_HOSTS)
 
 # `check --deploy` asks for these too. W005, W021: HSTS for subdomains and its preload list are
 # for whoever owns the domain. W008: the reverse proxy redirects to https; health checks come by http.
@@ -342,7 +346,7 @@ REST_FRAMEWORK = {
         "controlplane.api.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["controlplane.api.permissions.IsStaffOrReadOnly"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["controlplane.api.rendering.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["controlplane.api.parsing.JSONParser"],
     "DEFAULT_PAGINATION_CLASS": "controlplane.api.pagination.Pages",

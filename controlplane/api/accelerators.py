@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.db.models import Q, Sum
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,11 +19,14 @@ from controlplane.services.lookup import accelerator_named
 from routing.contract.accelerators import usable_bytes
 
 
-def represented(rows: Iterable[Accelerator]) -> list[dict[str, Any]]:
-    """One query for the replicas of all of them, and one question to Redis."""
+def represented(rows: Iterable[Accelerator], visible: Q | None = None) -> list[dict[str, Any]]:
+    """Two queries for the replicas of all of them, and one question to Redis. ``visible``: which replicas are
+    listed; what the others hold counts all the same."""
     rows = list(rows)
     placed: dict[int, list[dict[str, Any]]] = {row.pk: [] for row in rows}
     links = Replica.accelerators.through.objects.filter(accelerator__in=rows)
+    held = dict(links.order_by().values_list("accelerator_id").annotate(held=Sum("replica__memory_bytes")))
+    links = links.filter(visible or Q())
     columns = ("accelerator_id", "replica__fleet__name", "replica__name", "replica__memory_bytes")
     memory_of_requests = ("replica__request_bytes", "replica__request_bytes_per_work")
     for pk, fleet, name, memory, fixed, per_work in links.order_by(*columns[1:3]).values_list(
@@ -44,7 +48,7 @@ def represented(rows: Iterable[Accelerator]) -> list[dict[str, Any]]:
             "memory_bytes": row.memory_bytes,
             "headroom_percent": row.headroom_percent,
             "usable_bytes": usable_bytes(row.spec),
-            "held_bytes": sum(one["memory_bytes"] or 0 for one in placed[row.pk]),
+            "held_bytes": held.get(row.pk) or 0,
             "leased_bytes": seen[row.name].leased_bytes if row.name in seen else None,
             "replicas": placed[row.pk],
             "created_at": row.created_at,
@@ -65,6 +69,7 @@ def _answer(change: AcceleratorChange, status: int = 200) -> Response:
 
 
 class AcceleratorList(ApiView):
+    limited = ("GET",)
     query_parameters = ("search", "page", "page_size")
 
     @lists(
@@ -75,7 +80,8 @@ class AcceleratorList(ApiView):
     )
     def get(self, request: Request) -> Response:
         rows = Accelerator.objects.filter(filters.search(request, "name")).order_by("name")
-        return self.paged(request, rows, represented)
+        visible = self.access.rows("replica__fleet__name")
+        return self.paged(request, rows, lambda page: represented(page, visible))
 
     @creates(
         "create_accelerator",
@@ -88,10 +94,13 @@ class AcceleratorList(ApiView):
 
 
 class AcceleratorDetail(ApiView):
+    limited = ("GET",)
+
     @reads("get_accelerator", "One accelerator", serializers.AcceleratorSerializer)
     def get(self, request: Request, accelerator: str) -> Response:
         row = accelerator_named(accelerator)
-        return versioned(represented([row])[0], row.edit_version)
+        visible = self.access.rows("replica__fleet__name")
+        return versioned(represented([row], visible)[0], row.edit_version)
 
     @changes(
         "change_accelerator",

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
-from controlplane.services import tokens
+from controlplane.services import guess_limits, tokens
 
 KEYWORD = "Token"
 
@@ -21,8 +21,19 @@ class TokenAuthentication(authentication.BaseAuthentication):
             raise exceptions.AuthenticationFailed(f"Write it as: Authorization: {KEYWORD} sy_…")
         token = tokens.verify(parts[1].decode("latin-1"))
         if token is None:
-            raise exceptions.AuthenticationFailed("This token is unknown, or its user is disabled.")
+            _count_wrong(request)
+            raise exceptions.AuthenticationFailed(
+                "This token is unknown, has expired or was ended, or its user is disabled."
+            )
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
         return f'{KEYWORD} realm="switchyard"'
+
+
+def _count_wrong(request: Request) -> None:
+    """Raises Throttled where there were too many."""
+    try:
+        guess_limits.wrong_token(request.META.get("REMOTE_ADDR", ""))
+    except guess_limits.TooManyGuesses as error:
+        raise exceptions.Throttled(error.wait_s, str(error)) from None

@@ -11,9 +11,9 @@ from rest_framework import exceptions
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.pagination import Pages
+from controlplane.api.permissions import RoleView
 from controlplane.models import ApiToken, request_origin
 from controlplane.services.errors import FieldError, Invalid, PreconditionFailed
 from routing.contract.field_rules import did_you_mean, found
@@ -22,7 +22,7 @@ _ANY_ETAG = re.compile(r'(W/)?"[^"]*"')
 _OUR_ETAG = re.compile(r'"([0-9]{1,18})"')
 
 
-class ApiView(APIView):
+class ApiView(RoleView):
     query_parameters: ClassVar[tuple[str, ...]] = ()
     """Those that reading takes; another is an error, never ignored."""
     write_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {}

@@ -12,7 +12,7 @@ from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.openapi_operations import SEARCH, changes, creates, lists, reads
 from controlplane.models import ClientKey
 from controlplane.publishing.acknowledgements import manifest_acknowledged
-from controlplane.services import client_keys
+from controlplane.services import client_keys, keys_required
 from controlplane.services.client_keys import KeyChange
 
 WAIT_S = 0.25
@@ -44,6 +44,8 @@ def _answer(change: KeyChange, status: int = 200) -> Response:
         **presenters.publication(change.published),
         "workers": manifest_acknowledged(change.version, wait_s)._asdict(),
     }
+    if change.effect:
+        data["effect"] = change.effect
     if change.key:
         data["key"] = change.key
     answer = versioned(data, change.row.edit_version, status)
@@ -101,3 +103,37 @@ class ClientKeyDetail(ApiView):
     def delete(self, request: Request, key: int) -> Response:
         who, expected = request.user.get_username(), expected_version(request)
         return _answer(client_keys.revoke(key, who, if_version=expected))
+
+
+class ClientKeySettings(ApiView):
+    limited = ("GET",)
+
+    @reads(
+        "get_client_key_settings",
+        "Whether every request needs a client key",
+        serializers.ClientKeySettingsSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        return Response(_settings(*keys_required.read()))
+
+    @changes(
+        "change_client_key_settings",
+        "Require client keys, or no longer",
+        request_schemas.CLIENT_KEY_SETTINGS,
+        serializers.ClientKeySettingsChangedSerializer,
+    )
+    def patch(self, request: Request) -> Response:
+        change = keys_required.change(body_of(request), request.user.get_username())
+        wait_s = WAIT_S if change.published and change.lines else 0.0
+        return Response(
+            {
+                **_settings(change.required, change.keys),
+                "changed": list(change.lines),
+                **presenters.publication(change.published),
+                "workers": manifest_acknowledged(change.version, wait_s)._asdict(),
+            }
+        )
+
+
+def _settings(required: bool, keys: int) -> dict[str, Any]:
+    return {"required": required, "keys": keys, "effect": keys_required.effect(required, keys)}

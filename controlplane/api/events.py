@@ -1,6 +1,7 @@
 """``/events``: what happened, in words."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
@@ -42,16 +43,19 @@ EVENTS = FilteredList(
 
 
 class EventList(ApiView):
+    limited = ("GET",)
     query_parameters = EVENTS.query_parameters
 
     @lists_newest("list_events", "Events, newest first", serializers.EventSerializer, *EVENTS.documented)
     def get(self, request: Request) -> Response:
         audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
         rows = Event.objects.annotate(audited=Exists(audited)).filter(EVENTS.wanted(request))
-        return newest_first(request, rows, represent)
+        rows = rows.filter(self.access.rows("fleet_name"))
+        return newest_first(request, rows, partial(represent, audit=self.access.everywhere is not None))
 
 
-def represent(rows: Iterable[Any]) -> list[dict[str, Any]]:
+def represent(rows: Iterable[Any], *, audit: bool = True) -> list[dict[str, Any]]:
+    """``audit``: whether who asks may read the audit entries of a write."""
     return [
         {
             "id": row.pk,
@@ -65,7 +69,7 @@ def represent(rows: Iterable[Any]) -> list[dict[str, Any]]:
             "revision": row.revision,
             "text": row.text,
             "actor": row.actor,
-            "write": row.write if row.audited else None,
+            "write": row.write if row.audited and audit else None,
         }
         for row in rows
     ]

@@ -33,12 +33,14 @@ def _answer(change: Change, status: int = 200, more: Mapping[str, Any] | None = 
 
 
 class FleetList(ApiView):
+    limited = ("GET", "POST")
     query_parameters = ("search", "page", "page_size")
     write_parameters = {"POST": ("trial",)}
 
     @lists("list_fleets", "List fleets", serializers.FleetSerializer, SEARCH)
     def get(self, request: Request) -> Response:
-        rows = Fleet.objects.filter(filters.search(request, "name", "aliases", "adapters"))
+        rows = Fleet.objects.filter(self.access.rows("name"))
+        rows = rows.filter(filters.search(request, "name", "aliases", "adapters", "labels"))
         return self.paged(request, rows, presenters.fleets)
 
     @creates(
@@ -51,6 +53,7 @@ class FleetList(ApiView):
     def post(self, request: Request) -> Response:
         """As registering a replica: a trial that fails refuses nothing, a forbidden address does."""
         body = body_of(request)
+        self.check_settings(body, fleets.labels_in(body))
         tried = trial_service.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
         change = fleets.create(body, request.user.get_username())
         return _answer(change, 201, {"trials": {name: represented(one) for name, one in tried.items()}})
@@ -93,6 +96,7 @@ class FleetDetail(ApiView):
     def patch(self, request: Request, fleet: str) -> Response:
         """Settings with which the probes of most replicas would fail are confirmed first."""
         body, version = body_of(request), expected_version(request)
+        self.check_settings(body, fleets.labels_in(body) if "labels" in body else None)
         if trial_wanted(request):
             settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirmation(request))
         return _answer(fleets.update(fleet, body, request.user.get_username(), if_version=version))

@@ -13,6 +13,7 @@ from controlplane.services.lookup import hardware_named
 
 
 class HardwareList(ApiView):
+    limited = ("GET",)
     query_parameters = ("search", "page", "page_size")
 
     @lists("list_hardware_classes", "Hardware classes", serializers.HardwareClassSerializer, SEARCH)
@@ -32,6 +33,7 @@ class HardwareList(ApiView):
 
 
 class HardwareDetail(ApiView):
+    limited = ("GET",)
     write_parameters = {"PATCH": ("confirm",)}
 
     @reads("get_hardware_class", "One hardware class", serializers.HardwareClassSerializer)

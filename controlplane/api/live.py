@@ -23,6 +23,7 @@ from controlplane.telemetry.frames import (
     ReplicaLive,
     fleet_key,
 )
+from controlplane.telemetry.limited_frames import overview_of
 from routing.contract.decode_errors import DECODE_ERRORS
 
 FRESH_S = 5.0
@@ -33,9 +34,12 @@ class _FrameStamp(msgspec.Struct):
     at: float
 
 
-def overview() -> dict[str, Any]:
-    """``{"age_s", "frame"}``. Raises redis.RedisError."""
-    return _as_it_lies(OVERVIEW_KEY)
+def overview(fleets: frozenset[str] | None = None) -> dict[str, Any]:
+    """``{"age_s", "frame"}``. ``fleets``: those that it may tell of; None: all. Raises redis.RedisError."""
+    read = _as_it_lies(OVERVIEW_KEY)
+    if fleets is not None and read["frame"] is not None:
+        read["frame"] = orjson.Fragment(overview_of(bytes(read["frame"].contents), fleets))
+    return read
 
 
 def fleet(name: str) -> dict[str, Any]:

@@ -21,9 +21,11 @@ class RedisUnavailable(exceptions.APIException):
 
 
 class OverviewLiveView(ApiView):
+    limited = ("GET",)
+
     @reads("get_live", "The last overview frame", serializers.LiveSerializer, live=True)
     def get(self, request: Request) -> Response:
-        return _frame(live.overview)
+        return _frame(live.overview, self.access.fleet_names())
 
 
 class ClientKeysLiveView(ApiView):

@@ -3,6 +3,7 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.access.roles import Role
 from controlplane.api import filters, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
@@ -20,6 +21,8 @@ def _answer(change: Change) -> Response:
 
 
 class PolicyDetail(ApiView):
+    roles = {"PATCH": Role.OPERATE}
+
     @reads("get_policy", "The policy in force", serializers.PolicySerializer)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
@@ -73,6 +76,7 @@ class RevisionDetail(ApiView):
 
 
 class RevisionRestore(ApiView):
+    roles = {"POST": Role.OPERATE}
     write_parameters = {"POST": ("confirm",)}
 
     @changes(

@@ -9,6 +9,7 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.access.roles import Role
 from controlplane.api import filters, live, presenters, request_schemas, serializers
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
@@ -72,6 +73,7 @@ class ReplicaList(ApiView):
     def post(self, request: Request, fleet: str) -> Response:
         """A trial that fails refuses nothing: models load for minutes. A forbidden address does."""
         body = body_of(request)
+        self.check_settings(body)
         row = _fleet_to_join(request, fleet, body)
         found = None
         if trial_wanted(request):
@@ -81,7 +83,12 @@ class ReplicaList(ApiView):
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
 
+OPERATED = frozenset({"weight", "admin_state"})
+"""Fields of a replica with which traffic is steered; the others say what it is."""
+
+
 class ReplicaDetail(ApiView):
+    roles = {"PATCH": Role.OPERATE}
     write_parameters = {"PATCH": ("trial",)}
 
     @reads("get_replica", "One replica", serializers.ReplicaSerializer)
@@ -99,6 +106,9 @@ class ReplicaDetail(ApiView):
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
         """A new address, or one with a new credential, is tried as that of a new replica is."""
         body, version, found = body_of(request), expected_version(request), None
+        if body.keys() - OPERATED:
+            self.check_role(Role.ADMINISTER, fleet)
+            self.check_settings(body)
         if trial_wanted(request) and body.keys() & {"url", "credential"}:
             row = fleet_named(fleet)
             if moved := replicas.moved_to(row, replica, body, version):

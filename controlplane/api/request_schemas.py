@@ -4,10 +4,13 @@ from typing import Any
 
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
-from controlplane.services.tokens import TOKEN
+from controlplane.services.keys_required import SETTINGS
+from controlplane.services.token_rules import TOKEN
 from routing.balancing.strategies import registry
+from routing.contract.exposure import ALL, INFERENCE, ExposeRule
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
 from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
+from routing.contract.label_rules import MAX_LABELS, Labels
 from routing.contract.names import SLUG_PATTERN
 from routing.contract.policy_rules import POLICY
 
@@ -35,9 +38,14 @@ def _body(rule: Rule, partial: bool) -> Schema:
         return {"type": "boolean"}
     if isinstance(rule, ListOf):
         return {"type": "array", "items": schema_of(rule.item), "minItems": rule.at_least}
+    if isinstance(rule, Labels):
+        return {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_LABELS}
     if isinstance(rule, Scalars):
         scalar = {"type": ["number", "string", "boolean"]}
         return {"type": "object", "additionalProperties": scalar}
+    if isinstance(rule, ExposeRule):
+        paths = {"type": "array", "items": {"type": "string", "pattern": "^/"}, "minItems": 1}
+        return {"oneOf": [{"enum": [INFERENCE, ALL]}, paths, {"type": "null"}]}
     if isinstance(rule, Text) and rule.what == "name":
         return {"type": "string", "pattern": SLUG_PATTERN.replace(r"\Z", "$")}
     return {"type": "string"}
@@ -86,6 +94,7 @@ NEW_REPLICA = _request(schema_of(REPLICA))
 REPLICA_CHANGES = _request(_without(schema_of(REPLICA, partial=True), "name"))
 NEW_CLIENT_KEY = _request(schema_of(CLIENT_KEY))
 CLIENT_KEY_CHANGES = _request(schema_of(CLIENT_KEY, partial=True))
+CLIENT_KEY_SETTINGS = _request(schema_of(SETTINGS))
 NEW_TOKEN = _request(schema_of(TOKEN))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
 NEW_ACCELERATOR = _request(schema_of(ACCELERATOR))

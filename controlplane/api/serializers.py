@@ -2,7 +2,9 @@
 
 from rest_framework import serializers
 
+from controlplane.api.expose_field import ExposeField
 from controlplane.api.rule_fields import section_serializer
+from controlplane.models import RoleGrant
 from routing.balancing.strategies import registry
 from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, QUEUE, RETRIES, TIMEOUTS
 from routing.contract.priority import PRIORITIES
@@ -150,8 +152,16 @@ class FleetSerializer(ReadOnlySerializer):
         many=True, help_text="Requests with one of these hosts and paths go to this fleet."
     )
     served_model = serializers.CharField(allow_blank=True)
+    expose = ExposeField(
+        allow_null=True,
+        help_text="What clients may reach: `inference`, `all`, or paths and what is below them. Null: the "
+        "fleet is older than this setting; what `inference` would refuse is counted only.",
+    )
     credential = serializers.CharField(
         allow_blank=True, help_text="Where to find the bearer token for its replicas; never the token itself."
+    )
+    labels = serializers.DictField(
+        child=serializers.CharField(), help_text="Label → value. Roles can be limited to fleets with them."
     )
     default = serializers.BooleanField()
     strategy = serializers.CharField()
@@ -454,6 +464,22 @@ class KeyOutcomeSerializer(ReadOnlySerializer):
 
 
 class ClientKeyChangedSerializer(ClientKeySerializer, KeyOutcomeSerializer):
+    effect = serializers.CharField(
+        required=False,
+        help_text="Only of the first and the last key: what happens to requests without a key from now on.",
+    )
+
+
+class ClientKeySettingsSerializer(ReadOnlySerializer):
+    required = serializers.BooleanField(  # type: ignore[assignment]  # a field of this name, not the option
+        help_text="Whether every request needs a client key. The first key turns it on; revoking the last "
+        "one does not turn it off."
+    )
+    keys = serializers.IntegerField(help_text="Client keys in force.")
+    effect = serializers.CharField(help_text="What that means for requests.")
+
+
+class ClientKeySettingsChangedSerializer(ClientKeySettingsSerializer, KeyOutcomeSerializer):
     pass
 
 
@@ -465,7 +491,16 @@ class TokenSerializer(ReadOnlySerializer):
     id = serializers.IntegerField()
     name = serializers.CharField()
     prefix = serializers.CharField(help_text="The first characters of the token.")
-    user = serializers.CharField(help_text="User whose permissions it has.")
+    user = serializers.CharField(help_text="User whose permissions it has, at most.")
+    role = serializers.ChoiceField(
+        choices=RoleGrant.Role.values,
+        help_text="It may no more than this, nor than its user may at the time.",
+    )
+    labels = serializers.DictField(
+        child=serializers.CharField(), help_text="Only fleets with all of these labels; empty: no limit."
+    )
+    service = serializers.BooleanField(help_text="Whether it outlives its user's password.")
+    expires_at = serializers.DateTimeField(allow_null=True, help_text="Null: never.")
     created_at = serializers.DateTimeField()
     last_used_at = serializers.DateTimeField(
         allow_null=True, help_text="Accurate to a minute; null: it has never been used."

@@ -11,6 +11,8 @@ from routing.balancing.strategies import registry
 
 
 class StrategyList(ApiView):
+    limited = ("GET",)
+
     @reads("list_strategies", "Strategies and their parameters", serializers.StrategySerializer(many=True))
     def get(self, request: Request) -> Response:
         return Response([msgspec.to_builtins(registry.describe(name)) for name in registry.names()])

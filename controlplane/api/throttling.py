@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from controlplane.datastores import redis
+from routing.contract.trusted_proxies import client_group
 
 if TYPE_CHECKING:  # REST framework imports this module while it imports its views
     from rest_framework.views import APIView
@@ -26,7 +27,7 @@ class FixedWindowThrottle(BaseThrottle):
         who, limit = (
             (f"user:{user.pk}", SIGNED_IN)
             if user.is_authenticated
-            else (f"address:{request.META.get('REMOTE_ADDR', '')}", ANONYMOUS)
+            else (f"address:{client_group(request.META.get('REMOTE_ADDR', ''))}", ANONYMOUS)
         )
         try:
             return _count(who) <= limit

@@ -25,22 +25,27 @@ def represented(row: ApiToken) -> dict[str, Any]:
         "name": row.name,
         "prefix": row.prefix,
         "user": row.user.get_username(),
+        "role": row.role,
+        "labels": row.selector,
+        "service": row.service,
+        "expires_at": row.expires_at,
         "created_at": row.created_at,
         "last_used_at": row.last_used_at,
     }
 
 
 class TokenList(ApiView):
+    limited = ("GET", "POST")
     query_parameters = ("search", "page", "page_size")
 
     @lists(
         "list_tokens",
-        "API tokens: all of them for staff, else your own",
+        "API tokens: all of them for who administers all fleets, else your own",
         serializers.TokenSerializer,
         SEARCH,
     )
     def get(self, request: Request) -> Response:
-        rows = tokens.seen_by(current_user(request)).filter(filters.search(request, "name"))
+        rows = tokens.seen_by(current_user(request), self.access).filter(filters.search(request, "name"))
         return self.paged(request, rows, lambda page: [represented(row) for row in page])
 
     @creates(
@@ -50,14 +55,17 @@ class TokenList(ApiView):
         serializers.TokenMadeSerializer,
     )
     def post(self, request: Request) -> Response:
-        row, token = tokens.create_own(current_user(request), body_of(request))
+        maker = request.auth if isinstance(request.auth, ApiToken) else None
+        row, token = tokens.create_own(current_user(request), self.access, body_of(request), maker)
         return Response(
             {**represented(row), "token": token}, status=201, headers={"Cache-Control": "no-store"}
         )
 
 
 class TokenDetail(ApiView):
+    limited = ("DELETE",)
+
     @removes("revoke_token", "Revoke an API token: it is deleted")
     def delete(self, request: Request, token: int) -> Response:
-        tokens.revoke(token, current_user(request))
+        tokens.revoke(token, current_user(request), self.access)
         return Response(status=204)

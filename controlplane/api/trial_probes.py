@@ -7,6 +7,7 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.access.roles import Role
 from controlplane.api import request_schemas, serializers
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.openapi_operations import asks
@@ -40,6 +41,8 @@ def trial_wanted(request: Request) -> bool:
 
 
 class TrialProbes(ApiView):
+    limited = ("POST",)
+
     @asks(
         "try_address",
         "Probe an address once and describe the result (takes at most 5 s)",
@@ -47,4 +50,8 @@ class TrialProbes(ApiView):
         serializers.TrialSerializer,
     )
     def post(self, request: Request) -> Response:
-        return Response(represented(trial_service.attempt(body_of(request))))
+        body = body_of(request)
+        if isinstance(fleet := body.get("fleet"), str):
+            self.check_role(Role.ADMINISTER, fleet)
+        self.check_settings(body)
+        return Response(represented(trial_service.attempt(body)))

@@ -4,7 +4,7 @@ from django.urls import path
 
 from controlplane.api.accelerators import AcceleratorDetail, AcceleratorList
 from controlplane.api.audit import AuditList
-from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList
+from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList, ClientKeySettings
 from controlplane.api.docs import Docs, Schema
 from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
@@ -40,6 +40,7 @@ urlpatterns = [
     path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
     path("client-keys", ClientKeyList.as_view(), name="api-client-keys"),
     path("client-keys/live", ClientKeysLiveView.as_view(), name="api-client-keys-live"),
+    path("client-keys/settings", ClientKeySettings.as_view(), name="api-client-key-settings"),
     path("client-keys/<int:key>/live", ClientKeyLiveView.as_view(), name="api-client-key-live"),
     path("client-keys/<int:key>", ClientKeyDetail.as_view(), name="api-client-key"),
     path("tokens", TokenList.as_view(), name="api-tokens"),

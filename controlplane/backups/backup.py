@@ -36,6 +36,7 @@ def _tables(
         yield tables.label(model), names, rows.iterator(chunk_size=AT_ONCE)
 
 
-def key_check() -> str:
-    """Equal only under the same secret key, which hashes tokens and client keys."""
-    return salted_hmac("switchyard.backup", "key check").hexdigest()[:16]
+def key_check(secret: str = "") -> str:
+    """Equal only under the same secret key, which keys the hashes of API tokens. Those of client keys are
+    keyed with a value in the database, which is in the backup. ``secret``: a former one."""
+    return salted_hmac("switchyard.backup", "key check", secret or None).hexdigest()[:16]

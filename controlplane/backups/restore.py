@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.core.management.color import no_style
@@ -33,7 +34,7 @@ class Restored(NamedTuple):
     rows: int
     epoch: int
     same_key: bool
-    """False: API tokens and client keys of the backup are not known under this installation's secret key."""
+    """False: the backup's API tokens are not known under this installation's secret keys. Client keys are."""
 
 
 def check(file: Path) -> tuple[BackupHeader, int]:
@@ -75,7 +76,8 @@ def restore(
     call_command("migrate", interactive=False, verbosity=0)
     text = f"Restored from the backup of {head.made_at[:19]} UTC; its table is epoch {epoch}."
     record_event(Event.Kind.SYSTEM, text, actor=actor)
-    return Restored(head, rows, epoch, head.key_check == key_check())
+    known = {key_check(), *map(key_check, settings.SECRET_KEY_FALLBACKS)}
+    return Restored(head, rows, epoch, head.key_check in known)
 
 
 def _refuse_newer(file: Path, head: BackupHeader) -> None:

@@ -1,4 +1,4 @@
-"""Which rows are kept: everything but sessions and failed logins."""
+"""Which rows are kept: everything but sessions."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

@@ -15,6 +15,7 @@ from controlplane.config import private_folder
 from controlplane.config.listen_address import ListenAddress
 from controlplane.config.setting_docs import SettingDoc, declare
 from routing.contract import address_rules
+from routing.contract import trusted_proxies as trusted
 from routing.contract.address_rules import OwnPort
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -73,6 +74,15 @@ def networks(name: str, *, about: SettingDoc) -> tuple[str, ...]:
     declare(name, "networks, IP addresses and host names, separated by commas", "", about)
     try:
         return address_rules.read_networks(text(name))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}.") from error
+
+
+def trusted_proxies(name: str, *, about: SettingDoc) -> tuple[str, ...]:
+    """Networks, IP addresses and ``unix`` in normal form; anything else raises ImproperlyConfigured."""
+    declare(name, "networks, IP addresses and `unix`, separated by commas", "", about)
+    try:
+        return trusted.read(text(name))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}.") from error
 
@@ -179,6 +189,17 @@ def refuse_public_debug(debug: bool, hosts: list[str]) -> None:
         )
 
 
+def https_origins(hosts: list[str]) -> list[str]:
+    """Origins of pages under these allowed hosts; ``.example.com`` is that name and all below it."""
+    found = []
+    for host in hosts:
+        if host.startswith("."):
+            found += [f"https://{host[1:]}", f"https://*{host}"]
+        elif host != "*":
+            found.append(f"https://{host}")
+    return found
+
+
 def without_password(url: str) -> str:
     """For messages and logs."""
     netloc = urlsplit(url).netloc
@@ -233,17 +254,17 @@ def redis_sibling(name: str, url: str, offset: int) -> str:
     number = redis_database_number(name, url) + offset
     query = {key: values[-1] for key, values in parse_qs(parts.query).items() if key != "db"}
     if parts.scheme == "unix":
-        return f"unix://{parts.path}?{urlencode({**query, 'db': number})}"
+        return f"unix://{parts.netloc}{parts.path}?{urlencode({**query, 'db': number})}"
     return parts._replace(path=f"/{number}", query=urlencode(query)).geturl()
 
 
 def celery_broker_url(redis: str) -> str:
-    """Celery writes a socket as ``redis+socket:///path?virtual_host=N``."""
+    """Celery writes a socket as ``redis+socket://user:password@/path?virtual_host=N``."""
     parts = urlsplit(redis)
     if parts.scheme != "unix":
         return redis
     number = redis_database_number("SWITCHYARD_REDIS_URL", redis)
-    return f"redis+socket://{parts.path}?virtual_host={number}"
+    return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={number}"
 
 
 def database(name: str, data_dir: Path, *, about: SettingDoc) -> dict[str, object]:

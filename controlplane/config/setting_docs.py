@@ -54,6 +54,9 @@ installation need the same values, except where a row says otherwise. The proxy 
 `SWITCHYARD_LOG_FORMAT`, `SWITCHYARD_DATA_DIR` and the three that say where replicas may be: see [the
 proxy](proxy.md#flags).
 
+Behind a reverse proxy set three together: `SWITCHYARD_TRUSTED_PROXIES`, `SWITCHYARD_TLS` and
+`SWITCHYARD_ALLOWED_HOSTS` ([how](production.md#tls)).
+
 | name | values | default | meaning | example |
 | --- | --- | --- | --- | --- |
 """

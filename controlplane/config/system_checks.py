@@ -39,8 +39,25 @@ def public_without_tls(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -
         Warning(
             f"Pages and API are served for {', '.join(public)} without TLS: passwords and tokens can be read "
             "on the way.",
-            hint="Put a TLS proxy in front that sets X-Forwarded-Proto, and set SWITCHYARD_TLS=1.",
+            hint="Put a TLS proxy in front that sets X-Forwarded-For and X-Forwarded-Proto, name its address "
+            "in SWITCHYARD_TRUSTED_PROXIES, and set SWITCHYARD_TLS=1.",
             id="switchyard.W001",
+        )
+    ]
+
+
+@register(Tags.security)
+def reverse_proxy_is_named(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    if not settings.TLS or settings.TRUSTED_PROXIES:
+        return []
+    return [
+        Warning(
+            "SWITCHYARD_TLS says that a reverse proxy is in front, but none is trusted: all its clients "
+            "count as one address, so that one of them can use up what all may guess, and its "
+            "X-Forwarded-Proto is not believed, so that browsers are not told to stay with https.",
+            hint="Set SWITCHYARD_TRUSTED_PROXIES to the address from which it connects: 127.0.0.1 on the "
+            "same host, unix for a Unix socket.",
+            id="switchyard.W004",
         )
     ]
 

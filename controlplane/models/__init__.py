@@ -10,6 +10,7 @@ from controlplane.models.hardware import HardwareClass
 from controlplane.models.replica import Replica
 from controlplane.models.replica_health import ReplicaHealth
 from controlplane.models.revision import PolicyRevision
+from controlplane.models.role_grant import RoleGrant
 from controlplane.models.table_state import TableState
 from controlplane.models.token import ApiToken
 
@@ -25,5 +26,6 @@ __all__ = [
     "PolicyRevision",
     "Replica",
     "ReplicaHealth",
+    "RoleGrant",
     "TableState",
 ]

@@ -12,7 +12,9 @@ class ClientKey(models.Model):
     prefix = models.CharField(max_length=12)
     """First characters, shown so that a person can tell keys apart."""
     key_hash = models.CharField(max_length=64, unique=True)
-    """As :func:`routing.contract.client_keys.key_hash` makes it with ``TableState.key_salt``."""
+    """As :func:`routing.contract.client_keys.key_hash` makes it with ``TableState.key_salt``, or with the
+    former one."""
+    under_former_salt = models.BooleanField(default=False)
     all_fleets = models.BooleanField()
     """Whether it opens every fleet, those made later too; ``fleets`` is empty then."""
     fleets = models.ManyToManyField(Fleet, blank=True, related_name="client_keys")

@@ -19,8 +19,13 @@ class Fleet(models.Model):
     match = models.JSONField(default=list, blank=True)
     """Hosts and paths of its requests: what the operator set of each routing.contract.table.Match."""
     served_model = models.CharField(max_length=255, blank=True, default="")
+    expose = models.JSONField(null=True, blank=True, default=None)
+    """What its clients may reach (:mod:`routing.contract.exposure`). NULL: the fleet is older than this
+    setting, and everything is reachable as it was."""
     credential = models.CharField(max_length=500, blank=True, default="")
     """Reference to the bearer token of replicas that have none of their own."""
+    labels = models.JSONField(default=dict, blank=True)
+    """Label → value, as :mod:`routing.contract.label_rules` allows; roles can be limited to them."""
     is_default = models.BooleanField(default=False)
     policy = models.JSONField(default=dict, blank=True)
     """What the operator set of routing.contract.policy.Policy; defaults are not written out."""

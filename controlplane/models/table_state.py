@@ -12,7 +12,15 @@ class TableState(models.Model):
     fleet made anew under an old name is newer than what proxies may still hold of the old one."""
 
     key_salt = models.CharField(max_length=128, blank=True, default="")
-    """Keys the hashes of client keys, hexadecimal; made with the first of them, never changed."""
+    """Keys the hashes of client keys, hexadecimal; made with the first of them, replaced by hand only
+    (:mod:`controlplane.services.key_salts`)."""
+    former_salt = models.CharField(max_length=128, blank=True, default="")
+    """Of keys that were made before it was replaced; empty: there is none."""
+    former_salt_until = models.DateTimeField(null=True, blank=True)
+    """When it ends, and those keys with it; null: when somebody says so."""
+
+    keys_required = models.BooleanField(default=False)
+    """Whether every request through a proxy needs a client key, also while none is in force."""
 
     installation = models.CharField(max_length=36, blank=True, default="")
     """Id of the installation: made with the database, never changed. A backup carries it."""

@@ -24,7 +24,6 @@ def configuration(level: str, form: Format) -> dict[str, Any]:
             "django.server": passed_on,
             # The access log has every 4xx already.
             "django.request": {"level": "ERROR"},
-            "axes": {"level": "WARNING"},
             "celery": {"level": "WARNING"},
             # One line for every task, several a second.
             "celery.app.trace": {"level": "WARNING"},

@@ -85,6 +85,7 @@ def _snapshot(fleet: Fleet, state: TableState, replicas: list[ReplicaSpec]) -> F
         aliases=list(fleet.aliases),
         adapters=list(fleet.adapters),
         served_model=fleet.served_model,
+        expose=fleet.expose,
         policy=with_defaults(fleet.policy, Policy),
         probe=with_defaults(fleet.probe, Probe),
         tls=with_defaults(fleet.tls, Tls),
@@ -147,6 +148,8 @@ def manifest() -> Manifest:
     columns = ("name", "table_version", "aliases", "adapters", "is_default", "match")
     fleets = list(Fleet.objects.order_by("name").values_list(*columns))
     keys = list(ClientKey.objects.filter(revoked_at=None).order_by("pk").prefetch_related("fleets"))
+    # Read anew: the first key, and its salt with it, may have come since.
+    salts = current_state() if keys else TableState()
     return Manifest(
         epoch=state.epoch,
         version=state.manifest_version,
@@ -157,9 +160,10 @@ def manifest() -> Manifest:
         matches={name: msgspec.convert(match, list[Match]) for name, *_, match in fleets if match},
         accelerators=[row.spec for row in Accelerator.objects.order_by("name")],
         key_hashes={key.key_hash: _opened(key) for key in keys},
+        keys_required=state.keys_required,
         key_limits={key.key_hash: _limits(key) for key in keys},
-        # Read anew: the first key, and its salt with it, may have come since.
-        key_salt=current_state().key_salt if keys else "",
+        key_salt=salts.key_salt,
+        former_salt=salts.former_salt,
         installation=state.installation,
         succeeded=list(state.succeeded),
     )

@@ -1,7 +1,6 @@
-"""Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``; audit entries, revoked client keys and policy
-revisions no longer in force older than ``SWITCHYARD_AUDIT_DAYS``; sessions that have expired, and failed
-logins that no longer lock anybody out. Of those, which strangers cause, the newest stay, however many there
-are.
+"""Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``; audit entries, revoked client keys, expired
+API tokens and policy revisions no longer in force older than ``SWITCHYARD_AUDIT_DAYS``; sessions that have
+expired. And a former salt of client keys whose time is over.
 
 A run that is lost or killed costs nothing: the next finds the same rows.
 """
@@ -10,7 +9,6 @@ import logging
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from axes.models import AccessAttempt
 from celery import shared_task
 from django.conf import settings
 from django.contrib.sessions.models import Session
@@ -18,14 +16,9 @@ from django.db import Error as DatabaseError
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from controlplane.models import AuditEntry, ClientKey, Event, PolicyRevision
-from controlplane.services.retention import forget, forget_beyond
-
-LOGINS_DAYS = 1
-"""Failed logins count for minutes (``AXES_COOLOFF_TIME``); a day of them stays to be looked at."""
-
-MOST_LOGINS = 100_000
-"""Names that were tried from an address, each a row."""
+from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, PolicyRevision
+from controlplane.services import key_salts
+from controlplane.services.retention import forget
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +30,6 @@ class Kept(NamedTuple):
     column: str
     """When the row was made, or when it ends; null: it stays."""
     days: int
-    most: int | None = None
-    """So many of the newest stay; null: all do."""
 
 
 def kept() -> list[Kept]:
@@ -49,8 +40,8 @@ def kept() -> list[Kept]:
         Kept("audit entries", AuditEntry.objects.all(), "at", settings.AUDIT_DAYS),
         Kept("policy revisions", not_in_force, "created_at", settings.AUDIT_DAYS),
         Kept("revoked client keys", ClientKey.objects.all(), "revoked_at", settings.AUDIT_DAYS),
+        Kept("expired API tokens", ApiToken.objects.all(), "expires_at", settings.AUDIT_DAYS),
         Kept("expired sessions", Session.objects.all(), "expire_date", 0),
-        Kept("failed logins", AccessAttempt.objects.all(), "attempt_time", LOGINS_DAYS, MOST_LOGINS),
     ]
 
 
@@ -62,11 +53,9 @@ def kept() -> list[Kept]:
 )
 def forget_old() -> None:
     """Says in the log what it deleted; nothing when there was nothing to delete."""
-    for what, rows, column, days, most in kept():
+    for what, rows, column, days in kept():
         try:
             deleted, finished = forget(rows, timezone.now() - timedelta(days=days), column)
-            if most is not None:
-                forget_beyond(rows, most, column)
         except DatabaseError as error:
             logger.warning("old %s stay until the next run: %s", what, error)
             continue
@@ -74,3 +63,10 @@ def forget_old() -> None:
             rest = "" if finished else "; there are more, which go with the next run"
             age = f" older than {days} days" if days else ""
             logger.info("%s%s: deleted %d%s", what, age, deleted, rest)
+    try:
+        ended = key_salts.end_if_due("retention")
+    except DatabaseError as error:
+        logger.warning("the former salt of client keys stays until the next run: %s", error)
+        return
+    if ended:
+        logger.info("the former salt of client keys has ended: revoked %d keys", ended)

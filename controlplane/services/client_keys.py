@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from controlplane.models import ClientKey, Event, Fleet, TableState
-from controlplane.services import effective_settings
+from controlplane.services import effective_settings, keys_required
 from controlplane.services.errors import Conflict, FieldError, NotFound
 from controlplane.services.unit_of_work import (
     UnitOfWork,
@@ -24,6 +24,7 @@ from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.table import Version
 
 LONGEST_NAME = 100
+FIRST = "It is the first key: from now on every request needs a key."
 
 
 def label(text: str) -> str:
@@ -62,6 +63,8 @@ class KeyChange:
     unit_of_work: UnitOfWork
     key: str = ""
     """The key in clear, of a new one only. It cannot be read again."""
+    effect: str = ""
+    """What happens to requests without a key from now on, where this is the first or last key; else empty."""
 
     @property
     def published(self) -> bool:
@@ -75,6 +78,7 @@ def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
         kept = _checked(settings, partial=False)
         fleets = _fleets(kept)
         _check_name(kept["name"], None)
+        is_first = not keys_required.in_force() and not table_state().keys_required
         key = new_key()
         row = ClientKey.objects.create(
             name=kept["name"],
@@ -87,9 +91,11 @@ def create(settings: Mapping[str, Any], actor: str) -> KeyChange:
         row.fleets.set(fleets or ())
         write.audit("client_keys.create", row.name, after=described(row))
         opened = "every fleet" if row.all_fleets else ", ".join(fleet_names(row))
-        first = " It is the first key: from now on every request needs a key." if _in_force() == 1 else ""
-        write.event(Event.Kind.ADMIN, f"{actor} made client key {row} for {opened}.{first}")
-        return _change(write, row, ["created"], key)
+        effect = FIRST if is_first else ""
+        if is_first:
+            keys_required.put(write, True)
+        write.event(Event.Kind.ADMIN, f"{actor} made client key {row} for {opened}. {effect}".rstrip())
+        return _change(write, row, ["created"], key, effect)
 
 
 def update(pk: int, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None) -> KeyChange:
@@ -127,12 +133,11 @@ def revoke(pk: int, actor: str, *, if_version: int | None = None) -> KeyChange:
         if row.revoked_at is not None:
             return _change(write, row, [])
         before = described(row)
-        _save(row, revoked_at=timezone.now(), revoked_by=actor)
+        _save(row, revoked_at=timezone.now(), revoked_by=actor[:150])
         write.audit("client_keys.revoke", row.name, before)
-        last = " It was the last key: now only proxies that other machines can reach require one."
-        last = "" if _in_force() else last
-        write.event(Event.Kind.ADMIN, f"{actor} revoked client key {row}.{last}")
-        return _change(write, row, ["revoked"])
+        effect = "" if keys_required.in_force() else _last_words(table_state().keys_required)
+        write.event(Event.Kind.ADMIN, f"{actor} revoked client key {row}. {effect}".rstrip())
+        return _change(write, row, ["revoked"], effect=effect)
 
 
 def key_of(pk: int, *, lock: bool = False) -> ClientKey:
@@ -231,12 +236,14 @@ def _salt() -> str:
     return state.key_salt
 
 
-def _in_force() -> int:
-    return ClientKey.objects.filter(revoked_at=None).count()
+def _last_words(required: bool) -> str:
+    return f"It was the last key: {keys_required.effect(required, 0)}."
 
 
-def _change(write: UnitOfWork, row: ClientKey, lines: Sequence[str], key: str = "") -> KeyChange:
+def _change(
+    write: UnitOfWork, row: ClientKey, lines: Sequence[str], key: str = "", effect: str = ""
+) -> KeyChange:
     if lines:
         write.manifest_changed()
     state = table_state()
-    return KeyChange(row, lines, Version(state.epoch, state.manifest_version), write, key)
+    return KeyChange(row, lines, Version(state.epoch, state.manifest_version), write, key, effect)

@@ -13,7 +13,7 @@ from controlplane.models import Accelerator, Replica
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.validation import unknown_name
 from routing.contract.accelerators import MemoryClaim, Overcommit, find_overcommit, shown_bytes
-from routing.contract.field_rules import FieldProblem
+from routing.contract.field_rules import FieldProblem, enough
 from routing.contract.fleet_file.devices import without_a_device
 
 _AMOUNTS = frozenset({"memory_bytes", "request_bytes", "request_bytes_per_work"})
@@ -101,11 +101,17 @@ def name_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProble
     if not names or not isinstance(names, list):
         return []
     known = set(Accelerator.objects.values_list("name", flat=True))
-    found = []
+    found: list[FieldProblem] = []
+    seen: set[str] = set()
     for index, name in enumerate(names):
+        if enough(found):
+            break
+        if not isinstance(name, str):
+            continue
         pointer = f"{at}/accelerators/{index}"
-        if name in names[:index]:
+        if name in seen:
             found.append(FieldProblem(pointer, f'the accelerator "{name}" is listed twice: remove one'))
-        elif isinstance(name, str) and name not in known:
+        elif name not in known:
             found.append(FieldProblem(pointer, unknown_name("accelerator", name, known)))
+        seen.add(name)
     return found

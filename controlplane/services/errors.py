@@ -43,6 +43,12 @@ class NotFound(ServiceError):
     status = 404
 
 
+class Forbidden(ServiceError):
+    """The account's role does not reach that far."""
+
+    status = 403
+
+
 class Conflict(ServiceError):
     """What was asked for does not fit what is there (a name is taken, a class is in use)."""
 

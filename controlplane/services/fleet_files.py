@@ -26,6 +26,7 @@ from controlplane.services import (
 from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
 from controlplane.services.validation import refuse
 from routing.contract.defaults import without_defaults
+from routing.contract.exposure import ALL
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file import ExistingState, FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
 from routing.contract.table import AcceleratorSpec, Match
@@ -142,10 +143,13 @@ def _fleet(write: UnitOfWork, entry: FleetEntry) -> list[str]:
         "match": [without_defaults(match) for match in entry.match],
         "served_model": entry.served_model,
         "credential": entry.credential,
+        "labels": dict(entry.labels),
         "default": entry.default,
         "probe": without_defaults(entry.probe),
         "tls": without_defaults(entry.tls),
     }
+    if entry.expose is not None:
+        settings["expose"] = entry.expose
     lines = fleets.put(write, fleet, settings)
     lines += _policy_and_replicas(write, fleet, entry)
     return [f"fleet {entry.name}: {line}" for line in lines]
@@ -252,7 +256,10 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
         adapters=list(fleet.adapters),
         match=msgspec.convert(fleet.match, list[Match]),
         served_model=fleet.served_model,
+        # Where it is applied, a fleet that does not say is made with less.
+        expose=ALL if fleet.expose is None else fleet.expose,
         credential=fleet.credential,
+        labels=dict(fleet.labels),
         default=fleet.is_default,
         policy=effective_settings.policy_of(fleet.policy),
         probe=effective_settings.probe_of(fleet.probe),

@@ -1,6 +1,7 @@
 """Registering, changing and removing fleets."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import UnitOfWork, check_version, table_state, unit_of_work
 from controlplane.services.validation import accepted, immutable, policy_problems, refuse
 from routing.contract.defaults import without_defaults
+from routing.contract.exposure import DEFAULT_EXPOSE
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file.cross_checks import OTHER_NAMES, taken_match
 from routing.contract.fleet_file.rules import check_fleet
@@ -31,7 +33,9 @@ _UNSET: Mapping[str, Any] = {
     "adapters": [],
     "match": [],
     "served_model": "",
+    "expose": DEFAULT_EXPOSE,
     "credential": "",
+    "labels": {},
     "default": False,
     "probe": {},
     "tls": {},
@@ -53,6 +57,13 @@ def create(settings: Mapping[str, Any], actor: str) -> Change:
         number = len(kept.get("replicas", []))
         line = f"created with {number} {'replica' if number == 1 else 'replicas'}"
         return change_of(fleet, [line, *taken], write)
+
+
+def labels_in(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The labels that settings give a fleet, as far as they are valid."""
+    kept, _ = check_fleet({"labels": settings.get("labels") or {}}, partial=True)
+    labels: dict[str, str] = kept.get("labels", {})
+    return labels
 
 
 def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +114,9 @@ def _insert(write: UnitOfWork, kept: Mapping[str, Any]) -> Fleet:
         adapters=kept.get("adapters", []),
         match=_stored_match(kept.get("match", [])),
         served_model=kept.get("served_model", ""),
+        expose=kept.get("expose") or DEFAULT_EXPOSE,
         credential=kept.get("credential", ""),
+        labels=kept.get("labels", {}),
         is_default=kept.get("default", False),
         policy=without_defaults(effective_settings.policy_of(kept.get("policy", {}))),
         probe=without_defaults(effective_settings.probe_of(kept.get("probe", {}))),
@@ -139,6 +152,8 @@ def checked_changes(fleet: Fleet, changes: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in changes.items()
         if not (key == "name" and value == name)
     }
+    if fleet.expose is None and changes.get("expose", "") is None:
+        del given["expose"]  # as it was read: an older fleet stays as open as it is
     elsewhere = [
         *immutable(given, ["name"], _NAME_STAYS),
         *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
@@ -206,7 +221,9 @@ def described(fleet: Fleet) -> dict[str, Any]:
         "adapters": fleet.adapters,
         "match": fleet.match,
         "served_model": fleet.served_model,
+        "expose": fleet.expose,
         "credential": fleet.credential,
+        "labels": fleet.labels,
         "default": fleet.is_default,
         "policy": fleet.policy,
         "probe": fleet.probe,
@@ -258,10 +275,16 @@ def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:
         taken[other] = f"the name of fleet {other}"
         for names, word in zip(listed, OTHER_NAMES.values(), strict=True):
             taken.update(dict.fromkeys(names, f"an {word} of fleet {other}"))
-    problems = []
     name = fleet.name if fleet is not None else kept["name"]
+    refuse(chain(_name_problems(kept, fleet, name, taken), _match_problems(kept, name, others)))
+
+
+def _name_problems(
+    kept: Mapping[str, Any], fleet: Fleet | None, name: str, taken: dict[str, str]
+) -> Iterator[FieldProblem]:
+    """``taken``: name → whose it is, of other fleets; it is added to."""
     if name in taken and fleet is None:
-        problems.append(FieldProblem("/name", f'the name "{name}" is already {taken[name]}: choose another'))
+        yield FieldProblem("/name", f'the name "{name}" is already {taken[name]}: choose another')
     taken[name] = "this fleet's own name"
     for field, word in OTHER_NAMES.items():
         if fleet is not None and field not in kept:
@@ -270,9 +293,8 @@ def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:
         for index, other in enumerate(kept.get(field, [])):
             if other in taken:
                 message = f'the {word} "{other}" is already {taken[other]}: choose another'
-                problems.append(FieldProblem(f"/{field}/{index}", message))
+                yield FieldProblem(f"/{field}/{index}", message)
             taken[other] = "listed here"
-    refuse([*problems, *_match_problems(kept, name, others)])
 
 
 def _match_problems(kept: Mapping[str, Any], name: str, others: QuerySet[Fleet]) -> Iterator[FieldProblem]:

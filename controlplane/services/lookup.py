@@ -1,5 +1,7 @@
 """Rows by their names. Within a write the row is locked, where the database can."""
 
+from collections.abc import Iterable
+
 from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
 from controlplane.services.errors import NotFound
 from controlplane.services.validation import unknown_name
@@ -9,8 +11,13 @@ def fleet_named(name: str, *, lock: bool = False) -> Fleet:
     rows = Fleet.objects.select_for_update() if lock else Fleet.objects.all()
     fleet = rows.filter(name=name).first()
     if fleet is None:
-        raise NotFound(_sentence(unknown_name("fleet", name, Fleet.objects.values_list("name", flat=True))))
+        raise NotFound(no_such_fleet(name, Fleet.objects.values_list("name", flat=True)))
     return fleet
+
+
+def no_such_fleet(name: str, known: Iterable[str]) -> str:
+    """A sentence that names what may have been meant of the ``known`` ones."""
+    return _sentence(unknown_name("fleet", name, known))
 
 
 def replica_named(fleet: Fleet, name: str, *, lock: bool = False) -> Replica:

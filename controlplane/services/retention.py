@@ -1,5 +1,5 @@
 """Forgetting what is older than the installation keeps: events, audit entries, revisions, revoked keys,
-sessions, failed logins."""
+sessions."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -30,13 +30,6 @@ def forget(rows: "models.QuerySet[Any]", before: datetime, column: str = "at") -
         if number < BATCH:
             return Forgotten(deleted, True)
     return Forgotten(deleted, False)
-
-
-def forget_beyond(rows: "models.QuerySet[Any]", most: int, column: str) -> Forgotten:
-    """Deletes all but the ``most`` newest by ``column``. Raises as :func:`forget`."""
-    newest: Any = rows.order_by(f"-{column}", "-pk").values_list(column, flat=True)
-    oldest_kept = newest[most - 1 : most].first()
-    return Forgotten(0, True) if oldest_kept is None else forget(rows, oldest_kept, column)
 
 
 def _forget_batch(rows: "models.QuerySet[Any]", before: datetime, column: str) -> int:

@@ -1,89 +1,140 @@
 """API tokens. Only a keyed hash is stored; the token itself is shown once.
 
-A token carries the rights of its user, as they are at each request, and over the API nobody makes one for
-somebody else: so no token can be made that may more than whoever makes it.
+A token carries the rights of its user, as they are at each request, or fewer: those of its role and labels.
+Over the API nobody makes one for somebody else, and a token makes none that may more than itself, or for
+longer: so no token can be made that may more than whoever makes it.
+
+An ordinary token ends with its user's password (:func:`end_of_password`), one of a service does not.
 """
 
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import Error as DatabaseError
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.access.grants import Access, access_of
+from controlplane.access.roles import Role
 from controlplane.datastores import disk_full
-from controlplane.models import ApiToken
-from controlplane.services.client_keys import label
-from controlplane.services.errors import NotFound
+from controlplane.models import ApiToken, ForcedPasswordChange
+from controlplane.services import token_rules
+from controlplane.services.errors import FieldError, Forbidden, NotFound
+from controlplane.services.token_rules import TokenSettings
 from controlplane.services.unit_of_work import unit_of_work
-from controlplane.services.validation import accepted
-from routing.contract.field_rules import Problems, Section, Text
 
 PREFIX = "sy_"
 SHOWN_CHARACTERS = 9
 USED_RESOLUTION = timedelta(minutes=1)
 """``last_used_at`` is written at most this often."""
 
-TOKEN = Section(
-    words="A token for the REST API.",
-    what="an API token",
-    fields={"name": Text(words="What it is for.", what="name", check=label, required='"laptop"')},
-)
+
+def key_hash(token: str, secret: str = "") -> str:
+    """HMAC-SHA256 keyed with the installation's secret: a stolen database gives no usable token. ``secret``:
+    a former one."""
+    return hmac.new((secret or settings.SECRET_KEY).encode(), token.encode(), hashlib.sha256).hexdigest()
 
 
-def key_hash(token: str) -> str:
-    """HMAC-SHA256 keyed with the installation's secret: a stolen database gives no usable token."""
-    return hmac.new(settings.SECRET_KEY.encode(), token.encode(), hashlib.sha256).hexdigest()
+def create_own(
+    user: User, access: Access, given: Mapping[str, Any], maker: ApiToken | None
+) -> tuple[ApiToken, str]:
+    """As :func:`create`, from what the API was sent. ``access``: what the request may; ``maker``: the token
+    that it came with. Raises Invalid, Forbidden."""
+    wanted = token_rules.checked(given, timezone.now())
+    if maker is not None:
+        wanted = token_rules.within(wanted, maker)
+    if wanted.service and access.everywhere != Role.ADMINISTER:
+        words = f"Your role is {access.text()}: tokens of services need administer for all fleets."
+        raise Forbidden(words, [FieldError("/service", words)])
+    return create(user, wanted, user.get_username())
 
 
-def create_own(user: User, given: Mapping[str, Any]) -> tuple[ApiToken, str]:
-    """As :func:`create`, from what the API was sent. Raises Invalid."""
-    problems: Problems = []
-    kept = TOKEN.read_fields(given, "", problems)
-    return create(user, accepted((kept, problems))["name"], user.get_username())
-
-
-def create(user: User, name: str, actor: str) -> tuple[ApiToken, str]:
-    """Returns the row and the token in clear, which cannot be read again."""
+def create(user: User, wanted: TokenSettings | str, actor: str) -> tuple[ApiToken, str]:
+    """Returns the row and the token in clear, which cannot be read again. ``wanted``: a name alone for a
+    token that may all that its user may."""
+    if isinstance(wanted, str):
+        wanted = TokenSettings(wanted)
     token = PREFIX + secrets.token_urlsafe(32)
     with unit_of_work(actor) as write:
         row = ApiToken.objects.create(
-            user=user, name=name, prefix=token[:SHOWN_CHARACTERS], key_hash=key_hash(token)
+            user=user,
+            name=wanted.name,
+            prefix=token[:SHOWN_CHARACTERS],
+            key_hash=key_hash(token),
+            role=wanted.role.word,
+            selector=dict(wanted.selector or {}),
+            expires_at=wanted.expires_at,
+            service=wanted.service,
         )
-        write.audit("tokens.create", _target(row), after={"prefix": row.prefix})
+        write.audit("tokens.create", _target(row), after={"prefix": row.prefix, **wanted.described()})
     return row, token
 
 
-def seen_by(user: User) -> QuerySet[ApiToken]:
-    """Staff see everybody's tokens, so that one that leaked can be revoked at once; others their own."""
+def access_with(user: User | AnonymousUser, token: ApiToken | None) -> Access:
+    """What a request may: what its user may, and of that only what its token may."""
+    access = access_of(user)
+    return access if token is None else access.limited(Role.named(token.role), token.selector)
+
+
+def seen_by(user: User, access: Access) -> QuerySet[ApiToken]:
+    """Who administers all fleets sees everybody's tokens, so that one that leaked can be revoked at once;
+    others see their own. ``access``: what the request may."""
     rows = ApiToken.objects.select_related("user").order_by("-created_at", "-pk")
-    return rows if user.is_staff else rows.filter(user=user)
+    return rows if access.everywhere == Role.ADMINISTER else rows.filter(user=user)
 
 
-def revoke(pk: int, user: User) -> None:
+def revoke(pk: int, user: User, access: Access) -> None:
     """The token is deleted. Raises NotFound, also where ``user`` does not see it."""
     with unit_of_work(user.get_username()) as write:
-        row = seen_by(user).filter(pk=pk).first()
+        row = seen_by(user, access).filter(pk=pk).first()
         if row is None:
             raise NotFound(f"There is no API token with the id {pk}: GET /api/v1/tokens lists all.")
         write.audit("tokens.revoke", _target(row), {"prefix": row.prefix})
         row.delete()
 
 
+def end_of_password(user: User, actor: str) -> int:
+    """The user has another password: ordinary tokens are deleted. Answers how many.
+
+    Not where the password was one-time, so that it gives way to the first of their own: whoever makes tokens
+    for an account before its owner has signed in does not lose them.
+    """
+    with unit_of_work(actor) as write:
+        if ForcedPasswordChange.objects.filter(user_id=user.pk).exists():
+            return 0
+        rows = list(ApiToken.objects.select_related("user").filter(user_id=user.pk, service=False))
+        for row in rows:
+            write.audit("tokens.revoke", _target(row), {"prefix": row.prefix, "ended_by": "new password"})
+            row.delete()
+        return len(rows)
+
+
 def verify(token: str) -> ApiToken | None:
-    """The token's row with its user, or None when unknown or the user is disabled."""
-    row = (
-        ApiToken.objects.select_related("user").filter(key_hash=key_hash(token), user__is_active=True).first()
-    )
-    if row is not None:
-        _touch(row)
+    """The token's row with its user, or None when unknown, expired, or its user is disabled."""
+    rows = ApiToken.objects.select_related("user").filter(user__is_active=True)
+    row = rows.filter(key_hash=key_hash(token)).first() or _under_a_former_secret(rows, token)
+    if row is None or (row.expires_at is not None and row.expires_at <= timezone.now()):
+        return None
+    _touch(row)
     return row
+
+
+def _under_a_former_secret(rows: QuerySet[ApiToken], token: str) -> ApiToken | None:
+    """A token whose hash is keyed with a former secret is hashed anew: that secret is needed no longer."""
+    for secret in settings.SECRET_KEY_FALLBACKS:
+        row = rows.filter(key_hash=key_hash(token, secret)).first()
+        if row is not None:
+            same = ApiToken.objects.filter(pk=row.pk, key_hash=row.key_hash)
+            _write_unless_full(partial(same.update, key_hash=key_hash(token)))
+            return row
+    return None
 
 
 def _target(row: ApiToken) -> str:
@@ -95,9 +146,15 @@ def _touch(row: ApiToken) -> None:
     now = timezone.now()
     if row.last_used_at is None or now - row.last_used_at > USED_RESOLUTION:
         same = ApiToken.objects.filter(pk=row.pk, last_used_at=row.last_used_at)
-        try:
-            if same.update(last_used_at=now):
-                row.last_used_at = now
-        except DatabaseError as error:
-            if disk_full.sentence(error) is None:
-                raise
+        if _write_unless_full(partial(same.update, last_used_at=now)):
+            row.last_used_at = now
+
+
+def _write_unless_full(write: Callable[[], int]) -> int:
+    """What ``write`` answers; 0 on a full disk."""
+    try:
+        return write()
+    except DatabaseError as error:
+        if disk_full.sentence(error) is None:
+            raise
+        return 0

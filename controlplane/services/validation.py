@@ -1,11 +1,12 @@
 """Validation: the contract's checks of what people write, as errors of the services."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from controlplane.services.errors import FieldError, Invalid
 from routing.balancing.strategies import registry
-from routing.contract.field_rules import FieldProblem, did_you_mean
+from routing.contract.field_rules import MOST_PROBLEMS, FieldProblem, did_you_mean
 from routing.contract.policy_rules import StrategyRules, check_policy, strategy_problems
 
 STRATEGIES = StrategyRules(names=registry.names(), build=registry.build, why_not=registry.why_not)
@@ -21,7 +22,9 @@ def accepted(checked: Checked, more: Iterable[FieldProblem] = ()) -> dict[str, A
 
 
 def refuse(problems: Iterable[FieldProblem]) -> None:
-    errors = [FieldError(problem.pointer, problem.message) for problem in problems]
+    """Raises Invalid with the first of them, if there are any; no more are looked for than anybody reads."""
+    found = islice(problems, MOST_PROBLEMS)
+    errors = [FieldError(problem.pointer, problem.message) for problem in found]
     if errors:
         raise Invalid(errors)
 

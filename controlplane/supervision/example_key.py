@@ -13,6 +13,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from controlplane.models import ClientKey, Fleet
+from controlplane.publishing.snapshots import current_state
 from controlplane.services import client_keys
 from controlplane.services.errors import ServiceError
 from controlplane.supervision.programs import EXAMPLE_FLEETS
@@ -44,7 +45,7 @@ class ExampleKey:
 
     def _keep(self) -> None:
         in_force = ClientKey.objects.filter(revoked_at=None)
-        if not in_force.exists():
+        if not (in_force.exists() and current_state().keys_required):
             self._file.unlink(missing_ok=True)
         elif not self._file.exists():
             fleets = sorted(Fleet.objects.filter(name__in=EXAMPLE_FLEETS).values_list("name", flat=True))

@@ -35,9 +35,10 @@ WEB_OPTIONS = [
     *("--http", "controlplane.web.http_connection:HttpConnection"),
     *("--ws", "controlplane.web.websocket_connection:WebSocketConnection"),
     *("--ws-max-size", "4096", "--ws-max-queue", "4"),
-    *("--no-access-log", "--no-server-header"),
+    *("--no-access-log", "--no-server-header", "--no-proxy-headers"),
 ]
-"""uvicorn's, wherever the web process is started: limits of connections; pages send nothing by WebSocket."""
+"""uvicorn's, wherever the web process is started: limits of connections; pages send nothing by WebSocket.
+Whose X-Forwarded-For is believed is for controlplane/web/forwarded_headers.py to say."""
 
 
 class Program(NamedTuple):

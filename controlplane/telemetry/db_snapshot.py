@@ -58,6 +58,8 @@ class FleetRow:
     replicas: list[ReplicaRow] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
     locality: Locality = field(default_factory=Locality)
+    has_expose: bool = True
+    """Whether it says what its clients may reach; older fleets do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def read() -> DbSnapshot:
             strategy=policy.strategy,
             revision=fleet.revision,
             version=f"{epoch}:{fleet.table_version}",
+            has_expose=fleet.expose is not None,
             queue=policy.queue,
             locality=policy.locality,
         )

@@ -232,6 +232,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         taking=sum(replica.eligible and replica.weight > 0 for replica in replicas),
         cold=cold,
         states=dict(Counter(replica.state for replica in replicas)),
+        would_refuse=None if row.has_expose else numbers.would_refuse,
     )
 
 

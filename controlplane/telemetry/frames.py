@@ -210,6 +210,9 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     cold: ColdLive | None
     states: dict[str, int]
     """State word → number of replicas in it."""
+    would_refuse: int | None = None
+    """Requests since the proxies' workers began that ``expose: inference`` would refuse; ``None``: the fleet
+    says what it exposes."""
 
 
 class WorkerLive(msgspec.Struct, kw_only=True):

@@ -92,6 +92,8 @@ class FleetNumbers:
     rps: float = 0.0
     errors_per_s: float = 0.0
     in_flight: int = 0
+    would_refuse: int = 0
+    """Requests since the workers began that were forwarded only because the fleet has no ``expose``."""
     p50_s: float | None = None
     p99_s: float | None = None
     error_percent: float = 0.0
@@ -261,6 +263,7 @@ def _add_fleet(
     fleet: FleetNumbers, report: WorkerReport, counters: FleetCounters, held: WorkerDelta | None
 ) -> None:
     fleet.in_flight += counters.in_flight
+    fleet.would_refuse += counters.would_refuse
     fleet.queue.add(report.worker, counters)
     fleet.applied[report.worker] = counters.applied
     if counters.refused:

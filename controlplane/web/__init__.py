@@ -1,1 +1,1 @@
-"""The web process: middleware, security headers, static files, login lockout, ``/livez`` and ``/readyz``."""
+"""The web process: middleware, security and forwarded headers, static files, ``/livez`` and ``/readyz``."""

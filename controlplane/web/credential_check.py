@@ -1,5 +1,6 @@
 """Authentication before a large body is read: whether a request's API token or session is valid."""
 
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 
@@ -7,7 +8,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from controlplane.api.authentication import KEYWORD
-from controlplane.services import tokens
+from controlplane.services import guess_limits, tokens
 from controlplane.web.refusals import Scope
 from controlplane.web.session_user import session_user
 
@@ -17,9 +18,18 @@ async def has_credential(scope: Scope) -> bool:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     scheme, _, token = headers.get(b"authorization", "").partition(" ")
     if scheme.lower() == KEYWORD.lower():
-        return await database_sync_to_async(tokens.verify)(token.strip()) is not None
+        address: str = (scope.get("client") or ("",))[0]
+        return bool(await database_sync_to_async(_is_token)(token.strip(), address))
     key = _session_key(headers.get(b"cookie", ""))
     return bool(key) and await database_sync_to_async(_is_signed_in)(key)
+
+
+def _is_token(token: str, address: str) -> bool:
+    if tokens.verify(token) is not None:
+        return True
+    with suppress(guess_limits.TooManyGuesses):
+        guess_limits.wrong_token(address)
+    return False
 
 
 def _session_key(cookies: str) -> str:

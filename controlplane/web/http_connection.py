@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from uvicorn.config import Config
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -41,6 +42,10 @@ class HttpConnection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
+        if isinstance(config.loaded_app, ProxyHeadersMiddleware):
+            # Without --no-proxy-headers: it believes whoever connects from loopback. forwarded_headers.py
+            # knows better.
+            config.loaded_app = config.loaded_app.app
         super().__init__(config, server_state, app_state, _loop)
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None

@@ -113,11 +113,11 @@ def test_a_revoked_key_is_gone_for_good(api: Api, redis_client: Any) -> None:
     assert AuditEntry.objects.filter(verb="client_keys.revoke").count() == 1
 
 
-def test_without_keys_the_manifest_says_nothing_of_them(api: Api, redis_client: Any) -> None:
+def test_without_keys_the_manifest_says_only_that_they_are_required(api: Api, redis_client: Any) -> None:
     made = api.post("/client-keys", {"name": "only"}).json()
     api.delete(f"/client-keys/{made['id']}")
     told = manifest(redis_client)
-    assert (told.key_hashes, told.key_salt) == ({}, "")
+    assert (told.key_hashes, told.key_salt, told.keys_required) == ({}, "", True)
     assert Event.objects.filter(text__contains="It was the last key").count() == 1
 
 

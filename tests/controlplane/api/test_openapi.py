@@ -11,7 +11,7 @@ from drf_spectacular.validation import validate_schema
 
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
-from controlplane.services.tokens import TOKEN
+from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
 from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
 from routing.contract.policy_rules import POLICY

@@ -404,7 +404,7 @@ def test_two_hundred_replicas_cost_as_many_queries_as_two(
 ) -> None:
     make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.0.0.1:{n + 1}"} for n in range(200)])
     api.get("/fleets")  # the token's first use is written down
-    with django_assert_num_queries(6):  # token, fleet, count, page, accelerators, how long starts took
+    with django_assert_num_queries(7):  # token, roles, fleet, count, page, accelerators, how long starts took
         assert len(api.get("/fleets/big/replicas?page_size=200").json()["results"]) == 200
-    with django_assert_num_queries(5):  # token, count, page, table state, health
+    with django_assert_num_queries(6):  # token, roles, count, page, table state, health
         assert api.get("/fleets").json()["results"][0]["replicas"] == 200

@@ -145,6 +145,7 @@ def test_a_random_secret_is_made_once_and_kept(tmp_path: Path) -> None:
         ("redis://10.0.0.1:6379", "redis://10.0.0.1:6379/1", "redis://10.0.0.1:6379/2"),
         ("redis://:pw@h:1/3", "redis://:pw@h:1/4", "redis://:pw@h:1/5"),
         ("unix:///r.sock?db=0", "unix:///r.sock?db=1", "redis+socket:///r.sock?virtual_host=2"),
+        ("unix://u:pw@/r.sock", "unix://u:pw@/r.sock?db=1", "redis+socket://u:pw@/r.sock?virtual_host=2"),
     ],
 )
 def test_one_redis_url_gives_all_three(tmp_path: Path, url: str, channels: str, celery: str) -> None:

@@ -296,6 +296,17 @@ def test_createtoken(operator: User) -> None:
     assert (row.user, row.name) == (operator, "deploy")
     with pytest.raises(CommandError, match="no user otto"):
         run("createtoken", "otto", "x")
+    limited = ("--role", "operate", "--labels", "team=search", "--expires-in-days", "30", "--service")
+    row = tokens.verify(run("createtoken", "anna", "ci", *limited).strip())
+    assert row is not None
+    assert (row.role, row.selector, row.service) == ("operate", {"team": "search"}, True)
+    assert row.expires_at is not None
+    for wrong, words in (
+        (("--expires-in-days", "36501"), "from 1 to 36500 days"),
+        (("--labels", "team"), "write it as team=search"),
+    ):
+        with pytest.raises(CommandError, match=words):
+            run("createtoken", "anna", "x", *wrong)
 
 
 def test_ensure_admin_prints_a_password_once() -> None:
@@ -315,7 +326,9 @@ def test_createaccount_makes_one_that_may_look_or_change(may_change: bool) -> No
     user = User.objects.get(username="leo")
     assert (user.check_password(password[1]), user.is_staff, user.is_superuser) == (True, may_change, False)
     assert ForcedPasswordChange.objects.filter(user=user).exists()
-    assert AuditEntry.objects.get(target="leo").after["may_change"] is may_change
+    assert AuditEntry.objects.get(target="leo").after["roles"] == [
+        f"{'administer' if may_change else 'read'} all fleets"
+    ]
     caller = Api(tokens.create(user, "laptop", "tests")[1])
     ForcedPasswordChange.objects.all().delete()
     assert caller.get("/fleets").status_code == 200

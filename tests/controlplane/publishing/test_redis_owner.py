@@ -237,7 +237,8 @@ def test_a_redis_that_comes_up_as_anothers_is_left_alone(short_folder: Path, tmp
         (short_folder / "elsewhere.sock").rename(socket)
         url = f"unix://{socket}?db=0"
 
-        until(lambda: BELONGS in ask("GET", "/readyz")[1]["redis"], "the web process keeps away", PATIENCE_S)
+        until(lambda: ask("GET", "/readyz")[1]["redis"] == "away", "the web process keeps away", PATIENCE_S)
+        until(lambda: BELONGS in log("web"), "and says why", PATIENCE_S)
         until(lambda: "Redis is not used" in log("conductor"), "so does the conductor", PATIENCE_S)
         assert until(lambda: running["worker"].poll(), "the worker ends", PATIENCE_S) == 1
         assert until(lambda: running["beat"].poll(), "beat ends", PATIENCE_S) == 1

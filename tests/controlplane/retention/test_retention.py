@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from axes.models import AccessAttempt
 from django.conf import LazySettings
 from django.contrib.sessions.models import Session
 from django.db import Error as DatabaseError
@@ -13,7 +12,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.models import AuditEntry, ClientKey, Event, Fleet, PolicyRevision
+from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, Fleet, PolicyRevision
 from controlplane.retention.tasks import forget_old
 from controlplane.services import retention
 
@@ -78,22 +77,18 @@ def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
 
     monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
     forget_old()
-    assert asked == [Event, AuditEntry, PolicyRevision, ClientKey, Session, AccessAttempt]
+    assert asked == [Event, AuditEntry, PolicyRevision, ClientKey, ApiToken, Session]
     assert "old events stay until the next run: disk is full" in caplog.text
 
 
-def test_sessions_that_expired_and_old_failed_logins_go(caplog: pytest.LogCaptureFixture) -> None:
+def test_sessions_that_expired_go(caplog: pytest.LogCaptureFixture) -> None:
     now = timezone.now()
     for key, ends in (("over", now - timedelta(minutes=1)), ("valid", now + timedelta(minutes=10))):
         Session.objects.create(session_key=key, session_data="", expire_date=ends)
-    for name, age in (("old", timedelta(hours=25)), ("new", timedelta(hours=23))):
-        row = AccessAttempt.objects.create(username=name, get_data="", post_data="", failures_since_start=1)
-        AccessAttempt.objects.filter(pk=row.pk).update(attempt_time=now - age)
     with caplog.at_level(logging.INFO, LOGGER):
         forget_old()
     assert [session.pk for session in Session.objects.all()] == ["valid"]
-    assert [attempt.username for attempt in AccessAttempt.objects.all()] == ["new"]
-    assert told(caplog) == ["expired sessions: deleted 1", "failed logins older than 1 days: deleted 1"]
+    assert told(caplog) == ["expired sessions: deleted 1"]
 
 
 def test_old_revisions_go_but_not_the_one_in_force(
@@ -129,19 +124,6 @@ def test_keys_go_when_they_were_revoked_long_ago(
         forget_old()
     assert sorted(key.name for key in ClientKey.objects.all()) == ["in force", "lately"]
     assert told(caplog) == ["revoked client keys older than 365 days: deleted 1"]
-
-
-def test_of_failed_logins_the_newest_stay_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controlplane.retention.tasks.MOST_LOGINS", 3)
-    now = timezone.now()
-    for age in range(6):
-        row = AccessAttempt.objects.create(
-            username=str(age), get_data="", post_data="", failures_since_start=1
-        )
-        AccessAttempt.objects.filter(pk=row.pk).update(attempt_time=now - timedelta(minutes=age))
-        if age in (1, 5):
-            forget_old()
-    assert sorted(AccessAttempt.objects.values_list("username", flat=True)) == ["0", "1", "2"]
 
 
 def test_beat_knows_it() -> None:

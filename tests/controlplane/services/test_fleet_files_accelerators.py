@@ -22,6 +22,7 @@ accelerators:
 fleets:
   - name: llm
     protocol: openai
+    expose: inference
     replicas:
       - {name: a, url: "http://10.0.0.1:8000", accelerators: [node1/gpu0], memory_bytes: 60}
       - {name: b, url: "http://10.0.0.2:8000", accelerators: [node1/gpu1], memory_bytes: 70, request_bytes: 5}

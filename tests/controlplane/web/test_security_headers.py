@@ -90,6 +90,7 @@ def production(command: list[str]) -> "subprocess.CompletedProcess[str]":
         "SWITCHYARD_SECRET_KEY": "0123456789abcdefghij" * 4,
         "SWITCHYARD_ALLOWED_HOSTS": "fleet.example.com,testserver",
         "SWITCHYARD_TLS": "1",
+        "SWITCHYARD_TRUSTED_PROXIES": "127.0.0.1",
     }
     return subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60

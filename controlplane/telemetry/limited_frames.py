@@ -1,0 +1,38 @@
+"""Frames for who may see some fleets only: the others are left out, and of every sum."""
+
+import msgspec
+
+from controlplane.telemetry.frames import FleetSummary, OverviewFrame, Point
+
+
+def overview_of(frame: bytes | str, fleets: frozenset[str]) -> bytes:
+    """The overview frame with these fleets only, as JSON. Percentiles over all fleets are left out: they
+    cannot be had from those of each."""
+    read = msgspec.json.decode(frame, type=OverviewFrame)
+    kept = [fleet for fleet in read.fleets if fleet.name in fleets]
+    errors_per_s = sum(fleet.rps * fleet.error_percent / 100 for fleet in kept)
+    total = _total(kept, read.total.at, errors_per_s)
+    return msgspec.json.encode(
+        msgspec.structs.replace(
+            read,
+            fleets=kept,
+            total=total,
+            replicas=sum(fleet.replicas for fleet in kept),
+            eligible=sum(fleet.eligible for fleet in kept),
+            error_percent=100 * errors_per_s / total.rps if total.rps else 0.0,
+            refused_per_s=0.0,
+            workers=[msgspec.structs.replace(worker, strategy_trouble="") for worker in read.workers],
+        )
+    )
+
+
+def _total(fleets: list[FleetSummary], at: float, errors_per_s: float) -> Point:
+    return Point(
+        at=at,
+        rps=sum(fleet.rps for fleet in fleets),
+        p50_s=None,
+        p99_s=None,
+        errors_per_s=errors_per_s,
+        in_flight=sum(fleet.in_flight for fleet in fleets),
+        waiting=sum(fleet.queue.waiting for fleet in fleets),
+    )
