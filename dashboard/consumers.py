@@ -6,21 +6,27 @@ of Redis by ``{"type": "silence", "redis": whether it answers}``, whenever that 
 A page that reads slowly gets fewer frames, not later ones: of all that arrive while one is being
 sent, only the last is kept. The page notices the gap by the frames' times and asks anew.
 
-Close codes: 4401 not signed in (any more), 4404 no such fleet, 4408 open for as long as a socket may be (the
-page opens a new one at once), 1013 try again later (Redis away).
+Who may see some fleets only gets the overview without the others; a role that is changed is seen with the
+session's end.
+
+Close codes: 4401 not signed in (any more), 4403 not for this account, 4404 no such fleet, 4408 open for as
+long as a socket may be (the page opens a new one at once), 1013 try again later (Redis away).
 """
 
 import asyncio
+import logging
 import random
 from contextlib import suppress
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 
+from controlplane.access.grants import NOTHING
 from controlplane.datastores import redis
 from controlplane.telemetry import frames
-from dashboard import ws_auth
+from controlplane.telemetry.limited_frames import overview_of
+from dashboard import session_watch, ws_auth
 from dashboard.initial_message import (
     frame_message,
     initial_client_keys_message,
@@ -28,11 +34,14 @@ from dashboard.initial_message import (
     silence_message,
 )
 
+log = logging.getLogger(__name__)
+
 NOT_SIGNED_IN = 4401
+NOT_FOR_THIS_ACCOUNT = 4403
 NO_SUCH_FLEET = 4404
 TOO_OLD = 4408
 TRY_AGAIN_LATER = 1013
-SESSION_CHECK_S = 5.0
+SESSION_CHECK_S = 1.0
 """A socket outlives a logout, or the end of an account, by no longer than this."""
 LONGEST_OPEN_S = 3600.0
 """A socket is closed at this age, or a tenth before it: pages that were opened together return one by one."""
@@ -52,6 +61,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         self.tasks: list[asyncio.Task[None]] = []
         self.accepted = False
         self.redis_answers = True
+        self.access = NOTHING
+        self.fleets: frozenset[str] | None = frozenset()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Redis may be lost before :meth:`connect` and at any time after it, for the channel layer listens
@@ -77,7 +88,24 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
 
     async def initial_message(self, client: Any) -> str:
         """The first message. Raises redis.LOST."""
-        return await initial_message(client, self.fleet)
+        return await initial_message(client, self.fleet, self.fleets)
+
+    def may_see(self) -> bool:
+        """Whether the page is for this account at all."""
+        return True
+
+    async def _read_access(self) -> int:
+        """Why the socket must be closed, as its code; 0: it need not. Raises DatabaseError."""
+        read = session_watch.access if self.tasks else ws_auth.access
+        self.access = await read(self.scope["session"])
+        if self.access == NOTHING:
+            return NOT_SIGNED_IN
+        if not self.may_see():
+            return NOT_FOR_THIS_ACCOUNT
+        if self.fleet is not None:
+            return 0 if await ws_auth.fleet_seen(self.access, self.fleet) else NO_SUCH_FLEET
+        self.fleets = await ws_auth.fleets_seen(self.access)
+        return 0
 
     async def connect(self) -> None:
         if not ws_auth.same_origin(dict(self.scope["headers"])):
@@ -85,10 +113,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             return
         await self.accept()
         self.accepted = True
-        if not await ws_auth.signed_in(self.scope["session"]):
-            await self.close(NOT_SIGNED_IN)
-        elif self.fleet is not None and not await ws_auth.fleet_exists(self.fleet):
-            await self.close(NO_SUCH_FLEET)
+        if code := await self._read_access():
+            await self.close(code)
         else:
             await self._join()
 
@@ -115,7 +141,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             try:
                 await asyncio.wait_for(self.arrived.wait(), SILENCE_S)
             except TimeoutError:
-                if self.fleet is not None and not await ws_auth.fleet_exists(self.fleet):
+                if await self._fleet_is_gone():
                     await self.close(NO_SUCH_FLEET)
                     return
                 await self._ask_redis()
@@ -123,7 +149,19 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             self.arrived.clear()
             self.redis_answers = True
             if self.newest is not None:
-                await self.send(text_data=frame_message(self.newest))
+                await self.send(text_data=frame_message(self._shown(self.newest)))
+
+    async def _fleet_is_gone(self) -> bool:
+        """While the database is away nothing is known to be gone."""
+        with suppress(DatabaseError):
+            return self.fleet is not None and not await ws_auth.fleet_seen(self.access, self.fleet)
+        return False
+
+    def _shown(self, frame: str) -> str:
+        """What of a frame this account may see."""
+        if self.fleet is not None or self.fleets is None:
+            return frame
+        return overview_of(frame, self.fleets).decode()
 
     async def _ask_redis(self) -> None:
         client: Any = redis.async_client()
@@ -140,13 +178,21 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     async def _watch_session(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + LONGEST_OPEN_S * random.uniform(0.9, 1.0)
+        was_away = False
         while loop.time() < until:
             await asyncio.sleep(SESSION_CHECK_S)
-            # While the database is away no session can be ended in it either; the next turn asks again.
-            with suppress(DatabaseError):
-                if not await ws_auth.signed_in(self.scope["session"]):
-                    await self.close(NOT_SIGNED_IN)
-                    return
+            try:
+                code = await self._read_access()
+            except DatabaseError as error:
+                # While the database is away no session can be ended in it either; the next turn asks again.
+                if not was_away:
+                    log.warning("the session of a live page cannot be checked, trying again: %s", error)
+                was_away = True
+                continue
+            was_away = False
+            if code:
+                await self.close(code)
+                return
         await self.close(TOO_OLD)
 
     async def disconnect(self, code: int) -> None:
@@ -158,7 +204,13 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
 
 
 class ClientKeysConsumer(LiveConsumer):
-    """Of the client keys."""
+    """Of the client keys, for accounts whose role is for all fleets."""
+
+    def may_see(self) -> bool:
+        return self.access.everywhere is not None
+
+    def _shown(self, frame: str) -> str:
+        return frame
 
     @property
     def group(self) -> str:

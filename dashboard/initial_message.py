@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from controlplane.telemetry import frames
+from controlplane.telemetry.limited_frames import overview_of
 
 ALL_FLEETS = "*"
 SPARKLINE_POINTS = 120
@@ -45,14 +46,17 @@ class InitialMessage(msgspec.Struct, tag="hello", tag_field="type"):
     sparks: dict[str, Sparkline] = {}
 
 
-async def initial_message(redis: Any, fleet: str | None) -> str:
+async def initial_message(redis: Any, fleet: str | None, fleets: frozenset[str] | None = None) -> str:
     """The message for one fleet's page, or for the overview (None). Raises redis.RedisError.
 
+    ``fleets``: those that the overview may tell of; None: all. Of some there is no common history.
     ``redis`` is a ``redis.asyncio.Redis`` (its published types differ between versions).
     """
     if fleet is not None:
         return _encode(*await _history_and_frame(redis, fleet, frames.fleet_key(fleet)), sparks={})
     history, frame = await _history_and_frame(redis, ALL_FLEETS, frames.OVERVIEW_KEY)
+    if fleets is not None:
+        history, frame = [], overview_of(frame, fleets) if frame else None
     return _encode(history, frame, sparks=await _sparklines(redis, frame) if frame else {})
 
 

@@ -7,16 +7,24 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from controlplane.access.grants import Access, access_of
+from controlplane.access.roles import Role
 from controlplane.datastores.redis_gate import gate
-from controlplane.models import ClientKey, Fleet
+from controlplane.models import Fleet
+from controlplane.publishing.snapshots import current_state
 from routing.contract.probe_presets import PRESETS
 
 NAMES_IN_NAVIGATION = 20
+FOR_ALL_FLEETS = ("client_keys", "system")
+"""Pages of what belongs to no fleet: for accounts whose role is for all of them."""
+FOR_SOME_FLEETS = ("overview", "tokens")
+"""Pages on which a role in some fleets makes something: fleets with their labels, tokens of one's own."""
 
 Content = dict[str, Any]
 
@@ -31,7 +39,13 @@ def page(content: Callable[..., Content]) -> Callable[..., HttpResponse]:
     @wraps(content)
     def view(request: HttpRequest, **held: str) -> HttpResponse:
         name = content.__name__
-        return render(request, f"dashboard/{name}.html", {**_shell(name), **content(**held)})
+        access = access_of(request.user)
+        if name in FOR_ALL_FLEETS and access.everywhere is None:
+            raise PermissionDenied(f"This page needs a role for all fleets; yours is {access.text()}.")
+        context = {**_shell(name, access), **content(**held)}
+        if isinstance(shown := context.get("fleet"), Fleet):
+            context |= _rights(access.of_labels(shown.labels))
+        return render(request, f"dashboard/{name}.html", context)
 
     return view
 
@@ -72,13 +86,22 @@ def system() -> Content:
 
 
 def _client_key_required() -> bool:
-    """Whether there is a client key, so that requests through the proxy need one."""
-    return ClientKey.objects.filter(revoked_at=None).exists()
+    """Whether requests through the proxy need a client key."""
+    return current_state().keys_required
 
 
-def _shell(name: str) -> Content:
+def _rights(role: Role | None) -> Content:
+    """Which of its buttons a page shows. The API decides whether they work."""
+    if role is None:
+        raise Http404
+    return {"may_change": role >= Role.ADMINISTER, "may_operate": role >= Role.OPERATE}
+
+
+def _shell(name: str, access: Access) -> Content:
     """What every page shows around its content; ``name`` is the one that the navigation marks."""
-    names = Fleet.objects.values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
+    names = Fleet.objects.filter(access.rows("name")).values_list("name", flat=True)[:NAMES_IN_NAVIGATION]
+    role = access.anywhere if name in FOR_SOME_FLEETS else access.everywhere
     presets = json.dumps([[preset_name, preset.words] for preset_name, preset in PRESETS.items()])
     shown = {"page": name, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}
-    return {**shown, "redis_refused": gate.words}
+    rights = _rights(role or Role.READ)
+    return {**shown, **rights, "all_fleets": access.everywhere is not None, "redis_refused": gate.words}

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from channels.db import database_sync_to_async
 from django.contrib.sessions.backends.base import SessionBase
 
+from controlplane.access.grants import NOTHING, Access, access_of
 from controlplane.models import Fleet, ForcedPasswordChange
 from controlplane.web.session_user import session_user
 
@@ -22,18 +23,33 @@ def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     return bool(origin.netloc) and origin.netloc.lower() == host.lower()
 
 
-async def signed_in(session: SessionBase) -> bool:
-    """With a password of one's own. Reads the session anew: it may have been ended since the socket was
-    opened."""
-    known: bool = await database_sync_to_async(_has_user)(session.__class__(session.session_key))
-    return known
+async def access(session: SessionBase) -> Access:
+    """What whoever is signed in, with a password of one's own, may see; nothing: nobody is.
+
+    Reads session and roles anew: both may have been changed since the socket was opened.
+    """
+    read: Access = await database_sync_to_async(_access)(session.__class__(session.session_key))
+    return read
 
 
-def _has_user(session: SessionBase) -> bool:
+def _access(session: SessionBase) -> Access:
     user = session_user(session)
-    return user.is_authenticated and not ForcedPasswordChange.objects.filter(user_id=user.pk).exists()
+    if not user.is_authenticated or ForcedPasswordChange.objects.filter(user_id=user.pk).exists():
+        return NOTHING
+    return access_of(user)
 
 
-async def fleet_exists(name: str) -> bool:
-    exists: bool = await database_sync_to_async(Fleet.objects.filter(name=name).exists)()
-    return exists
+async def fleets_seen(access: Access) -> frozenset[str] | None:
+    """Names of the fleets that may be seen; None: all."""
+    names: frozenset[str] | None = await database_sync_to_async(access.fleet_names)()
+    return names
+
+
+async def fleet_seen(access: Access, name: str) -> bool:
+    """Whether there is this fleet, for whoever has this access."""
+    seen: bool = await database_sync_to_async(_fleet_seen)(access, name)
+    return seen
+
+
+def _fleet_seen(access: Access, name: str) -> bool:
+    return Fleet.objects.filter(access.rows("name"), name=name).exists()

@@ -45,6 +45,7 @@ class Measuring:
         self.affinity = frames.AffinityLive()
         """Of every fleet, as what follows."""
         self.sites: list[frames.SiteLive] = []
+        self.would_refuse: int | None = None
         self.cold: frames.ColdLive | None = None
         self.sequence = 0
         self.workers = 2
@@ -198,6 +199,7 @@ class Measuring:
             taking=sum(replica.eligible and replica.weight > 0 for replica in replicas),
             cold=self.cold,
             states=states,
+            would_refuse=self.would_refuse,
         )
         return frames.FleetFrame(
             sequence=self.sequence,

@@ -14,13 +14,15 @@ from tests.proxy_process import ROOT, free_port, until
 
 ADMIN = ("anna", "a long password of Anna's")
 LOOKER = ("leo", "a long password of Leo's")
+OPERATOR = ("olga", "a long password of Olga's")
+"""Operates the fleets with the label team=search."""
 NEWCOMER = "nora"
 
 _PREPARE = """
 import json
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from controlplane.models import ForcedPasswordChange
+from controlplane.models import ForcedPasswordChange, RoleGrant
 from controlplane.services import accounts, tokens
 call_command("migrate", verbosity=0)
 unused = ["drf_spectacular_sidecar", "rest_framework"]
@@ -28,6 +30,8 @@ call_command("collectstatic", interactive=False, verbosity=0, ignore_patterns=un
 one_time = accounts.ensure_administrator({newcomer!r}, "tests")
 admin = User.objects.create_user(*{admin}, is_staff=True)
 looker = User.objects.create_user(*{looker})
+operator = User.objects.create_user(*{operator})
+RoleGrant.objects.create(user=operator, role="operate", selector={{"team": "search"}})
 print(json.dumps({{"one_time": one_time, "token": tokens.create(admin, "tests", "tests")[1]}}))
 """
 
@@ -55,7 +59,10 @@ class Site:
         self.process: subprocess.Popen[bytes] | None = None
 
     def _django(self, code: str) -> str:
-        filled = code.format(newcomer=NEWCOMER, admin=_with_email(*ADMIN), looker=_with_email(*LOOKER))
+        people = {"admin": ADMIN, "looker": LOOKER, "operator": OPERATOR}
+        filled = code.format(
+            newcomer=NEWCOMER, **{name: _with_email(*person) for name, person in people.items()}
+        )
         command = [sys.executable, "-c", f"import django; django.setup()\n{filled}"]
         done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -36,6 +36,7 @@ def no_keys(site: Site) -> Iterator[Site]:
 def revoke_all(site: Site) -> None:
     for row in site.api("GET", "/client-keys")["results"]:
         site.api("DELETE", f"/client-keys/{row['id']}")
+    site.api("PATCH", "/client-keys/settings", {"required": False})
 
 
 def ask(port: int, key: str = "") -> int:
@@ -72,7 +73,7 @@ def test_from_the_first_key_to_none(
     assert re.fullmatch("sy-[0-9a-f]{48}", key)
     expect(page.locator(".edit")).to_contain_text("it cannot be shown again")
     assert findings(page) == []
-    expect(page.locator(".edit")).to_contain_text("From now on every request needs a key.")
+    expect(page.locator(".edit")).to_contain_text("from now on every request needs a key.")
     expect(page.get_by_label("A request with it")).to_contain_text(f"export SWITCHYARD_KEY={key}")
     until(lambda: ask(port) == 401 and ask(port, key) == 200, "the proxy asks for the key", 1)
 
@@ -90,9 +91,8 @@ def test_from_the_first_key_to_none(
     note = page.get_by_role("form", name=f"Revoke {name}")
     expect(note).to_contain_text("is answered 401")
     assert findings(page) == []
-    expect(note).to_contain_text("It is the last key.")
-    expect(note).to_contain_text("serves everybody who can reach it, without a key")
-    expect(note).to_contain_text("A proxy that other machines can reach answers 401 to everybody")
+    expect(note).to_contain_text("It is the last key, and keys are required.")
+    expect(note).to_contain_text("every proxy answers 401 to every request")
     expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
     page.keyboard.press("Escape")
     expect(note).to_have_count(0)
@@ -100,13 +100,34 @@ def test_from_the_first_key_to_none(
     page.get_by_role("button", name=f"Revoke {name}").click()
     expect(note.get_by_role("button", name=f"Revoke {name}")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="No client keys yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No client keys in force")).to_be_visible()
     expect(page.locator(".empty [role=status]")).to_contain_text(f"{name} is revoked")
     assert findings(page) == []
-    expect(page.locator(".empty [role=status]")).to_contain_text("from now on no request needs one")
+    expect(page.locator(".empty [role=status]")).to_contain_text("no request is served")
+    until(lambda: ask(port, key) == 401, "the key is refused", 2)
+    assert ask(port) == 401
+    page.get_by_role("button", name="Turn off …").click()
+    asked = page.get_by_role("form", name="Serve without client keys")
+    expect(asked).to_contain_text("is served without a client key")
+    expect(asked.get_by_role("button", name="Serve without client keys")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Keys required: off")).to_be_visible()
     until(lambda: ask(port) == 200, "without a key nobody is asked for one", 1)
     page.get_by_text("Revoked keys").click()
     expect(page.locator(".changes")).to_contain_text(f"{name} · {key[:9]}")
+
+
+def test_a_confirmation_keeps_what_was_asked_for(open_page: Open, no_keys: Site) -> None:
+    """Somebody else sets it between click and confirmation: it must not become its opposite."""
+    page = open_page("/client-keys")
+    page.get_by_role("button", name="Turn on …").click()
+    form = page.get_by_role("form", name="Require client keys")
+    expect(form).to_contain_text("Clients without a key lose access.")
+    no_keys.api("PATCH", "/client-keys/settings", {"required": True})
+    expect(page.get_by_role("heading", name="Keys required: on")).to_be_visible(timeout=10_000)
+    form.get_by_role("button", name="Require client keys").click()
+    expect(page.locator("[data-keys-required] [role=status]")).to_contain_text("it was on already")
+    assert no_keys.api("GET", "/client-keys/settings")["required"] is True
 
 
 def test_only_the_first_key_warns_of_what_it_does(open_page: Open, no_keys: Site) -> None:
@@ -148,6 +169,7 @@ def test_a_fleets_page_shows_requests_as_the_proxy_wants_them(
     assert pasted(f"export SWITCHYARD_KEY={made['key']}; {command}") == "503"  # nothing has passed a probe
 
     no_keys.api("DELETE", f"/client-keys/{made['id']}")
+    no_keys.api("PATCH", "/client-keys/settings", {"required": False})
     expect(where).to_have_count(0)
     expect(page.get_by_label("A request through the proxy")).not_to_contain_text("Authorization")
 
@@ -206,16 +228,22 @@ def test_a_token_is_made_used_and_revoked(open_page: Open, site: Site) -> None:
     page.get_by_role("button", name="New API token").click()
     expect(page.get_by_label("Name")).to_be_focused()
     page.keyboard.type(name)
-    page.keyboard.press("Enter")
+    page.get_by_label("Role").select_option("read")
+    page.get_by_label("Labels").fill("team=search")
+    assert findings(page) == []
+    page.get_by_role("button", name="Create").click()
     token = page.get_by_label("The API token", exact=True).inner_text()
     assert token.startswith("sy_")
-    expect(page.locator(".edit")).to_contain_text("It has your permissions.")
+    expect(page.locator(".edit")).to_contain_text("Role: read · team=search. It expires in 90 days.")
+    expect(page.locator(".edit")).to_contain_text("A new password ends it.")
     assert status(site, token) == 200
     page.get_by_role("button", name="I have copied it").click()
     page.reload()
     row = page.locator(f"tr[data-token='{name}']")
     expect(row).to_contain_text("just now")
     expect(row).to_contain_text("you")
+    expect(row).to_contain_text("read · team=search")
+    expect(row).to_contain_text("in 90 days")
     assert token not in page.content()
     page.get_by_role("button", name=f"Revoke {name} of anna").click()
     note = page.get_by_role("form", name=f"Revoke {name} of anna")

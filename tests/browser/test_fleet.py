@@ -273,7 +273,7 @@ def test_an_account_without_rights_looks_and_is_told_so(
     page = open_page(f"/fleets/{new_fleet()}", user=LOOKER)
     expect(row(page, "a")).to_contain_text("ready")
     expect(page.get_by_role("button", name="Drain a")).to_have_count(0)
-    expect(page.get_by_role("region", name="Policy")).to_contain_text("Your account has read-only access.")
+    expect(page.get_by_role("region", name="Policy")).to_contain_text("Your role here is read")
     expect(page.get_by_label("Strategy")).to_be_disabled()
 
 

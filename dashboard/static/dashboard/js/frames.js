@@ -31,7 +31,8 @@
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
  *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[], capacity: number | null, replicas: number,
- *   eligible: number, taking: number, cold: ColdLive | null, states: Record<string, number>}} FleetSummary
+ *   eligible: number, taking: number, cold: ColdLive | null, states: Record<string, number>,
+ *   would_refuse: number | null}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive

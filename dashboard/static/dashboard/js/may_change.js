@@ -1,2 +1,6 @@
-/** Write access of this account, as the API will say too: staff have it, others have read-only access. */
-export const MAY_CHANGE = document.getElementById("app")?.dataset.mayChange === "yes";
+/** What this account may do here, as the API will say too. */
+const { mayChange, mayOperate } = document.getElementById("app")?.dataset ?? {};
+/** Whether it decides what is there: role *administer*. */
+export const MAY_CHANGE = mayChange === "yes";
+/** Whether it steers traffic (drain, weights, policies, revisions): role *operate*. */
+export const MAY_OPERATE = mayOperate === "yes";

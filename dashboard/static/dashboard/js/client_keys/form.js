@@ -7,14 +7,14 @@ import { FirstKeyWarning } from "./empty.js";
 import { LimitFields } from "./limits.js";
 import { fleetField, PATH } from "./model.js";
 
-/** @param {{model: import("./model.js").KeysModel}} props */
-export function KeyForm({ model }) {
+/** @param {{model: import("./model.js").KeysModel, required: boolean | null}} props */
+export function KeyForm({ model, required }) {
   const { draft, panels, polling } = model;
   const body = model.body(draft);
   useEffect(() => void model.readFleets(), []);
   return html`<${FormPanel} title="New client key" draft=${draft} action="Create" submit=${() => model.create()} close=${() => panels.close()}
     command=${curl("POST", PATH, { ...body, name: body.name || "website" })}>
-    ${polling.list?.length === 0 && html`<${FirstKeyWarning} />`}
+    ${polling.list?.length === 0 && required === false && html`<${FirstKeyWarning} />`}
     <${KeyFields} draft=${draft} fleets=${model.fleets} />
   <//>`;
 }

@@ -9,6 +9,7 @@ import { SecretReveal } from "../components/secret_reveal.js";
 import { NoKeys } from "./empty.js";
 import { KeyForm } from "./form.js";
 import { KeysModel, PATH } from "./model.js";
+import { KeysRequired, RequiredPanel } from "./required.js";
 import { Revoked } from "./revoked.js";
 import { KeyTable } from "./table.js";
 import { Traffic } from "./traffic.js";
@@ -17,14 +18,14 @@ import { status } from "./status_banner.js";
 const proxyUrl = root.dataset.proxyUrl ?? "";
 const page = new ListPage(PATH, "client keys", true);
 const traffic = new Traffic(page.draw);
-const model = new KeysModel(page.polling, page.panels, page.draw);
+const required = new KeysRequired(page.draw);
+const model = new KeysModel(page.polling, page.panels, page.draw, required.read);
 
 /** @param {{made: import("./model.js").Made}} props */
 function Made({ made }) {
   const { live, applied } = made.workers;
   const reach = live ? `${applied} of ${plural(live, "proxy worker")} ${applied === 1 ? "knows" : "know"} it already${applied < live ? ", the rest within a second" : ""}.` : "No proxy is running.";
-  const { list } = page.polling;
-  const first = list && list.length <= 1 && " From now on every request needs a key.";
+  const first = made.effect && ` ${made.effect}`;
   const opened = (model.fleets ?? []).filter((fleet) => made.fleets === null || made.fleets.includes(fleet.name));
   const fleet = opened.find(({ protocol }) => protocol === "openai") ?? opened[0];
   const given = `export SWITCHYARD_KEY=${made.key}`;
@@ -46,9 +47,10 @@ function NowAtLimits({ list }) {
 
 page.start({
   above: () => model.made && html`<${Made} key=${model.made.key} made=${model.made} />`,
-  form: () => html`<${KeyForm} model=${model} />`,
-  table: (list) => html`<${NowAtLimits} list=${list} /><${KeyTable} model=${model} traffic=${traffic} list=${list} search=${page.search} />`,
-  empty: () => html`<${NoKeys} done=${model.done} />`,
-  below: () => html`<${Revoked} model=${model} />`,
+  form: () => html`<${KeyForm} model=${model} required=${required.required} />`,
+  table: (list) => html`<${NowAtLimits} list=${list} /><${KeyTable} model=${model} traffic=${traffic} list=${list} search=${page.search} required=${required.required} />`,
+  empty: () => html`<${NoKeys} done=${model.done} required=${required.required} />`,
+  below: () => html`<${RequiredPanel} setting=${required} keys=${page.polling.list?.length ?? 0} /><${Revoked} model=${model} />`,
 });
+required.start();
 traffic.start();

@@ -13,7 +13,7 @@ export const PATH = "/client-keys";
  * @typedef {{id: number, name: string, prefix: string, fleets: string[] | null, created_by: string, created_at: string,
  *   revoked_by: string | null, revoked_at: string | null} & import("./limits.js").Limits} ClientKey
  * @typedef {{live: number, applied: number, refused: number, waited_ms: number}} Workers
- * @typedef {ClientKey & {key: string, workers: Workers}} Made
+ * @typedef {ClientKey & {key: string, workers: Workers, effect?: string}} Made
  */
 
 /** Field of the form that stands for a fleet. @param {string} name */
@@ -32,9 +32,10 @@ function initial(one) {
 export class KeysModel {
   /**
    * @param {import("../live/polling.js").Polling} polling @param {import("../edit/panel_switch.js").PanelSwitch} panels
-   * @param {() => void} changed
+   * @param {() => void} changed @param {() => void} written called after a key was made or revoked
    */
-  constructor(polling, panels, changed) {
+  constructor(polling, panels, changed, written) {
+    this.written = written;
     this.polling = polling;
     this.panels = panels;
     this.changed = changed;
@@ -174,7 +175,7 @@ export class KeysModel {
     if (this.made?.id === one.id) this.made = null;
     this.done = `${one.name} is revoked · ${reach(answer.data.workers, answer.data.not_published)}`;
     this.#show([], one.id);
-    if (!this.polling.list?.length) this.done += ". It was the last key: from now on no request needs one, except at proxies that other machines can reach";
+    if (answer.data.effect) this.done += `. ${answer.data.effect}`;
     if (this.revoked) await this.readRevoked();
     this.panels.focusFirst();
   }
@@ -184,6 +185,7 @@ export class KeysModel {
     const others = (this.polling.list ?? []).filter((one) => one.id !== gone && rows.every((row) => row.id !== one.id));
     this.polling.list = [...others, ...rows].sort((one, other) => (one.name < other.name ? -1 : 1));
     this.polling.read();
+    this.written();
     this.changed();
   }
 
@@ -199,7 +201,7 @@ export class KeysModel {
 }
 
 /** @param {Workers} workers @param {string} [notPublished] why proxies do not get it now */
-function reach({ live, applied, waited_ms }, notPublished) {
+export function reach({ live, applied, waited_ms }, notPublished) {
   if (notPublished) return notPublished;
   if (!live) return "no proxy is running";
   const counted = `${applied} of ${plural(live, "proxy worker")} in ${Math.round(waited_ms)} ms`;

@@ -22,8 +22,11 @@ export function opens({ fleets }) {
   return fleets.join(", ") || "nothing: its fleets are deleted";
 }
 
-/** @param {{model: import("./model.js").KeysModel, traffic: import("./traffic.js").Traffic, list: ClientKey[], search: string}} props */
-export function KeyTable({ model, traffic, list, search }) {
+/**
+ * @param {{model: import("./model.js").KeysModel, traffic: import("./traffic.js").Traffic, list: ClientKey[], search: string,
+ *   required: boolean | null}} props
+ */
+export function KeyTable({ model, traffic, list, search, required }) {
   const found = list.filter((one) => matches(search, [one.name, one.prefix, opens(one), `${one.priority} priority`, one.created_by]));
   return html`<section class="panel table-panel data">
     <div class="scroll" tabindex="0" role="region" aria-label="Client keys">
@@ -32,16 +35,16 @@ export function KeyTable({ model, traffic, list, search }) {
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         ${found.length
           ? html`<${VirtualRows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ClientKey} */ one) =>
-              html`<${Row} key=${one.id} one=${one} model=${model} traffic=${traffic} last=${list.length === 1} />`} />`
+              html`<${Row} key=${one.id} one=${one} model=${model} traffic=${traffic} last=${list.length === 1} required=${required !== false} />`} />`
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No client key matches “${search}”.</td></tr></tbody>`}
       </table>
     </div>
-    <p class="table-foot" role="status">${model.done || `${plural(list.length, "client key")}. Every request to the proxy needs one, as Authorization: Bearer or x-api-key.`}</p>
+    <p class="table-foot" role="status">${model.done || `${plural(list.length, "client key")}. ${required === false ? "Requests need none, but may carry one" : "Every request to the proxy needs one"}, as Authorization: Bearer or x-api-key.`}</p>
   </section>`;
 }
 
-/** @param {{one: ClientKey, model: import("./model.js").KeysModel, traffic: import("./traffic.js").Traffic, last: boolean}} props */
-function Row({ one, model, traffic, last }) {
+/** @param {{one: ClientKey, model: import("./model.js").KeysModel, traffic: import("./traffic.js").Traffic, last: boolean, required: boolean}} props */
+function Row({ one, model, traffic, last, required }) {
   const open = model.editing === one.id;
   const { name, prefix, created_by: by, created_at } = one;
   const at = new Date(created_at);
@@ -53,7 +56,7 @@ function Row({ one, model, traffic, last }) {
       <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${name}`} aria-expanded=${open && !model.revoking} onClick=${() => model.open(one, false)}>Change</button>
         ${" "}<button type="button" aria-label=${`Revoke ${name}`} aria-expanded=${open && model.revoking} onClick=${() => model.open(one, true)}>Revoke …</button>`}</td>
     </tr>
-    ${open && html`<tr class="note"><td class="full" colspan=${COLUMNS}>${model.revoking ? html`<${Revocation} one=${one} model=${model} last=${last} />` : html`<${Change} one=${one} model=${model} />`}</td></tr>`}`;
+    ${open && html`<tr class="note"><td class="full" colspan=${COLUMNS}>${model.revoking ? html`<${Revocation} one=${one} model=${model} last=${last} required=${required} />` : html`<${Change} one=${one} model=${model} />`}</td></tr>`}`;
 }
 
 /** @param {{one: ClientKey, model: import("./model.js").KeysModel}} props */
@@ -71,11 +74,11 @@ function Change({ one, model }) {
   </form>`;
 }
 
-/** @param {{one: ClientKey, model: import("./model.js").KeysModel, last: boolean}} props */
-function Revocation({ one, model, last }) {
+/** @param {{one: ClientKey, model: import("./model.js").KeysModel, last: boolean, required: boolean}} props */
+function Revocation({ one, model, last, required }) {
   const { busy, problem } = /** @type {import("../edit/draft.js").Draft} */ (model.row);
   return html`<${Confirm} action=${`Revoke ${one.name}`} busy=${busy} problem=${problem} confirm=${() => model.revoke(one)} close=${() => model.close()} command=${curl("DELETE", `${PATH}/${one.id}`)}>
-    <p>Within a second every request that carries <code>${one.prefix}…</code> is answered 401. Whatever uses the key <b>${one.name}</b> (it opens ${opens(one)}) stops working until it has another one. This cannot be undone.</p>
-    ${last && html`<p class="is-unready"><b>It is the last key.</b> Within a second of revoking it, a proxy on a local address serves everybody who can reach it, without a key. A proxy that other machines can reach answers 401 to everybody, unless it was started with <code>--open</code>. To keep serving clients that have a key, create another one first.</p>`}
+    <p>Within a second ${required ? html`every request that carries <code>${one.prefix}…</code> is answered 401` : html`<code>${one.prefix}…</code> is as good as no key`}, and its streams and WebSockets are ended. Whatever uses the key <b>${one.name}</b> (it opens ${opens(one)}) stops working until it has another one. This cannot be undone.</p>
+    ${last && required && html`<p class="is-unready"><b>It is the last key, and keys are required.</b> Within a second of revoking it every proxy answers 401 to every request, until another key is created or keys are no longer required. To keep serving clients, create another key first.</p>`}
   <//>`;
 }

@@ -1,11 +1,11 @@
 /** Admin state button: drain; for a while after that undo, then activate. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_OPERATE } from "../may_change.js";
 
 /** @param {{replica: import("../frames.js").ReplicaLive, actions: import("./row_actions.js").RowActions}} props */
 export function AdminButton({ replica, actions }) {
-  if (!MAY_CHANGE) return "";
+  if (!MAY_OPERATE) return "";
   const { name } = replica;
   const row = actions.of(name);
   // Not disabled while it is busy: that would take the focus from whoever presses it by keyboard.

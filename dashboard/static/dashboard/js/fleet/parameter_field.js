@@ -1,13 +1,13 @@
 /** Form field of one strategy parameter, built from its schema. */
 import { html } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_OPERATE } from "../may_change.js";
 import { errorProps, FieldError } from "./field_error.js";
 
 /** @param {{parameter: import("./policy.js").Parameter, policy: import("./policy.js").Policy}} props */
 export function ParameterField({ parameter, policy }) {
   const id = `parameter-${parameter.name}`;
   const value = policy.value(parameter);
-  const common = { id, disabled: policy.busy || !MAY_CHANGE, ...errorProps(policy, id) };
+  const common = { id, disabled: policy.busy || !MAY_OPERATE, ...errorProps(policy, id) };
   const field =
     parameter.type === "boolean"
       ? html`<input ...${common} type="checkbox" checked=${value === "true"} onChange=${(/** @type {any} */ event) => policy.type(parameter.name, String(event.target.checked))} />`

@@ -1,7 +1,7 @@
 /** Policy panel: strategy, its parameters, concurrency, queue and sites. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_OPERATE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { ParameterField } from "./parameter_field.js";
 import { FORM } from "./policy.js";
@@ -24,7 +24,7 @@ export function PolicyPanel({ policy }) {
     <form class="stack" id=${FORM} noValidate onSubmit=${submit}>
       <div class="fields">
         <div class="parameter"><div class="field"><label for="strategy">Strategy</label>
-          <select id="strategy" ...${errorProps(policy, "strategy")} value=${policy.shown()?.name} disabled=${policy.busy || !MAY_CHANGE}
+          <select id="strategy" ...${errorProps(policy, "strategy")} value=${policy.shown()?.name} disabled=${policy.busy || !MAY_OPERATE}
             onChange=${(/** @type {any} */ event) => policy.choose(event.target.value)}>
             ${policy.strategies.map((one) => html`<option value=${one.name} selected=${one.name === policy.shown()?.name}>${one.name.replaceAll("_", " ")}</option>`)}
           </select></div>
@@ -47,7 +47,7 @@ export function PolicyPanel({ policy }) {
 function outcome(policy) {
   if (policy.busy) return html`<span class="muted">Applying …</span>`;
   if (policy.problem) return html`<span class="problem">${policy.problem}</span>`;
-  if (!MAY_CHANGE) return html`<span class="muted">Your account has read-only access.</span>`;
+  if (!MAY_OPERATE) return html`<span class="muted">Your role here is read; changes need operate.</span>`;
   if (!policy.result) return policy.dirty() && html`<span class="muted">Not applied yet</span>`;
   return html`<span class=${policy.result.everywhere ? "applied" : "is-unready"}>${policy.result.text}</span>${policy.previous > 0 &&
     html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>roll back to revision ${policy.previous}</button>`}`;

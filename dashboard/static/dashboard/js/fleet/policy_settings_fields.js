@@ -1,6 +1,6 @@
 /** Form fields of the policy settings besides the strategy: concurrency, queue, sites. */
 import { html } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_OPERATE } from "../may_change.js";
 import { idOf } from "./field_ids.js";
 import { errorProps, FieldError } from "./field_error.js";
 
@@ -49,7 +49,7 @@ function Field({ policy, name, label, help, children }) {
 /** @param {Policy} policy @param {Name} name */
 function common(policy, name) {
   const id = idOf(name);
-  return { id, disabled: policy.busy || !MAY_CHANGE, ...errorProps(policy, id) };
+  return { id, disabled: policy.busy || !MAY_OPERATE, ...errorProps(policy, id) };
 }
 
 /** @param {Policy} policy @param {Name} name */

@@ -2,7 +2,7 @@
 import { curl } from "../api.js";
 import { moment } from "../format.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_OPERATE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 
 /** The one that a link to this page named: `#revision-3`; 0: none. */
@@ -43,7 +43,7 @@ function Entry({ one, policy, open, choose }) {
     if (one.number === ASKED) line.current?.scrollIntoView({ block: "center" });
   }, []);
   return html`<li ref=${line} onKeyDown=${leave} data-revision=${one.number} class=${one.number === ASKED ? "asked" : ""}><span><b>${one.number}</b> · ${one.summary}<br /><span class="muted">${one.actor || "unknown"}, ${moment(new Date(one.created_at))}</span></span>
-    ${current ? html`<span class="state is-ready">in force</span>` : MAY_CHANGE && html`<button type="button" ref=${button} disabled=${policy.busy} aria-expanded=${open} title=${words} onClick=${() => choose(open ? 0 : one.number)}>Roll back to revision ${one.number}</button>`}
+    ${current ? html`<span class="state is-ready">in force</span>` : MAY_OPERATE && html`<button type="button" ref=${button} disabled=${policy.busy} aria-expanded=${open} title=${words} onClick=${() => choose(open ? 0 : one.number)}>Roll back to revision ${one.number}</button>`}
     ${open && !current && html`<${Preview} one=${one} policy=${policy} close=${close} />`}</li>`;
 }
 

@@ -33,9 +33,20 @@ export function status({ summary, replicas, workers, workers_current: current })
   if (current < workers) {
     return { level: "notice", title: "A change is being rolled out", text: `${current} of ${plural(workers, "worker")} use the newest routing table.` };
   }
+  if (summary.would_refuse !== null) return exposing(summary.would_refuse);
   const waiting = replicas.filter((replica) => !replica.eligible);
   if (waiting.length || weightless.length) return { level: "calm", title: "Nothing is wrong", text: html`${reasons(waiting)} ${rest}` };
   return { level: "calm", title: "All is well", text: `${takes(summary.replicas)} requests, through ${plural(workers, "proxy worker")}.` };
+}
+
+/** A fleet from before the setting. @param {number} requests that would be refused @returns {import("../components/banner.js").BannerStatus} */
+function exposing(requests) {
+  const count = requests ? html`<b>${plural(requests, "request")}</b> since the proxies started would be refused: the proxies' logs say which.` : "No request since the proxies started would be refused.";
+  return {
+    level: "notice",
+    title: "Clients reach every path of the replicas",
+    text: html`Management paths are open too, because this fleet does not say what it exposes. Set “Exposed paths” to “calls of its API” under “Edit fleet”. ${count}`,
+  };
 }
 
 /** @param {import("../frames.js").ColdLive} cold @param {import("../frames.js").QueueLive} queue @param {import("../frames.js").ReplicaLive[]} replicas @returns {import("../components/banner.js").BannerStatus} */

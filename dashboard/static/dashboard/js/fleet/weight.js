@@ -1,7 +1,7 @@
 /** Weight of a replica: a number in the row that opens a form below. Enter saves, Escape closes. */
 import { weight as written } from "../format.js";
 import { html, useLayoutEffect, useRef } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_OPERATE } from "../may_change.js";
 
 /**
  * @param {{replica: import("../frames.js").ReplicaLive, own: number | null | undefined, open: boolean,
@@ -15,7 +15,7 @@ export function WeightButton({ replica, own, open, onOpen }) {
     opened.current = open;
   }, [open]);
   const number = written(replica.weight);
-  if (!MAY_CHANGE) return number;
+  if (!MAY_OPERATE) return number;
   return html`<button type="button" ref=${button} class="weight-button" aria-expanded=${open} onClick=${onOpen}
     title=${own === null ? "From its hardware class. Click to give it its own" : "Click to change"}
     aria-label=${`Weight of ${replica.name}: ${number}. Change`}>${number}</button>`;

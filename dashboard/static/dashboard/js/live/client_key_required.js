@@ -16,9 +16,9 @@ export class ClientKeyRequired {
 
   async #read() {
     try {
-      const { data } = await api("GET", "/client-keys?page_size=1");
-      if (this.any === data.count > 0) return;
-      this.any = data.count > 0;
+      const { data } = await api("GET", "/client-keys/settings");
+      if (this.any === data.required) return;
+      this.any = data.required;
       this.changed();
     } catch {
       // What was known last is shown until it is known better; the page itself says that the server is away.

@@ -14,7 +14,7 @@ const WATCH_MS = 250;
 
 /** The server ends each socket at some age. No failure: the next one is opened at once, and the numbers stay live. */
 const TOO_OLD = 4408;
-const ENDED = /** @type {Record<number, string>} */ ({ 4401: "signed out", 4404: "removed" });
+const ENDED = /** @type {Record<number, string>} */ ({ 4401: "signed out", 4403: "signed out", 4404: "removed" });
 
 /**
  * `connecting`: nothing came yet. `waiting`: connected, nothing measured yet. `live`. `stale`: old, and how old

@@ -1,11 +1,13 @@
 /** State and actions of the API tokens page: create and revoke. */
 import { Draft } from "../edit/draft.js";
 import { FocusRestore } from "../edit/focus_restore.js";
+import { initialSettings, settingsOf } from "./settings.js";
 
 export const PATH = "/tokens";
 
 /**
- * @typedef {{id: number, name: string, prefix: string, user: string, created_at: string, last_used_at: string | null}} Token
+ * @typedef {{id: number, name: string, prefix: string, user: string, created_at: string, last_used_at: string | null}
+ *   & import("./settings.js").Settings} Token
  * @typedef {Token & {token: string}} Made
  */
 
@@ -18,7 +20,7 @@ export class TokensModel {
     this.polling = polling;
     this.panels = panels;
     this.changed = changed;
-    this.draft = new Draft("new-token", { name: "" }, changed);
+    this.draft = new Draft("new-token", initialSettings(), changed);
     /** The one that is about to be revoked. */
     this.revoking = 0;
     this.row = new Draft("revoke-token", {}, changed);
@@ -29,7 +31,7 @@ export class TokensModel {
   }
 
   async create() {
-    const answer = await this.draft.send("POST", PATH, { name: this.draft.text("name") });
+    const answer = await this.draft.send("POST", PATH, settingsOf(this.draft));
     if (!answer) return;
     this.draft.reset();
     this.made = answer.data;
