@@ -4,7 +4,7 @@ PYTHON ?= python3
 ARGS ?=
 RUN = $(PYTHON) bootstrap/run.py
 
-.PHONY: help install up test test-long test-faults lint bench bench-routing pictures password reset lock
+.PHONY: help install up test test-long test-faults lint audit bench bench-routing pictures password reset lock
 
 help:
 	@echo "make install   the environment (.venv) only"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-long the tests that take long: whole tables, long simulations, whole installs"
 	@echo "make test-faults  faults at full rate, one after the other: replicas, Redis, every process, disks, clocks; half an hour"
 	@echo "make lint      the checks without the tests"
+	@echo "make audit     known weaknesses of the locked packages (pip-audit), and build/sbom.cdx.json (CycloneDX)"
 	@echo "make bench-routing   latency behind this and other proxies: one trace, replicas of unequal speed"
 	@echo "make bench     cost of a pick, a request and a stream, beside other proxies; how fast a client's disconnect is noticed"
 	@echo "make pictures  pictures of every page, light and dark, from a stack under load (needs Chromium)"
@@ -37,6 +38,9 @@ test-faults: python
 
 lint: python
 	@$(RUN) test --lint-only
+
+audit: python
+	@$(RUN) audit
 
 bench: python
 	@$(RUN) run --dev -m tests.benchmarks.picking

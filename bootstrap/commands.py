@@ -4,13 +4,13 @@ import os
 import sys
 from typing import NoReturn
 
-from bootstrap import servers
+from bootstrap import auditing, servers
 from bootstrap.environment import PROJECT, ensure
 from bootstrap.errors import BootstrapError
 
 USAGE = (
     "usage: run.py install | up [flags] | test [pytest arguments] | test-long | "
-    "run [--dev] COMMAND [arguments] | servers"
+    "run [--dev] COMMAND [arguments] | servers | audit"
 )
 
 
@@ -38,9 +38,13 @@ def dispatch(command: str, rest: list[str]) -> int:
     if command == "servers":
         print(f"ready: {servers.install()}")
         return 0
+    if command == "audit":
+        return auditing.main()
     if command in ("test", "test-long"):
         if command == "test-long" or any("tests/servers" in one for one in rest):
             servers.install_if_possible()
+        if command == "test-long":
+            auditing.install_if_possible()
         rest = ["--long"] if command == "test-long" else rest
         hand_over(ensure(dev=True), [str(PROJECT / "bootstrap" / "checks.py"), *rest])
     if command == "run" and rest:

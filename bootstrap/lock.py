@@ -1,8 +1,9 @@
 """Makes the locks from pyproject.toml, for maintainers: ``make lock`` (needs uv).
 
 ``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top;
-``tests/servers/lock.txt`` the model servers that tests run, from the ``requirements.in`` beside it. All are
-universal: every platform and Python from 3.11 on, with the hash of every wheel.
+``tests/servers/lock.txt`` the model servers that tests run, and ``audit/lock.txt`` what ``make audit`` runs,
+each from the ``requirements.in`` beside it. All are universal: every platform and Python from 3.11 on, with
+the hash of every wheel.
 """
 
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 PROJECT = FOLDER.parent
 ON_TOP = {FOLDER / "lock-dev.txt": "--group=dev"}
+AUDIT = FOLDER / "audit"
 SERVERS = PROJECT / "tests" / "servers"
 SERVERS_HEADER = "# Made by `make lock` from requirements.in; do not edit.\n"
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
@@ -33,6 +35,8 @@ def main() -> None:
         both = compiled([*run, extra, f"--constraint={base}"], on_top)
         known = set(blocks(lock))
         on_top.write_text(HEADER + "".join(block for block in blocks(both) if block not in known))
+    audit = [uv, "pip", "compile", str(AUDIT / "requirements.in"), *OPTIONS, *upgrade]
+    (AUDIT / "lock.txt").write_text(SERVERS_HEADER + compiled(audit, AUDIT / "lock.txt"))
     servers = [uv, "pip", "compile", str(SERVERS / "requirements.in"), *OPTIONS, *upgrade]
     (SERVERS / "lock.txt").write_text(SERVERS_HEADER + compiled(servers, SERVERS / "lock.txt"))
 

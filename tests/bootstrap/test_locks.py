@@ -2,16 +2,18 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
-from bootstrap import servers
+from bootstrap import auditing, servers
 from bootstrap.environment import LOCKS, PIP, PROJECT, checked_pip
 from bootstrap.lock import HEADER, SERVERS_HEADER, blocks
 
 LOCK = (LOCKS / "lock.txt").read_text()
 LOCK_DEV = (LOCKS / "lock-dev.txt").read_text()
 LOCK_SERVERS = (servers.LOCKS / "lock.txt").read_text()
+LOCK_AUDIT = (auditing.LOCKS_OF_THE_TOOLS / "lock.txt").read_text()
 NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
 
@@ -25,7 +27,9 @@ def normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
-@pytest.mark.parametrize("lock", [LOCK, LOCK_DEV, LOCK_SERVERS], ids=["runtime", "dev", "servers"])
+@pytest.mark.parametrize(
+    "lock", [LOCK, LOCK_DEV, LOCK_SERVERS, LOCK_AUDIT], ids=["runtime", "dev", "servers", "audit"]
+)
 def test_every_package_is_pinned_to_hashes(lock: str) -> None:
     assert lock.startswith((HEADER, SERVERS_HEADER))
     assert len(blocks(lock)) > 20
@@ -34,7 +38,9 @@ def test_every_package_is_pinned_to_hashes(lock: str) -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block[:60]
 
 
-@pytest.mark.parametrize("lock", [LOCK, LOCK_DEV, LOCK_SERVERS], ids=["runtime", "dev", "servers"])
+@pytest.mark.parametrize(
+    "lock", [LOCK, LOCK_DEV, LOCK_SERVERS, LOCK_AUDIT], ids=["runtime", "dev", "servers", "audit"]
+)
 def test_no_place_is_named(lock: str) -> None:
     assert not re.search(r"://|index-url|find-links|^-[ief]", lock, re.MULTILINE)
 
@@ -47,9 +53,12 @@ def test_the_locks_hold_what_the_project_declares() -> None:
     assert dev <= names(LOCK) | names(LOCK_DEV)
 
 
-def test_the_lock_of_the_model_servers_holds_what_they_are() -> None:
-    wanted = (servers.LOCKS / "requirements.in").read_text().splitlines()
-    assert {normal(line) for line in wanted if not line.startswith("#")} <= names(LOCK_SERVERS)
+@pytest.mark.parametrize(
+    ("folder", "lock"), [(servers.LOCKS, LOCK_SERVERS), (auditing.LOCKS_OF_THE_TOOLS, LOCK_AUDIT)]
+)
+def test_the_locks_apart_hold_what_is_written_beside_them(folder: Path, lock: str) -> None:
+    wanted = (folder / "requirements.in").read_text().splitlines()
+    assert {normal(line) for line in wanted if not line.startswith("#")} <= names(lock)
 
 
 def test_the_test_tools_come_on_top() -> None:
