@@ -14,14 +14,22 @@ from typing import Any
 import pytest
 import redis
 
+from tests.conftest import RedisServer
 from tests.deploy.conftest import Image
+from tests.deploy.redis_users import CONTROL_PLANE as AS_CONTROL_PLANE
+from tests.deploy.redis_users import PASSWORDS, url, with_users
+from tests.deploy.redis_users import PROXY as AS_PROXY
 from tests.deploy.services import Adapter, Running, compose_services
 from tests.postgres import PostgresServer
 from tests.proxy_process import Replica, until
 
 pytestmark = [pytest.mark.long, pytest.mark.system, pytest.mark.timeout(240)]
 
-SECRETS = {"SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4, "POSTGRES_PASSWORD": "unused-on-a-socket"}
+SECRETS = {
+    "SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4,
+    "POSTGRES_PASSWORD": "unused-on-a-socket",
+    **PASSWORDS,
+}
 TOKEN = "a-long-random-word"
 CONTROL_PLANE = ("web", "worker", "beat", "conductor")
 PROXIES = ("proxy-1", "proxy-2")
@@ -30,7 +38,7 @@ PROXIES = ("proxy-1", "proxy-2")
 class Installation:
     """All services, started in the order that the file gives."""
 
-    def __init__(self, folder: Path, image: Image, postgres: PostgresServer, redis_url: str) -> None:
+    def __init__(self, folder: Path, image: Image, postgres: PostgresServer, server: RedisServer) -> None:
         self.folder = folder
         self.image = image
         database = postgres.create_database("compose")
@@ -38,7 +46,8 @@ class Installation:
             folder,
             {
                 f"postgresql://switchyard:{SECRETS['POSTGRES_PASSWORD']}@postgres:5432/switchyard": database,
-                "redis://redis:6379/0": redis_url,
+                f"redis://{AS_CONTROL_PLANE}@redis:6379/0": url(server, AS_CONTROL_PLANE),
+                f"redis://{AS_PROXY}@redis:6379/0": url(server, AS_PROXY),
                 "/var/lib/switchyard": str(image.data),
             },
         )
@@ -64,15 +73,21 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
+def redis_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = with_users(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
 def installation(
     tmp_path_factory: pytest.TempPathFactory,
     built_image: Image,
     postgres_server: PostgresServer,
-    shared_redis: Any,
+    redis_with_users: RedisServer,
 ) -> Iterator[Installation]:
-    with redis.Redis.from_url(shared_redis.url) as client:
-        client.flushall()  # else it would be bound to the installation of the tests before
-    made = Installation(tmp_path_factory.mktemp("compose"), built_image, postgres_server, shared_redis.url)
+    made = Installation(tmp_path_factory.mktemp("compose"), built_image, postgres_server, redis_with_users)
     yield made
     made.stop_all()
 
@@ -144,6 +159,12 @@ def exchange(port: int, method: str, path: str, body: object, headers: dict[str,
             return response.status, json.loads(said)
         except ValueError:
             return response.status, said.decode()
+
+
+def test_redis_has_refused_none_of_them(redis_with_users: RedisServer) -> None:
+    """Its log of refusals (ACL LOG), after all that the tests before have had them do."""
+    with redis.Redis.from_url(redis_with_users.url) as client:
+        assert client.acl_log() == []
 
 
 @pytest.mark.parametrize("name", [*PROXIES, *CONTROL_PLANE])

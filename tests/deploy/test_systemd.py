@@ -23,7 +23,12 @@ RUNNING = [
     "switchyard-conductor",
     "switchyard-proxy",
 ]
-SECRETS = {"SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4, "POSTGRES_PASSWORD": "x"}
+SECRETS = {
+    "SWITCHYARD_SECRET_KEY": "0123456789abcdef" * 4,
+    "POSTGRES_PASSWORD": "x",
+    "REDIS_CONTROL_PLANE_PASSWORD": "c",
+    "REDIS_PROXY_PASSWORD": "p",
+}
 
 
 def analyze(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
