@@ -233,9 +233,11 @@ def place_in_the_run(item: pytest.Item) -> int:
 class RedisServer:
     """A real server on a Unix socket, which a test may stop and start again."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, *arguments: str, user: str = "") -> None:
+        """``arguments``: more of the server's. ``user``: ``name:password`` of who asks whether it runs."""
         self.socket = socket
-        self.url = f"unix://{socket}?db=0"
+        self.url = f"unix://{user}{'@' if user else ''}{socket}?db=0"
+        self.arguments = arguments
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -246,6 +248,7 @@ class RedisServer:
             *(str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket)),
             *("--unixsocketperm", "700", "--save", "", "--appendonly", "no", "--databases", "16"),
             *("--dir", str(self.socket.parent), "--daemonize", "no", "--loglevel", "warning"),
+            *self.arguments,
         ]
         end = keeper.ends_with_its_parent(signal.SIGKILL)
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=end)

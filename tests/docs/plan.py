@@ -19,6 +19,9 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/production.md", "docker compose"): ENGINE,
     ("docs/production.md", "useradd"): MACHINE,
     ("docs/production.md", "runuser"): MACHINE,
+    ("docs/production.md", "(umask 077"): f"{MACHINE}; tests/deploy/test_redis_users.py runs the script",
+    ("docs/production.md", 'echo "aclfile'): MACHINE,
+    ("docs/production.md", 'sed -i "s|redis://'): MACHINE,
     ("docs/production.md", "systemctl"): f"{MACHINE}; tests/deploy runs what the units start",
     ("docs/proxy.md", "curl http://127.0.0.1:8091"): (
         "asks the proxy before it; tests/routing/master/test_memory_leases.py asks one"

@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks import journey
 from tests.docs.blocks import PROJECT
 
-PAGES = ("docs/architecture.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+PAGES = ("docs/architecture.md", "docs/security.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 TOP = ("bootstrap", "controlplane", "dashboard", "deploy", "docs", "examples", "routing", "tests")
 PATH = re.compile(rf"`((?:{'|'.join(TOP)})/[\w./-]*)`")
 LINK = re.compile(r"\]\(([^):#]+)(?:#([\w-]+))?\)")

@@ -26,6 +26,7 @@ NAMES = [
     *(b"X-Switchyard-Fleet", b"x-switchyard-replica", b"Content-Type", b"Accept", b"Cookie", b"X-A", b"X-B"),
     *(b"Content_Length", b"Transfer_Encoding", b"content-length", b"TRANSFER-ENCODING", b"hOST", b"X-A "),
     *(b" X-A", b"", b"X\x00A", b"X(A", b"Content-Encoding", b"Retry-After", b"Set-Cookie", b"Date", b"Link"),
+    *(b"Forwarded", b"X-Forwarded-Host", b"X-Real-IP", b"True-Client-IP"),
 ]
 VALUES = [
     *(

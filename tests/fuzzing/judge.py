@@ -27,6 +27,8 @@ HOP = frozenset(
 REQUEST_FRAMING = frozenset((b"content-length", b"host", b"expect"))
 READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica"))
 WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via", b"traceparent")
+MADE_UP = re.compile(rb"(?:x-forwarded(?:-.*)?|forwarded|x-real-ip|true-client-ip)\Z")
+"""What a client says about itself."""
 RESPONSE_DROPPED = HOP | {
     *(b"content-length", b"x-request-id", b"x-switchyard-replica"),
     *(b"x-switchyard-retries", b"x-switchyard-retry-reason"),
@@ -171,7 +173,7 @@ def _end_to_end_of_request(message: Message) -> tuple[tuple[bytes, bytes], list[
     dropped = HOP | REQUEST_FRAMING | set(WRITTEN_BY_PROXY) | _nominated(message)
     kept = []
     for name, value in message.fields:
-        if name in dropped or b"_" in name or name in READ_BY_PROXY:
+        if name in dropped or b"_" in name or name in READ_BY_PROXY or MADE_UP.match(name):
             continue
         if name in (b"authorization", b"x-api-key") and re.search(rb"(?:^|[ \t,])sy-", value):
             continue

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import shlex
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -40,7 +41,7 @@ def test_chat_names_its_replica_and_the_way(stack: Stack) -> None:
     assert answer.status == 200
     assert answer.json["usage"]["completion_tokens"] == 8
     assert answer.replica in ("quick", "steady", "deep", "wide")
-    assert answer.headers["via"] == "1.1 switchyard"
+    assert re.fullmatch(r"1\.1 switchyard-[0-9a-f]{12}", answer.headers["via"])
     assert answer.headers["x-request-id"]
 
 

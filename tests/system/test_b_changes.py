@@ -90,6 +90,9 @@ def test_once_keys_are_needed_the_example_client_has_one(stack: Stack) -> None:
         revoke = [made["id"], *(row["id"] for row in stack.api("GET", "/client-keys")["results"])]
         for key in set(revoke):
             exchange(stack.port, "DELETE", f"/api/v1/client-keys/{key}", None, stack.authorization)
+        still = stack.ask("/v2/models/digits/infer", one_digit()).status
+        stack.api("PATCH", "/client-keys/settings", {"required": False})
+    assert still == 401, "the last key's revocation opened the proxy"
     until(lambda: not file.exists(), "it needs none any more", 30)
     until(lambda: stack.ask("/v2/models/digits/infer", one_digit()).status == 200, "nobody needs one")
 
