@@ -113,6 +113,7 @@ class Master:
         self._admin = inherited.admin
         if self._admin is None and options.admin is not None:
             self._admin = open_listener(options.admin)
+        self._admin_server: AdminServer | None = None
         self._addresses = own_ports.of_sockets(options, self._listeners, self._admin)
         own_ports.judge_by(self._addresses)
         self._numbers = WorkerNumberAllocator(options.workers)
@@ -281,6 +282,8 @@ class Master:
                 task.cancel()
             await asyncio.gather(*tasks, *workers, return_exceptions=True)
             self._close_listeners()
+            if self._admin_server is not None:
+                await self._admin_server.finish()
         return await self._handover.wait_for_successor(status)
 
     def _warn(self, address: Address) -> None:
@@ -311,7 +314,10 @@ class Master:
         return [work for work in works if work is not None]
 
     async def _serve_admin(self, listener: socket.socket) -> None:
-        await first_of(self._handover.handed_over.wait(), AdminServer(self, listener).run())
+        self._admin_server = AdminServer(self, listener)
+        await self._admin_server.start()
+        await self._handover.handed_over.wait()
+        await self._admin_server.finish()
         await self._forced.wait()
 
     async def _tell_service_manager(self) -> None:

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 64
 """One more replaces the oldest, so that the master never runs out of descriptors."""
 ACCEPTS_PER_TURN = 16
+FINISH_S = 2.0
+"""How long connections that were accepted before the listener was closed have for their responses."""
+ACCEPTED_WITHIN_S = 0.02
+"""After this, a connection that the event loop has accepted is one of the server's."""
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
@@ -68,21 +72,30 @@ class AdminServer:
         self._proxy = proxy
         self._listener = listener
         self._loopback = listener.getsockname()[0] in ("127.0.0.1", "::1")
-        self._connections: dict[asyncio.StreamWriter, None] = {}
-        """In order of arrival."""
+        self._connections: dict[asyncio.StreamWriter, asyncio.Task[Any] | None] = {}
+        """In order of arrival, each with the task that serves it."""
+        self._server: asyncio.Server | None = None
 
-    async def run(self) -> None:
-        """Serve until cancelled."""
+    async def start(self) -> None:
         # asyncio accepts up to ``backlog`` connections in one iteration, before any of them can be counted.
-        server = await asyncio.start_server(
+        self._server = await asyncio.start_server(
             self._connected, sock=self._listener, limit=MAX_HEAD_BYTES, backlog=ACCEPTS_PER_TURN
         )
         self._listener.listen(BACKLOG)
-        async with server:
-            await server.serve_forever()
+
+    async def finish(self) -> None:
+        """Close the listener and finish what was accepted before. A successor, which has the same listener,
+        serves what comes after."""
+        if self._server is None:
+            return
+        self._server.close()
+        await asyncio.sleep(ACCEPTED_WITHIN_S)
+        tasks = [task for task in self._connections.values() if task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=FINISH_S)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections[writer] = None
+        self._connections[writer] = asyncio.current_task()
         if len(self._connections) > MAX_CONNECTIONS:
             oldest = next(iter(self._connections))
             del self._connections[oldest]

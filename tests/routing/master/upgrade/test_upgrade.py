@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -194,6 +195,29 @@ def test_a_service_manager_is_told_who_the_main_process_is(
             os.kill(new, signal.SIGTERM)
             assert said(listener) == b"STOPPING=1"
             until(lambda: gone([new]), "it is gone")
+
+
+def test_a_master_that_leaves_finishes_the_admin_requests_that_it_has_accepted(
+    tmp_path: Path, file: str, proxy: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service_manager(tmp_path / "notify") as listener:
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        running = proxy("--fleets", file, "--workers", "1", "--min-drain-seconds", "0").ready()
+        assert said(listener) == b"READY=1"
+        with socket.create_connection(("127.0.0.1", running.admin_port), timeout=LIMIT_S) as client:
+            client.sendall(b"GET /livez HTTP/1.1\r\n")
+            time.sleep(0.1)  # until it is accepted: its successor has the same listener
+            running.signal(signal.SIGUSR2)
+            main = re.fullmatch(rb"MAINPID=(\d+)", said(listener))
+            assert main
+            try:
+                time.sleep(0.5)  # nothing else keeps it
+                client.sendall(b"Host: 127.0.0.1\r\n\r\n")
+                assert client.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+                assert running.exit_status() == 0
+            finally:
+                os.kill(int(main[1]), signal.SIGTERM)
+                until(lambda: gone([int(main[1])]), "it is gone")
 
 
 STARTED_WITH_SOCKETS = """
