@@ -431,11 +431,12 @@ class Master:
             log.warning("%s again: leaving at once", name)
             self._forced.set()
         else:
-            log.info("%s: draining for at most %g s", name, self.options.drain_s)
             sd_notify.notify("STOPPING=1")
             self.rolling.stop()
             self.upgrade.cancel()
             self._begin_drain()
+            # Last: whoever reads it may rely on it, though this process be killed in the next moment.
+            log.info("%s: draining for at most %g s", name, self.options.drain_s)
 
     def _begin_drain(self) -> None:
         self.draining = True
