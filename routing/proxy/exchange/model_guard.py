@@ -13,7 +13,7 @@ from __future__ import annotations
 from routing.balancing.pool.pool import Pool
 from routing.http.request_head import RequestHead
 from routing.protocols import named_models, openai_body
-from routing.protocols.path_forms import forms_of, path_of
+from routing.protocols.path_forms import path_of
 from routing.protocols.request_info import BadRequestBody
 from routing.protocols.strict_form import FormScan
 from routing.proxy.errors import RoutingError
@@ -35,7 +35,9 @@ def body_is_needed(pool: Pool, head: RequestHead) -> bool:
     """Whether to wait for this request's body, because the model that it names decides."""
     if pool.exposed.models is None or not pool.exposed.is_enforced:
         return False
-    return _has_body(head) and not _path_decides(head)
+    route = head.route
+    assert isinstance(route, RequestRoute)
+    return _has_body(head) and not named_models.in_target(route.target).path_decides
 
 
 def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
@@ -43,11 +45,13 @@ def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
     head = exchange.head
     route = head.route
     assert isinstance(route, RequestRoute)
+    target = named_models.in_target(route.target)
     if not route.v2:  # there the proxy has found the fleet by the model, and replaces its name
-        _check_path(route, pool, names)
-    for model in named_models.in_query(route.target):
+        for rest in target.in_path:
+            _check_path(rest, pool, names)
+    for model in target.in_query:
         _check_name(model, "the query", pool, names)
-    if _path_decides(head):
+    if target.path_decides:
         return
     if exchange.upload is not None and pool.exposed.is_enforced:
         _guard_upload(exchange, exchange.upload, pool, names)
@@ -59,11 +63,9 @@ def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
         _check_named(head, pool, names)
 
 
-def _check_path(route: RequestRoute, pool: Pool, names: Names) -> None:
-    for form in forms_of(path_of(route.target)) or ():
-        rest = named_models.rest_of_path(form)
-        if rest is not None and not named_models.begins_with_one(rest, names):
-            raise _not_exposed(rest.partition("/")[0].partition(":")[0], "the path", pool, names)
+def _check_path(rest: str, pool: Pool, names: Names) -> None:
+    if not named_models.begins_with_one(rest, names):
+        raise _not_exposed(rest.partition("/")[0].partition(":")[0], "the path", pool, names)
 
 
 def _check_name(model: str, where: str, pool: Pool, names: Names) -> None:
@@ -79,7 +81,7 @@ def _check_named(head: RequestHead, pool: Pool, names: Names) -> None:
     path = path_of(route.target).rstrip(b"/")
     if not pool.exposed.host_is_shared or pool.protocol == "generic" or head.method != b"POST":
         return
-    if not path.endswith(_CALLS) or named_models.in_query(route.target):
+    if not path.endswith(_CALLS) or named_models.in_target(route.target).in_query:
         return
     words = (
         f"the request names no model, and fleet {pool.name!r} shares a host with another: "
@@ -90,13 +92,6 @@ def _check_named(head: RequestHead, pool: Pool, names: Names) -> None:
 
 def _has_body(head: RequestHead) -> bool:
     return head.chunked or head.content_length > 0
-
-
-def _path_decides(head: RequestHead) -> bool:
-    route = head.route
-    assert isinstance(route, RequestRoute)
-    forms = forms_of(path_of(route.target)) or ()
-    return bool(forms) and all(named_models.path_decides(form) for form in forms)
 
 
 def _in_body(exchange: ExchangeState, pool: Pool) -> list[str]:

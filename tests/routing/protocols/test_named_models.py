@@ -1,0 +1,89 @@
+"""Names of models in bodies: what is compact is read faster, and never otherwise."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing.protocols.named_models import in_body, in_target
+from routing.protocols.request_info import BadRequestBody
+
+FIELDS = b"\r\nContent-Type: application/json"
+
+
+def named(body: bytes) -> list[str]:
+    return in_body(FIELDS, body, any_content=False)
+
+
+def refused(body: bytes) -> bool:
+    try:
+        named(body)
+    except BadRequestBody:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"a","model":"a"}',
+        b'{"model":"a","x":1,"model":"b"}',
+        b'{"model":"a", "model":"b"}',
+        b'{"model":"a","Model":"b"}',
+        b'{"MODEL":"a","Model":"b"}',
+        b'{"Model":"a","Model":"b"}',
+        b'{"model":"a","\\u006dodel":"b"}',
+        b'{"\\u004dodel":"a","model":"b"}',
+        b'{"model":null,"model":"b"}',
+    ],
+)
+def test_two_names_are_one_too_many(body: bytes) -> None:
+    assert refused(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "models"),
+    [
+        (b'{"model":"a"}', ["a"]),
+        (b'{"model": "a", "x": 1}', ["a"]),
+        (b'{"Model":"a"}', ["a"]),
+        (b'{"\\u006dodel":"a"}', ["a"]),
+        (b'{"model":"\\u0061"}', ["a"]),
+        (b'{"x":{"model":"b"},"model":"a","y":["model"]}', ["a"]),
+        (b'{"model":null}', []),
+        (b'{"model":""}', []),
+        (b"{}", []),
+    ],
+)
+def test_one_name_however_it_is_written(body: bytes, models: list[str]) -> None:
+    assert named(body) == models
+
+
+@pytest.mark.parametrize("body", [b'{"model":1}', b'{"model":["a"]}', b'{"model":"a"', b'{"a":1}}'])
+def test_what_is_no_object_with_a_string(body: bytes) -> None:
+    assert refused(body)
+
+
+names = st.sampled_from(["model", "Model", "x", "é", "mo\\del", "messages", "odel"])
+values = st.sampled_from(["a", "b", "", None, 1, {"model": "c"}, ["model"]])
+
+
+@given(st.lists(st.tuples(names, values), max_size=4), st.booleans())
+def test_blanks_change_nothing(members: list[tuple[str, Any]], ascii_only: bool) -> None:
+    pairs = [(json.dumps(name, ensure_ascii=ascii_only), value) for name, value in members]
+    written = [(name, json.dumps(value, separators=(",", ":"))) for name, value in pairs]
+    compact = ("{" + ",".join(f"{name}:{value}" for name, value in written) + "}").encode()
+    spaced = ("{ " + " , ".join(f"{name} : {value}" for name, value in written) + " }").encode()
+    assert refused(compact) == refused(spaced)
+    if not refused(compact):
+        assert named(compact) == named(spaced)
+
+
+def test_a_target_says_it_once() -> None:
+    assert in_target(b"/v1/chat/completions") == ((), (), False)
+    assert in_target(b"/v2/models/a/infer?model=b") == (("a/infer",), ("b",), True)
+    assert in_target(b"/v2/models/a/config") == (("a/config",), (), False)
+    long = b"/predictions/" + b"a" * 1000
+    assert in_target(long) == (("a" * 1000,), (), True)
