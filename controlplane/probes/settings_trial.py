@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.models import Fleet, Replica, ReplicaHealth
 from controlplane.probes import trial_probe, trial_service
 from controlplane.services import fleets
-from controlplane.services.dropping import Drop, NeedsConfirmation, Serving, serving
+from controlplane.services.dropping import Drop, NeedsConfirmation, ServingReplica, serving
 from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import check_version
 from routing.contract.defaults import without_defaults
@@ -115,7 +115,7 @@ def _confirm(found: Mapping[str, tuple[Settings, Lost]], token: str) -> None:
         return
     now = Counter(one.fleet for one in serving())
     drop = Drop(
-        lost=sorted(Serving(name, row.name, row.url) for name, rows in lost.items() for row in rows),
+        lost=sorted(ServingReplica(name, row.name, row.url) for name, rows in lost.items() for row in rows),
         before=now.total(),
         fleets=sorted(name for name, rows in lost.items() if len(rows) == now[name]),
         by=json.dumps({name: found[name][0] for name in lost}, sort_keys=True),

@@ -32,39 +32,39 @@ UNKNOWN = (
 logger = logging.getLogger(__name__)
 
 
-class Refusal(NamedTuple):
+class RedisRefusal(NamedTuple):
     """Why this Redis is not to be used."""
 
     words: str
     kind: Literal["foreign", "copy", "unknown"]
 
 
-def look() -> Refusal | None:
+def look() -> RedisRefusal | None:
     """``None``: it may be used. Asks Redis alone, because it is called wherever a connection is made, within
     transactions and event loops too. Raises redis.RedisError."""
     bound, ours = installation.binding(), installation.known()
     if not bound.id:
         return _follows_another(ours)
     if ours is None:
-        return Refusal(UNKNOWN, "unknown")
+        return RedisRefusal(UNKNOWN, "unknown")
     if bound.id == ours.id:
         is_copy = bound.is_copy_of(ours.id, ours.instance)
-        return Refusal(installation.COPY.format(bound.id), "copy") if is_copy else None
-    return None if bound.is_followed_by(ours) else Refusal(installation.foreign(bound.id), "foreign")
+        return RedisRefusal(installation.COPY.format(bound.id), "copy") if is_copy else None
+    return None if bound.is_followed_by(ours) else RedisRefusal(installation.foreign(bound.id), "foreign")
 
 
-def _follows_another(ours: Identity | None) -> Refusal | None:
+def _follows_another(ours: Identity | None) -> RedisRefusal | None:
     """Of a Redis that is bound to nobody: it is new, or was emptied while proxies route for somebody."""
     own = set() if ours is None else {ours.id, *ours.succeeded}
     others = installation.followed(installation.live_reports()).keys() - own
     if not others:
         return None
-    return (
-        Refusal(UNKNOWN, "unknown") if ours is None else Refusal(installation.followed_by(others), "foreign")
-    )
+    if ours is None:
+        return RedisRefusal(UNKNOWN, "unknown")
+    return RedisRefusal(installation.followed_by(others), "foreign")
 
 
-def refresh() -> Refusal | None:
+def refresh() -> RedisRefusal | None:
     """As :func:`look`, after the database was asked again where that may change it; the gate is as it says.
     Raises redis.RedisError."""
     refused = look()

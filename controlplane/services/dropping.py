@@ -22,7 +22,7 @@ from controlplane.services.errors import ServiceError
 NAMES_SHOWN = 5
 
 
-class Serving(NamedTuple):
+class ServingReplica(NamedTuple):
     """One replica that takes requests. At another URL it is another instance, which has not been probed."""
 
     fleet: str
@@ -33,7 +33,7 @@ class Serving(NamedTuple):
 class Drop(NamedTuple):
     """What a write takes out."""
 
-    lost: list[Serving]
+    lost: list[ServingReplica]
     before: int
     """Replicas that served."""
     fleets: list[str]
@@ -71,16 +71,16 @@ class NeedsConfirmation(ServiceError):
         self.token = drop.token
 
 
-def serving(replicas: QuerySet[Replica] | None = None) -> frozenset[Serving]:
+def serving(replicas: QuerySet[Replica] | None = None) -> frozenset[ServingReplica]:
     """One query. ``replicas``: of a historical model, when a backup of an older schema is restored."""
     weight = Coalesce(F("weight"), F("hardware__weight"), Value(1.0), output_field=FloatField())
     every = Replica.objects.all() if replicas is None else replicas
     rows = every.filter(admin_state=Replica.AdminState.ACTIVE)
     taking = rows.annotate(taken_weight=weight).filter(taken_weight__gt=0)
-    return frozenset(Serving(*row) for row in taking.values_list("fleet__name", "name", "url"))
+    return frozenset(ServingReplica(*row) for row in taking.values_list("fleet__name", "name", "url"))
 
 
-def drop_between(before: frozenset[Serving], after: frozenset[Serving]) -> Drop | None:
+def drop_between(before: frozenset[ServingReplica], after: frozenset[ServingReplica]) -> Drop | None:
     """``None``: at most half of all replicas, of each fleet that loses any, and of all fleets go."""
     lost = before - after
     had, kept = Counter(one.fleet for one in before), Counter(one.fleet for one in before & after)

@@ -40,7 +40,7 @@ class TooManyGuesses(Exception):
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Guess:
     """One guess that is allowed."""
 
     taken: Taken
@@ -50,7 +50,7 @@ class Attempt:
         guess_buckets.give_back(self.taken)
 
 
-def login(account: str, address: str, device: str) -> Attempt:
+def login(account: str, address: str, device: str) -> Guess:
     """``device``: id of a browser that the account is known to use; empty: it is a new one. Raises
     TooManyGuesses."""
     if device:
@@ -65,7 +65,7 @@ def login(account: str, address: str, device: str) -> Attempt:
     )
 
 
-def present_password(user_pk: int, session: str) -> Attempt:
+def present_password(user_pk: int, session: str) -> Guess:
     """Raises TooManyGuesses."""
     return _attempt("wrong passwords", [Bucket(f"session:{user_pk}:{_short_hash(session)}", *PER_SESSION)])
 
@@ -81,11 +81,11 @@ def wrong_token(address: str) -> None:
     )
 
 
-def _attempt(what: str, buckets: list[Bucket]) -> Attempt:
+def _attempt(what: str, buckets: list[Bucket]) -> Guess:
     taken = guess_buckets.take(buckets)
     if taken.empty is not None:
         raise TooManyGuesses(what, taken.wait_s)
-    return Attempt(taken)
+    return Guess(taken)
 
 
 def _short_hash(text: str) -> str:

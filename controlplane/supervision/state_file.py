@@ -31,7 +31,7 @@ class StartedProgram(msgspec.Struct, frozen=True, kw_only=True):
         return Found(self.pid, self.started)
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class SupervisorState(msgspec.Struct, frozen=True, kw_only=True):
     up_pid: int = 0
     up_started: str = ""
     programs: list[StartedProgram] = []
@@ -45,15 +45,15 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return [one for one in self.programs if one.process.end() is None]
 
 
-def read(data: Path) -> State:
+def read(data: Path) -> SupervisorState:
     """What was written last; empty where there is nothing that can be read."""
     try:
-        return msgspec.json.decode((data / NAME).read_bytes(), type=State)
+        return msgspec.json.decode((data / NAME).read_bytes(), type=SupervisorState)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return State()
+        return SupervisorState()
 
 
-def write(data: Path, state: State) -> None:
+def write(data: Path, state: SupervisorState) -> None:
     """Replace the file as a whole. Raises OSError."""
     aside = data / f".{NAME}.new"
     try:

@@ -17,7 +17,7 @@ from controlplane.supervision import processes, state_file
 from controlplane.supervision.liveness_checks import LIMITS, CheckLimits, LivenessChecks
 from controlplane.supervision.log_file import LogFile
 from controlplane.supervision.programs import Program
-from controlplane.supervision.state_file import StartedProgram, State
+from controlplane.supervision.state_file import StartedProgram, SupervisorState
 from controlplane.supervision.stopping import Stoppable, stop_in_order, strays
 from controlplane.supervision.supervised_program import SupervisedProgram
 
@@ -113,7 +113,7 @@ class Supervisor:
         else:
             self._written, self._write_at = pids, 0.0
 
-    def _state(self) -> State:
+    def _state(self) -> SupervisorState:
         running = [(one.program, one.process) for one in self._kept if one.process is not None]
         programs = [
             StartedProgram(
@@ -128,7 +128,7 @@ class Supervisor:
             for program, process in running
         ]
         up = processes.started_at(os.getpid()) or ""
-        return State(up_pid=os.getpid(), up_started=up, programs=programs)
+        return SupervisorState(up_pid=os.getpid(), up_started=up, programs=programs)
 
     def _tell(self, line: str) -> None:
         self.news.append(line)

@@ -19,7 +19,7 @@ RETRY_AFTER = {"Retry-After": "2"}
 CredentialCheck = Callable[[Scope], Awaitable[bool]]
 
 
-class Limits(NamedTuple):
+class WebLimits(NamedTuple):
     body_bytes: int = 64 * 1024
     """Of a body, unless its sender is signed in or has an API token, and it is for the API."""
     api_body_bytes: int = LARGEST_BODY
@@ -53,10 +53,10 @@ class ClientLeft(Exception):
 class RequestLimits:
     """ASGI middleware around all of HTTP. ``has_credential``: whether a token or session is valid."""
 
-    def __init__(self, app: App, has_credential: CredentialCheck, limits: Limits | None = None) -> None:
+    def __init__(self, app: App, has_credential: CredentialCheck, limits: WebLimits | None = None) -> None:
         self._app = app
         self._has_credential = has_credential
-        self._limits = limits = limits or Limits()
+        self._limits = limits = limits or WebLimits()
         self._arriving: dict[asyncio.Timeout, None] = {}
         """The limit of each body that arrives now; the longest-lasting first."""
         self._places = asyncio.Semaphore(limits.running)

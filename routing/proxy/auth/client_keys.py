@@ -16,7 +16,7 @@ _LONGEST = 128
 """Bytes of a key. No key is issued that is longer, so a longer one is not even hashed."""
 
 
-class Grant:
+class KeyGrant:
     """What a valid key may use, and how its requests are treated."""
 
     __slots__ = ("fleets", "priority", "quota")
@@ -36,7 +36,7 @@ class Grant:
         return fleet in self.fleets or ALL_FLEETS in self.fleets
 
 
-EVERYBODY = Grant(frozenset({ALL_FLEETS}))
+EVERYBODY = KeyGrant(frozenset({ALL_FLEETS}))
 """Of requests without a known key, where keys are not required."""
 
 
@@ -56,14 +56,14 @@ class ClientKeys:
         uses.follow(self._fleets, self._limits)
         salts = (manifest.key_salt, manifest.former_salt) if self._fleets else ()
         self._salts = tuple(salt_bytes(salt) for salt in salts if salt)
-        self._seen: dict[bytes, Grant] = {}
+        self._seen: dict[bytes, KeyGrant] = {}
         """Valid keys that clients have presented, so never more than there are valid keys."""
 
     def __bool__(self) -> bool:
         """Whether there is any key."""
         return bool(self._fleets)
 
-    def grant(self, key: bytes) -> Grant | None:
+    def grant(self, key: bytes) -> KeyGrant | None:
         """What the key may use; ``None``: it is unknown, or was revoked."""
         grant = self._seen.get(key)
         if grant is None and len(key) <= _LONGEST:
@@ -75,8 +75,8 @@ class ClientKeys:
                     break
         return grant
 
-    def _grant(self, digest: str, fleets: frozenset[str]) -> Grant:
+    def _grant(self, digest: str, fleets: frozenset[str]) -> KeyGrant:
         limits = self._limits.get(digest)
         if limits is None:
-            return Grant(fleets)
-        return Grant(fleets, rank_of(limits.priority), self._uses.of(digest, limits))
+            return KeyGrant(fleets)
+        return KeyGrant(fleets, rank_of(limits.priority), self._uses.of(digest, limits))

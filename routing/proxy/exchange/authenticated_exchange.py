@@ -13,7 +13,7 @@ from math import ceil
 from routing.balancing.pool.pool import Pool
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
-from routing.proxy.auth.client_keys import EVERYBODY, Grant
+from routing.proxy.auth.client_keys import EVERYBODY, KeyGrant
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.client_address import client_address
@@ -26,7 +26,7 @@ from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
 
 FINISH_S = 1.0
 """Requests of a revoked key may finish for so long."""
-_NOBODY = Grant(frozenset())
+_NOBODY = KeyGrant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
 
@@ -181,7 +181,7 @@ class AuthenticatedExchange(Exchange):
         return RoutingError(401, "client_key_unknown", words)
 
 
-def _not_for(fleet: str, grant: Grant) -> RoutingError:
+def _not_for(fleet: str, grant: KeyGrant) -> RoutingError:
     names = sorted(grant.fleets)
     listed = f"it may use {shortened(names)}" if names else "its fleets were deleted"
     words = f"this client key may not use fleet {fleet!r}: {listed}"

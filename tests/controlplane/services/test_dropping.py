@@ -12,17 +12,17 @@ from django.core.management.base import CommandError
 from controlplane.models import AuditEntry, Fleet, Replica
 from controlplane.publishing import publisher
 from controlplane.services import fleets, replicas
-from controlplane.services.dropping import Serving, drop_between, serving
+from controlplane.services.dropping import ServingReplica, drop_between, serving
 from tests.controlplane.conftest import LLM, Api
 
 
-def of(*names: str) -> frozenset[Serving]:
+def of(*names: str) -> frozenset[ServingReplica]:
     """``fleet/replica``, or ``fleet/replica@url``."""
     found = []
     for name in names:
         path, _, url = name.partition("@")
         fleet, _, replica = path.partition("/")
-        found.append(Serving(fleet, replica, url))
+        found.append(ServingReplica(fleet, replica, url))
     return frozenset(found)
 
 
@@ -41,7 +41,9 @@ FOUR = of("x/a", "x/b", "y/a", "y/b")
         (of("x/a", "x/b"), of("x/a", "x/b@moved")),
     ],
 )
-def test_at_most_half_needs_nothing(before: frozenset[Serving], after: frozenset[Serving]) -> None:
+def test_at_most_half_needs_nothing(
+    before: frozenset[ServingReplica], after: frozenset[ServingReplica]
+) -> None:
     assert drop_between(before, after) is None
 
 
@@ -58,7 +60,7 @@ def test_at_most_half_needs_nothing(before: frozenset[Serving], after: frozenset
     ],
 )
 def test_most_is_told(
-    before: frozenset[Serving], after: frozenset[Serving], lost: int, fleets: list[str]
+    before: frozenset[ServingReplica], after: frozenset[ServingReplica], lost: int, fleets: list[str]
 ) -> None:
     drop = drop_between(before, after)
     assert drop is not None

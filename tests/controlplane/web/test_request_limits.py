@@ -10,11 +10,11 @@ import pytest
 
 from controlplane.api.parsing import LARGEST_BODY
 from controlplane.web.refusals import Receive, Scope, Send
-from controlplane.web.request_limits import Limits, RequestLimits
+from controlplane.web.request_limits import RequestLimits, WebLimits
 from tests.controlplane.web.served import served
 
 pytestmark = pytest.mark.any_database
-SMALL = Limits(body_bytes=1000, api_body_bytes=5000, stall_s=20, body_s=20, bodies=2, running=2, queue=0)
+SMALL = WebLimits(body_bytes=1000, api_body_bytes=5000, stall_s=20, body_s=20, bodies=2, running=2, queue=0)
 
 
 class Application:
@@ -43,7 +43,7 @@ async def by_header(scope: Scope) -> bool:
     return any(name == b"authorization" for name, _ in scope["headers"])
 
 
-def limited(application: Any, limits: Limits = SMALL) -> RequestLimits:
+def limited(application: Any, limits: WebLimits = SMALL) -> RequestLimits:
     return RequestLimits(application, by_header, limits)
 
 
@@ -104,7 +104,7 @@ async def test_the_api_takes_more_from_those_that_it_knows_and_says_so_as_a_prob
 
 
 @pytest.mark.parametrize("limits", [SMALL._replace(stall_s=0.05), SMALL._replace(body_s=0.05)])
-async def test_a_body_that_does_not_come_is_given_up(limits: Limits) -> None:
+async def test_a_body_that_does_not_come_is_given_up(limits: WebLimits) -> None:
     async with served(limited(Application(), limits)) as address:
         answer = await address.ask(post("/login", 100, b"half"))
     assert status(answer) == 408
@@ -158,4 +158,4 @@ async def test_a_client_that_leaves_amid_its_body_leaves_nothing() -> None:
 
 
 def test_what_is_let_in_stays_in_memory(settings: Any) -> None:
-    assert settings.FILE_UPLOAD_MAX_MEMORY_SIZE == Limits().api_body_bytes == LARGEST_BODY
+    assert settings.FILE_UPLOAD_MAX_MEMORY_SIZE == WebLimits().api_body_bytes == LARGEST_BODY

@@ -1,0 +1,38 @@
+"""An overview for who may see some fleets only."""
+
+import msgspec
+
+from controlplane.telemetry.db_snapshot import DbSnapshot
+from controlplane.telemetry.frames import OverviewFrame
+from controlplane.telemetry.limited_frames import overview_of
+from tests.controlplane.telemetry.reports import fleet
+from tests.controlplane.telemetry.test_frames import fleet_row, frames_of, row
+
+NOT_OF_SOME = {"p50_s", "p99_s"}
+"""Percentiles of several fleets are merged from sketches, which a frame has not."""
+
+
+def overview() -> OverviewFrame:
+    rows = DbSnapshot("1:4", [fleet_row(row("a"))])
+    counted = fleet(40, errors=2, in_flight=5, waiting=3, latencies=[0.1] * 30)
+    return frames_of(rows, counted).overview
+
+
+def limited(frame: OverviewFrame, *fleets: str) -> OverviewFrame:
+    return msgspec.json.decode(overview_of(msgspec.json.encode(frame), frozenset(fleets)), type=OverviewFrame)
+
+
+def test_with_all_fleets_each_sum_is_the_same() -> None:
+    frame = overview()
+    seen = limited(frame, "digits")
+    assert seen.fleets == frame.fleets
+    for field in set(frame.total.__struct_fields__) - NOT_OF_SOME:
+        whole = getattr(frame.total, field)
+        assert whole, f"{field}: give the fleet above some of it, or nothing is compared"
+        assert getattr(seen.total, field) == whole, field
+
+
+def test_of_a_fleet_that_may_not_be_seen_nothing_is_left() -> None:
+    seen = limited(overview(), "another")
+    assert (seen.fleets, seen.replicas, seen.eligible, seen.error_percent) == ([], 0, 0, 0.0)
+    assert (seen.total.rps, seen.total.in_flight, seen.total.waiting) == (0.0, 0, 0)
