@@ -1,1 +1,1 @@
-"""Who may do what: roles, selectors of fleets by label, and what both give an account."""
+"""Role-based access control (RBAC): roles, selectors of fleets by label, and what both give an account."""

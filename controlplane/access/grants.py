@@ -1,4 +1,4 @@
-"""What an account may do: the highest role of its grants, by fleet and everywhere."""
+"""Grants (role bindings): what an account may do, the highest role of its grants, by fleet and everywhere."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

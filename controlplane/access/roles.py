@@ -1,4 +1,4 @@
-"""Roles, each of which includes those before it."""
+"""Roles (RBAC), each of which includes those before it."""
 
 from enum import IntEnum
 

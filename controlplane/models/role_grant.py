@@ -1,4 +1,4 @@
-"""What an account may do, and in which fleets."""
+"""Role bindings (RBAC): what an account may do, and in which fleets."""
 
 from django.conf import settings
 from django.db import models

@@ -1,4 +1,4 @@
-"""Guess limits: how often somebody may be wrong about a password or an API token.
+"""Guess limits (brute-force protection): how often somebody may be wrong about a password or an API token.
 
 An attempt takes a token out of each bucket that it counts for before anything is compared; what turns out to
 be no guess gives them back. So guesses that are made at the same time are limited as well, and an attempt

@@ -1,4 +1,4 @@
-"""The salt of client keys is replaced, with an overlap in which keys made under the former one stay valid.
+"""Rotation of the salt of client keys, with an overlap in which keys made under the former one stay valid.
 
 A key cannot be hashed anew without the key itself, which only proxies ever see, and these write nothing into
 the database. So a new salt is for keys made from then on: clients get new keys during the overlap, and what

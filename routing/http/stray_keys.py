@@ -1,4 +1,4 @@
-"""Stray client keys: those that stand where no key is read, and are kept from replicas all the same.
+"""Credential stripping: client keys that stand where no key is read are kept from replicas all the same.
 
 A key belongs into ``Authorization`` or ``x-api-key``. One in the query, in a cookie, in Basic credentials or
 in another field opens nothing here; but whoever runs a replica could use it at this proxy. So a cookie or a

@@ -1,4 +1,4 @@
-"""Key guesses: how often unknown client keys are answered with 401, by address and in all, in one worker.
+"""Key guesses (brute-force protection): how often a worker answers unknown client keys with 401.
 
 Beyond that they get 429 with Retry-After, and the connection is closed. Valid keys are not counted, so that
 those who share an address with a guesser are served as before. Each count is the time at which its allowance
