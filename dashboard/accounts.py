@@ -6,6 +6,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, PasswordChangeView
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse_lazy
 
@@ -42,7 +43,11 @@ class Login(LoginView):
             attempt = guess_limits.login(name, request.META.get("REMOTE_ADDR", ""), self.device)
         except TooManyGuesses as refused:
             return _refused(request, refused)
-        response = super().post(request, *args, **kwargs)
+        try:
+            response = super().post(request, *args, **kwargs)
+        except DatabaseError:
+            attempt.was_none()  # no password was compared
+            raise
         if request.user.is_authenticated:
             attempt.was_none()
         return response

@@ -1,4 +1,4 @@
-"""Token revocation: ends a user's API tokens with the password, whoever sets it: a page, ``changepassword``, a shell.
+"""Token revocation: ends a user's API tokens with the password, whoever sets it (page, command, shell).
 
 Django asks the password validators of the settings to take note of each password that was saved. A hash that
 is renewed at a login, with another hasher, is no new password and not told.

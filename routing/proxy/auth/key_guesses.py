@@ -1,8 +1,9 @@
 """Key guesses (brute-force protection): how often a worker answers unknown client keys with 401.
 
-Beyond that they get 429 with Retry-After, and the connection is closed. Valid keys are not counted, so that
-those who share an address with a guesser are served as before. Each count is the time at which its allowance
-is whole again (the generic cell rate algorithm, ITU-T I.371 annex A).
+They are counted by address and in all. Beyond that they get 429 with Retry-After, and the connection is
+closed. Valid keys are not counted, so that those who share an address with a guesser are served as before.
+Each count is the time at which its allowance is whole again (the generic cell rate algorithm, ITU-T I.371
+annex A).
 """
 
 import logging

@@ -1,7 +1,10 @@
 """Signing in: one-time passwords, and too many wrong ones."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError, connection
 from django.test import Client
 from redis.exceptions import ConnectionError as RedisAway
 
@@ -103,6 +106,20 @@ def test_logins_that_succeed_and_those_refused_use_nothing_up(counters: None) ->
     assert seen == [200] * 10 + [429] * 20
     # The twenty that were refused took nothing of the address's: twenty are left for other names.
     assert [attempt(Client(), "wrong", f"name{each}") for each in range(20)] == [200] * 20
+
+
+def test_a_database_that_is_away_is_no_wrong_password(counters: None) -> None:
+    User.objects.create_user("anna", password=PASSWORD)
+
+    def away(execute: Any, sql: str, *rest: Any) -> Any:
+        if "auth_user" in sql:
+            raise OperationalError("the server closed the connection")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(away):
+        browser = Client(raise_request_exception=False)
+        assert [attempt(browser, PASSWORD) for _ in range(15)] == [503] * 15
+    assert attempt(Client(), PASSWORD) == 302
 
 
 def test_a_name_is_one_name_in_each_of_its_forms() -> None:
