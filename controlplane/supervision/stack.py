@@ -1,10 +1,9 @@
 """The stack of one run of ``up``: its processes, from the first check to the end of the last."""
 
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,7 +14,6 @@ from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
 from controlplane.supervision.supervisor import Supervisor
 
-RUNNING_LOCK = "up.lock"
 DATA_NAMES = ("db.sqlite3*", "secret_key", "*.key", "up.*", "logs", "models", "proxy", "redis", "static")
 """What Switchyard keeps in a data folder; nothing else there is touched."""
 
@@ -153,25 +151,3 @@ def remove_socket(socket: Path | None, data: Path) -> None:
     if not socket.is_relative_to(data):
         with suppress(OSError):
             socket.parent.rmdir()
-
-
-@contextmanager
-def only_one_on(data: Path) -> Iterator[None]:
-    """Hold the data folder for this run; raises :class:`UpError` while another run holds it, and where it
-    cannot be written."""
-    try:
-        held = (data / RUNNING_LOCK).open("a")
-    except OSError as error:
-        raise UpError(
-            f"The data folder {data} cannot be written ({error.strerror or error}): make it writable for "
-            "this user, or use another one with --data-dir."
-        ) from None
-    with held as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UpError(
-                f"Switchyard is already running on {data}: "
-                "stop it first, or use another folder with --data-dir."
-            ) from None
-        yield

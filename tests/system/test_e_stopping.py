@@ -109,10 +109,12 @@ def test_a_killed_up_leaves_the_proxy_which_the_next_one_adopts(tmp_path: Path) 
 
 
 @pytest.mark.long
-def test_down_stops_a_running_one(tmp_path: Path) -> None:
+def test_down_stops_a_running_one_also_without_its_state_file(tmp_path: Path) -> None:
     running = Stack(tmp_path, "--no-examples")
     try:
         running.wait_until_up()
+        (running.data / state_file.NAME).unlink()
+        (running.data / state_file.NAME).mkdir()
         assert down(running) == 0
         assert running.process.wait(STOP_LIMIT_S) == 0, running.said
         assert running.open_ports() == []

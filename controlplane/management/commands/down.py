@@ -10,11 +10,12 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from controlplane.management.base import SwitchyardCommand
-from controlplane.supervision import processes, state_file
+from controlplane.supervision import processes, run_lock, state_file
 from controlplane.supervision.environment import socket_path
 from controlplane.supervision.errors import UpError
+from controlplane.supervision.run_lock import only_one_on
 from controlplane.supervision.running_process import Found
-from controlplane.supervision.stack import only_one_on, remove_socket
+from controlplane.supervision.stack import remove_socket
 from controlplane.supervision.stop_signals import StopSignals, stop_signals
 from controlplane.supervision.stopping import Stoppable, stop_in_order, strays
 
@@ -49,10 +50,10 @@ class Command(SwitchyardCommand):
     def stopped(self, data: Path, asked: StopSignals) -> str:
         """What was done, in words."""
         started = time.monotonic()
-        state = state_file.read(data)
-        ran = state.up.end() is None
+        up = run_lock.holder(data) or state_file.read(data).up
+        ran = up.end() is None
         if ran:
-            self.end_up(state.up, asked)
+            self.end_up(up, asked)
         with only_one_on(data):
             left = [
                 Stoppable(one.name, one.process, one.group, one.stop_s)

@@ -17,7 +17,8 @@ from controlplane.supervision.errors import UpError
 from controlplane.supervision.example_key import ExampleKey
 from controlplane.supervision.options import UpOptions, add_arguments, from_parsed
 from controlplane.supervision.programs import EXAMPLE_KEY
-from controlplane.supervision.stack import RunningStack, close_to_others, only_one_on
+from controlplane.supervision.run_lock import only_one_on
+from controlplane.supervision.stack import RunningStack, close_to_others
 from controlplane.supervision.stop_signals import StopRequested, StopSignals, stop_signals
 
 
@@ -47,7 +48,7 @@ class Command(SwitchyardCommand):
         data = Path(settings.DATA_DIR)
         stack = RunningStack(options, data, settings.REDIS_URL, self.progress)
         close_to_others(data, self.progress)
-        with only_one_on(data):
+        with only_one_on(data, is_up=True):
             stack.check()
             stack.take_over(asked.is_hasty)
             asked.pass_on = stack.send_to_proxy
