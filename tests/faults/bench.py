@@ -28,6 +28,38 @@ REPLICAS = 4
 SETTLE_S = 20.0
 
 
+class ChaosProxy:
+    """A process of :mod:`tests.faults.chaos_proxy`. ``server``: its port or Unix socket."""
+
+    def __init__(self, name: str, port: int, server: int | Path) -> None:
+        self._name = name
+        command = (sys.executable, "-m", "tests.faults.chaos_proxy", str(port), str(server))
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._acknowledged("pass")
+
+    def _acknowledged(self, mode: str) -> None:
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline().strip()
+        assert said == mode, f"the chaos proxy of {self._name} said {said!r}"
+
+    def mode(self, mode: str) -> None:
+        """From now on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{mode}\n")
+        self._process.stdin.flush()
+        self._acknowledged(mode)
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
 class Replica:
     """A model server and the chaos proxy before it, one process each. The fleet has the chaos proxy's URL."""
 
@@ -38,27 +70,15 @@ class Replica:
         self.executed = folder / f"{name}.executed"
         self.executed.touch()
         self.server = self._start_server()
-        command = (sys.executable, "-m", "tests.faults.chaos_proxy", str(self.port), str(self.server_port))
-        self._chaos = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._acknowledged("pass")
+        self._chaos = ChaosProxy(name, self.port, self.server_port)
 
     def _start_server(self) -> "subprocess.Popen[bytes]":
         arguments = (str(self.server_port), str(self.executed))
         return subprocess.Popen((sys.executable, "-m", "tests.faults.model_server", *arguments), cwd=ROOT)
 
-    def _acknowledged(self, mode: str) -> None:
-        assert self._chaos.stdout is not None
-        said = self._chaos.stdout.readline().strip()
-        assert said == mode, f"the chaos proxy of {self.name} said {said!r}"
-
     def mode(self, mode: str) -> None:
         """From now on (:mod:`tests.faults.chaos_proxy`)."""
-        assert self._chaos.stdin is not None
-        self._chaos.stdin.write(f"{mode}\n")
-        self._chaos.stdin.flush()
-        self._acknowledged(mode)
+        self._chaos.mode(mode)
 
     def kill(self) -> None:
         """As ``kill -9``: the server ends, and its port is closed."""
@@ -83,15 +103,11 @@ class Replica:
         self.server.send_signal(number)
 
     def stop(self) -> None:
-        for process in (self.server, self._chaos):
-            with suppress(OSError):
-                process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
-        for pipe in (self._chaos.stdin, self._chaos.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        with suppress(OSError):
+            self.server.send_signal(signal.SIGCONT)
+        self.server.kill()
+        self.server.wait()
+        self._chaos.stop()
 
 
 class Bench:

@@ -1,7 +1,7 @@
 """A small chaos TCP proxy: stands before a server and does to its connections what its mode says.
 
-``python -m tests.faults.chaos_proxy PORT SERVER_PORT``. Each line of its standard input is the mode from then
-on; a mode is acknowledged by a line of output.
+``python -m tests.faults.chaos_proxy PORT SERVER``, the server's port or Unix socket. Each line of its
+standard input is the mode from then on; a mode is acknowledged by a line of output.
 
 =============== =======================================================================================
 pass            forwards everything
@@ -38,9 +38,9 @@ NOISE = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is not HTTP\r\n\r\n"
 class Chaos:
     """The proxy; :attr:`mode` holds for what comes next, on open connections too."""
 
-    def __init__(self, port: int, server_port: int) -> None:
+    def __init__(self, port: int, server: str) -> None:
         self.port = port
-        self.server_port = server_port
+        self._server_address = server
         self.mode = "pass"
         self._rng = Random(port)
         self._server: asyncio.Server | None = None
@@ -66,7 +66,7 @@ class Chaos:
             return
         self._writers.add(writer)
         try:
-            server = await asyncio.open_connection("127.0.0.1", self.server_port)
+            server = await self._connect()
         except OSError:
             reset(writer)
             self._writers.discard(writer)
@@ -79,6 +79,11 @@ class Chaos:
         for end in (writer, server[1]):
             end.close()
         self._writers.discard(writer)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._server_address.isdigit():
+            return await asyncio.open_connection("127.0.0.1", int(self._server_address))
+        return await asyncio.open_unix_connection(self._server_address)
 
     async def _requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: asyncio.StreamWriter
@@ -151,8 +156,8 @@ def reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-async def main(port: int, server_port: int) -> None:
-    chaos = Chaos(port, server_port)
+async def main(port: int, server: str) -> None:
+    chaos = Chaos(port, server)
     await chaos.set_mode("pass")
     print("pass", flush=True)
     lines = asyncio.StreamReader()
@@ -163,4 +168,4 @@ async def main(port: int, server_port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2]))

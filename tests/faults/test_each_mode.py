@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from routing.contract.policy import Ejection, Policy, Timeouts
-from tests.faults.amounts import FOR_S, RATE
+from tests.faults.amounts import FOR_S, RATE, STRICT
 from tests.faults.bench import Bench, executed_twice, failures, listed, unexcused
 from tests.faults.load import Load
 
@@ -16,7 +16,7 @@ WARM_S = 12.0
 """By then the fleet's 99th percentile is known."""
 STALL_S = 8.0
 POLICY = Policy(timeouts=Timeouts(connect_s=1.0, stall_s=STALL_S, first_byte_s=30.0, total_s=35.0))
-SLOWER_MACHINE = 5.0
+SLOWER_MACHINE = 1.0 if STRICT else 5.0
 WRONG_SHARE, SILENT_SHARE = 0.005, 0.01
 """Of all requests, where a replica answers wrongly; where it begins or accepts what it never ends."""
 
