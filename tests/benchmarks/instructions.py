@@ -1,7 +1,7 @@
 """Instructions that one proxied request costs, and one event of a stream; a pick with ``--picks``.
 
     python -m tests.benchmarks.instructions [--rounds 3] [--requests 16000] [--events 64000] [--heads ids]
-        [--key] [--slots 1000] [--strategy NAME]
+        [--key] [--models served] [--slots 1000] [--strategy NAME]
     python -m tests.benchmarks.instructions --picks [--strategies A,B]
 
 A real proxy with one worker, run from a fleet file, is counted by valgrind's cachegrind, process by process.
@@ -49,6 +49,9 @@ LAST_CHUNK = b"0\r\n\r\n"
 BODY = b'{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
 STREAM_BODY = BODY[:-1] + b',"stream":true}'
 KEY = "sy-" + "k" * 43
+DECLARES = {"any": "", "own": "expose: inference", "served": "served_model: m"}
+"""What the fleet says of its models: nothing, as fleets from before ``expose``; that clients reach its own
+only; how its replicas call it."""
 COUNTED = re.compile(r"^summary: (\d+)", re.MULTILINE)
 
 
@@ -168,11 +171,15 @@ class Peers:
             received += data
 
 
-def write_fleets(folder: Path, ports: list[int], strategy: str, key: str, slots: int | None) -> Path:
+def write_fleets(
+    folder: Path, ports: list[int], strategy: str, key: str, slots: int | None, declares: str = ""
+) -> Path:
+    """``declares``: further lines of the fleet."""
     policy = {"strategy": strategy, "max_concurrency": slots}
     given = ", ".join(f"{name}: {value}" for name, value in policy.items() if value)
     lines = ["version: 1", "fleets:", "  - name: m", "    protocol: openai"]
     lines += [f"    policy: {{{given}}}"] if given else []
+    lines += [f"    {declares}"] if declares else []
     lines += ["    replicas:"]
     lines += [f'      - {{name: r{at}, url: "http://127.0.0.1:{port}"}}' for at, port in enumerate(ports)]
     if key:
@@ -215,7 +222,9 @@ def count_load(load: Load, options: argparse.Namespace, lasts_s: float) -> tuple
         peers = Peers(options.heads, key)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        fleets = write_fleets(folder, peers.ports, options.strategy, key, options.slots)
+        fleets = write_fleets(
+            folder, peers.ports, options.strategy, key, options.slots, DECLARES[options.models]
+        )
         command = [*proxy_command(folder), "--fleets", str(fleets), "--listen", f"127.0.0.1:{port}"]
         command += ["--workers", "1", "--admin", "none", "--min-drain-seconds", "0", "--log-level", "error"]
         proxy = running(command, port, None, environment=REPEATABLE, log=folder / "log", limit_s=LIMIT_S)
@@ -306,6 +315,7 @@ def main() -> None:
     parser.add_argument("--heads", choices=("same", "ids"), default="same", help="how requests' heads differ")
     parser.add_argument("--key", action="store_true", help="ask for a client key, and send it")
     parser.add_argument("--strategy", default="", help="of the fleet; default: the policy's own")
+    parser.add_argument("--models", choices=DECLARES, default="any", help="what the fleet says of its models")
     parser.add_argument("--slots", type=int, help="max_concurrency of each replica, which is never reached")
     parser.add_argument("--picks", action="store_true", help="count picks alone")
     parser.add_argument("--strategies", metavar="A,B", default="least_expected_work,round_robin")

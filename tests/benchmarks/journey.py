@@ -1,6 +1,6 @@
 """Which files of routing/ a warm request passes, in order, and how often it returns to one it had left.
 
-    python -m tests.benchmarks.journey [--heads ids] [--key] [--calls] [--stream]
+    python -m tests.benchmarks.journey [--heads ids] [--key] [--models served] [--calls] [--stream]
 
 A real proxy with one worker is run from a fleet file as in tests/benchmarks/instructions.py, with a profile
 function in the worker that notes each call of a Python function of routing/. Of the last hundred of two
@@ -40,6 +40,7 @@ from tests.benchmarks.instructions import (
     ANSWER_HEAD,
     BODY,
     CHUNK,
+    DECLARES,
     KEY,
     LAST_CHUNK,
     LIMIT_S,
@@ -117,7 +118,10 @@ def journeys(options: argparse.Namespace) -> list[tuple[Way, Way]]:
         python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "$(cat {folder}/worker)" {out} "$@"\n')
         python.chmod(0o700)
         (folder / "worker").write_text(WORKER)
-        fleets = write_fleets(folder, peers.ports, options.strategy, KEY if options.key else "", None)
+        declares = DECLARES[options.models]
+        fleets = write_fleets(
+            folder, peers.ports, options.strategy, KEY if options.key else "", None, declares
+        )
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         command = [sys.executable, "-c", PROXY_WITH_INTERPRETER, str(python), "--fleets", str(fleets)]
@@ -182,6 +186,7 @@ def main() -> None:
     parser.add_argument("--heads", choices=("same", "ids"), default="same", help="how requests' heads differ")
     parser.add_argument("--key", action="store_true", help="ask for a client key, and send it")
     parser.add_argument("--strategy", default="", help="of the fleet; default: the policy's own")
+    parser.add_argument("--models", choices=DECLARES, default="any", help="what the fleet says of its models")
     parser.add_argument("--stream", action="store_true", help="an answer of three events")
     parser.add_argument("--calls", action="store_true", help="tell each call")
     options = parser.parse_args()

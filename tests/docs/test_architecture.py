@@ -13,7 +13,7 @@ PAGES = ("docs/architecture.md", "docs/security.md", "CONTRIBUTING.md", "SECURIT
 TOP = ("bootstrap", "controlplane", "dashboard", "deploy", "docs", "examples", "routing", "tests")
 PATH = re.compile(rf"`((?:{'|'.join(TOP)})/[\w./-]*)`")
 LINK = re.compile(r"\]\(([^):#]+)(?:#([\w-]+))?\)")
-USUAL = argparse.Namespace(heads="same", key=False, strategy="", stream=False)
+USUAL = argparse.Namespace(heads="same", key=False, strategy="", models="any", stream=False)
 
 
 def text_of(page: str) -> str:

@@ -46,6 +46,7 @@ class Exchange(UpstreamExchange):
         self.upload = None
         self.stream = False
         self.work = 0.0
+        self.model = ""
         self.pinned = None
         self.waiting = None
 

@@ -53,6 +53,8 @@ def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
         _check_name(model, "the query", pool, names)
     if target.path_decides:
         return
+    if exchange.model in names and named_models.is_named_once(head.fields, exchange.body_bytes):
+        return
     if exchange.upload is not None and pool.exposed.is_enforced:
         _guard_upload(exchange, exchange.upload, pool, names)
         return

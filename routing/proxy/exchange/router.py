@@ -167,6 +167,8 @@ def route_by_body(exchange: ExchangeState) -> Pool:
     expected = pool.served_model or pool.name
     if model != expected and model and model not in pool.adapters:
         exchange.body_bytes = _renamed(exchange, body, expected)
+        model = expected
+    exchange.model = model
     return pool
 
 

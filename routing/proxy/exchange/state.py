@@ -23,7 +23,7 @@ Each field has one writer, a module of this package. Other modules call a functi
 writer                 fields
 ====================== ===================================================================
 exchange               client, head, proxy, request_id, started, trace: as it is made
-router                 body_bytes, body_charge, stream, upload, work
+router                 body_bytes, body_charge, model, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
 upstream_exchange      attempt, cancel_connecting, pool, progressed_at, repeatable, retry_fields,
@@ -92,6 +92,7 @@ class ExchangeState:
         "client",
         "head",
         "key",
+        "model",
         "pinned",
         "pool",
         "progressed_at",
@@ -137,6 +138,8 @@ class ExchangeState:
     stream: bool
     """Whether the client asked for a streamed response."""
 
+    model: str
+    """That a JSON body names, as it is forwarded; empty: it was not read for that."""
     work: float
     """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response."""
 

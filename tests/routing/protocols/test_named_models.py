@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.protocols.named_models import in_body, in_target
+from routing.protocols.named_models import in_body, in_target, is_named_once
 from routing.protocols.request_info import BadRequestBody
 
 FIELDS = b"\r\nContent-Type: application/json"
@@ -87,3 +87,42 @@ def test_a_target_says_it_once() -> None:
     assert in_target(b"/v2/models/a/config") == (("a/config",), (), False)
     long = b"/predictions/" + b"a" * 1000
     assert in_target(long) == (("a" * 1000,), (), True)
+
+
+BODY = b'{"model":"a","messages":[{"role":"user","content":"the \\"model\\" of it"}]}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "once"),
+    [
+        (FIELDS, BODY, True),
+        (FIELDS.lower(), BODY, True),
+        (FIELDS, BODY.replace(b":", b" : "), True),
+        (FIELDS, BODY[:-1] + b',"Model":"b"}', False),
+        (FIELDS, BODY[:-1] + b',"\\u006dodel":"b"}', False),
+        (FIELDS, BODY[:-1] + b',"mod\\u0045l":"b"}', False),
+        (FIELDS, BODY[:-1] + b',"tool":{"model":"b"}}', False),
+        (FIELDS, BODY[:-1] + b',"x":"' + b"y" * 10_000 + b'"}', False),
+        (b"", BODY, False),
+        (FIELDS + b"; charset=utf-16", BODY, False),
+        (FIELDS + b"\r\nContent-Encoding: gzip", BODY, False),
+        (FIELDS + b"\r\ncontent-type: text/plain", BODY, False),
+        (b"\r\nContent-Type: multipart/form-data; boundary=x", BODY, False),
+    ],
+)
+def test_the_fast_look_says_yes_only_where_nothing_else_can_be_named(
+    fields: bytes, body: bytes, once: bool
+) -> None:
+    assert is_named_once(fields, body) is once
+
+
+@given(st.lists(st.tuples(names, values), max_size=4), st.booleans())
+def test_the_fast_look_never_says_yes_where_the_other_finds_two(
+    members: list[tuple[str, Any]], ascii_only: bool
+) -> None:
+    written = [f"{json.dumps(name, ensure_ascii=ascii_only)}:{json.dumps(value)}" for name, value in members]
+    body = ("{" + ",".join(written) + "}").encode()
+    if is_named_once(FIELDS, body) and not refused(body):
+        assert len(named(body)) <= 1
+    if refused(body) and sum(name.casefold() == "model" for name, _ in members) > 1:
+        assert not is_named_once(FIELDS, body)
