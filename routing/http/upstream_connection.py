@@ -213,7 +213,7 @@ class UpstreamConnection(asyncio.Protocol):
                 except RuntimeError:
                     # That transport was closed meanwhile; the handler is about to be notified.
                     return
-                if len(data) >= LARGE:
+                if line is None and len(data) >= LARGE:  # no known line is of a large one
                     self._wait_turn()
                 return
         try:
