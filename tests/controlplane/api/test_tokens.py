@@ -45,18 +45,48 @@ def test_a_token_has_its_users_rights_and_no_more(api: Api, operator: User) -> N
     assert asked.status_code == 400
     assert asked.json()["errors"][0]["pointer"] == "/user"
     User.objects.filter(pk=operator.pk).update(is_staff=False)
-    assert Api(again.json()["token"]).post("/tokens", {"name": "y"}).status_code == 403
+    assert Api(again.json()["token"]).post("/client-keys", {"name": "y"}).status_code == 403
     assert Api(again.json()["token"]).get("/fleets").status_code == 200
 
 
 def test_staff_see_all_and_others_their_own(api: Api, reader: Api) -> None:
     assert {row["user"] for row in api.get("/tokens").json()["results"]} == {"anna", "rolf"}
     assert {row["user"] for row in reader.get("/tokens").json()["results"]} == {"rolf"}
-    assert reader.post("/tokens", {"name": "x"}).status_code == 403
     mine = ApiToken.objects.get(user__username="rolf").pk
-    assert reader.delete(f"/tokens/{mine}").status_code == 403
     assert api.delete(f"/tokens/{mine}").status_code == 204
     assert reader.get("/tokens").status_code == 401
+
+
+def test_whoever_may_only_read_makes_and_revokes_their_own(api: Api, reader: Api) -> None:
+    above = reader.post("/tokens", {"name": "x", "role": "operate"})
+    assert (above.status_code, above.json()["errors"][0]["pointer"]) == (403, "/role")
+    assert reader.post("/tokens", {"name": "x", "service": True}).status_code == 403
+    made = reader.post("/tokens", {"name": "laptop"})
+    laptop = token_of(made)
+    assert laptop.get("/fleets").status_code == 200
+    assert laptop.post("/client-keys", {"name": "x"}).status_code == 403
+    # It has leaked: its owner ends it, and nobody else's.
+    annas = ApiToken.objects.get(user__username="anna").pk
+    assert reader.delete(f"/tokens/{annas}").status_code == 404
+    assert reader.delete(f"/tokens/{made.json()['id']}").status_code == 204
+    assert laptop.get("/fleets").status_code == 401
+
+
+def test_a_token_revokes_those_that_may_no_more_than_it(api: Api) -> None:
+    def made(name: str, **limits: Any) -> tuple[Api, str]:
+        answer = api.post("/tokens", {"name": name, **limits})
+        return token_of(answer), f"/tokens/{answer.json()['id']}"
+
+    (read, its_own), (_, operating) = made("r", role="read"), made("o", role="operate")
+    (team, _), (_, narrower) = (
+        made("t", labels={"team": "ads"}),
+        made("n", labels={"team": "ads", "env": "prod"}),
+    )
+    for one, other in ((read, operating), (team, operating), (team, its_own)):
+        refused = one.delete(other)
+        assert (refused.status_code, "may more than the one" in refused.json()["detail"]) == (403, True)
+    assert team.delete(narrower).status_code == 204
+    assert read.delete(its_own).status_code == 204
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, None, 3])
