@@ -1,10 +1,12 @@
 """``/tokens``: one's own are made, everybody's are seen and revoked by staff."""
 
 from datetime import datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -229,7 +231,7 @@ def test_tokens_end_with_the_password_and_those_of_services_do_not(operator: Use
     assert service.get("/fleets").status_code == 200
     assert page.get("/api/v1/fleets").status_code == 200
     ended = AuditEntry.objects.get(verb="tokens.revoke")
-    assert (ended.target, ended.before["ended_by"]) == ("anna/laptop", "new password")
+    assert (ended.actor, ended.target, ended.before["ended_by"]) == ("anna", "anna/laptop", "new password")
     # All in one transaction.
     assert AuditEntry.objects.get(verb="accounts.change_password").write == ended.write
 
@@ -249,11 +251,21 @@ def test_another_hash_of_the_same_password_ends_nothing(operator: User, settings
     assert laptop.get("/fleets").status_code == 200
 
 
-def test_a_command_that_sets_a_password_ends_them_too(operator: User) -> None:
+@pytest.mark.parametrize(
+    ("machine_user", "actor"), [("root", "root"), ("", "manage.py changepassword")], ids=["user", "program"]
+)
+def test_a_command_that_sets_a_password_ends_them_too(
+    operator: User, monkeypatch: pytest.MonkeyPatch, machine_user: str, actor: str
+) -> None:
+    """And the audit log has who gave the command, not whose password it is."""
+    monkeypatch.setenv("USER", machine_user)
+    monkeypatch.setattr("sys.argv", ["./manage.py", "changepassword", "anna"])
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "whatever an operator typed 1")
     laptop = Api(tokens.create(operator, "laptop", "tests")[1])
-    operator.set_password("whatever a command has asked for")
-    operator.save()
+    call_command("changepassword", "anna", stdout=StringIO())
     assert laptop.get("/fleets").status_code == 401
+    ended = AuditEntry.objects.get(verb="tokens.revoke")
+    assert (ended.actor, ended.origin, ended.target) == (actor, "server", "anna/laptop")
 
 
 def test_a_one_time_password_that_gives_way_ends_none() -> None:
