@@ -96,7 +96,8 @@ class FleetDetail(ApiView):
     def patch(self, request: Request, fleet: str) -> Response:
         """Settings with which the probes of most replicas would fail are confirmed first."""
         body, version = body_of(request), expected_version(request)
-        self.check_settings(body, fleets.labels_in(body) if "labels" in body else None)
+        labels = fleets.labels_in(body) if "labels" in body else None
+        self.check_settings(body, labels, fleet=fleet)
         if trial_wanted(request):
             settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirmation(request))
         return _answer(fleets.update(fleet, body, request.user.get_username(), if_version=version))

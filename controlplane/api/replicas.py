@@ -73,7 +73,7 @@ class ReplicaList(ApiView):
     def post(self, request: Request, fleet: str) -> Response:
         """A trial that fails refuses nothing: models load for minutes. A forbidden address does."""
         body = body_of(request)
-        self.check_settings(body)
+        self.check_settings(body, fleet=fleet)
         row = _fleet_to_join(request, fleet, body)
         found = None
         if trial_wanted(request):
@@ -108,7 +108,7 @@ class ReplicaDetail(ApiView):
         body, version, found = body_of(request), expected_version(request), None
         if body.keys() - OPERATED:
             self.check_role(Role.ADMINISTER, fleet)
-            self.check_settings(body)
+            self.check_settings(body, fleet=fleet, replica=replica)
         if trial_wanted(request) and body.keys() & {"url", "credential"}:
             row = fleet_named(fleet)
             if moved := replicas.moved_to(row, replica, body, version):
