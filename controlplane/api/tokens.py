@@ -7,9 +7,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access.roles import Role
-from controlplane.api import filters, request_schemas, serializers
+from controlplane.api import filters, request_schemas
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.openapi_operations import SEARCH, creates, lists, removes
+from controlplane.api.serializers.tokens import TokenMadeSerializer, TokenSerializer
 from controlplane.models import ApiToken
 from controlplane.services import tokens
 
@@ -48,7 +49,7 @@ class TokenList(ApiView):
     @lists(
         "list_tokens",
         "API tokens: all of them for who administers all fleets, else your own",
-        serializers.TokenSerializer,
+        TokenSerializer,
         SEARCH,
     )
     def get(self, request: Request) -> Response:
@@ -59,7 +60,7 @@ class TokenList(ApiView):
         "create_token",
         "Create an API token for yourself; only this response shows it",
         request_schemas.NEW_TOKEN,
-        serializers.TokenMadeSerializer,
+        TokenMadeSerializer,
     )
     def post(self, request: Request) -> Response:
         body, maker = body_of(request), token_of(request)
