@@ -96,15 +96,15 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
 
     async def _read_access(self) -> int:
         """Why the socket must be closed, as its code; 0: it need not. Raises DatabaseError."""
-        read = session_watch.access if self.tasks else ws_auth.access
-        self.access = await read(self.scope["session"])
+        read = session_watch if self.tasks else ws_auth
+        self.access = await read.access(self.scope["session"])
         if self.access == NOTHING:
             return NOT_SIGNED_IN
         if not self.may_see():
             return NOT_FOR_THIS_ACCOUNT
         if self.fleet is not None:
-            return 0 if await ws_auth.fleet_seen(self.access, self.fleet) else NO_SUCH_FLEET
-        self.fleets = await ws_auth.fleets_seen(self.access)
+            return 0 if await read.fleet_seen(self.access, self.fleet) else NO_SUCH_FLEET
+        self.fleets = await read.fleets_seen(self.access)
         return 0
 
     async def connect(self) -> None:
@@ -154,7 +154,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     async def _fleet_is_gone(self) -> bool:
         """While the database is away nothing is known to be gone."""
         with suppress(DatabaseError):
-            return self.fleet is not None and not await ws_auth.fleet_seen(self.access, self.fleet)
+            return self.fleet is not None and not await session_watch.fleet_seen(self.access, self.fleet)
         return False
 
     def _shown(self, frame: str) -> str:

@@ -23,8 +23,8 @@ from routing.contract.probe_presets import PRESETS
 NAMES_IN_NAVIGATION = 20
 FOR_ALL_FLEETS = ("client_keys", "system")
 """Pages of what belongs to no fleet: for accounts whose role is for all of them."""
-FOR_SOME_FLEETS = ("overview", "tokens")
-"""Pages on which a role in some fleets makes something: fleets with their labels, tokens of one's own."""
+FOR_SOME_FLEETS = ("overview",)
+"""Pages on which a role in some fleets makes something: fleets with their labels."""
 
 Content = dict[str, Any]
 

@@ -54,8 +54,11 @@ class Access:
         """Fleets in which the account has this role or a higher one. None: in all of them."""
         if (everywhere := self.everywhere) is not None and everywhere >= role:
             return None
-        rows = Fleet.objects.values_list("name", "labels")
-        return frozenset(name for name, labels in rows if (self.of_labels(labels) or 0) >= role)
+        return self.among(labels_of_fleets(), role)
+
+    def among(self, fleets: Mapping[str, Mapping[str, str]], role: Role = Role.READ) -> frozenset[str]:
+        """Of fleets with these labels, those in which the account has this role or a higher one."""
+        return frozenset(name for name, labels in fleets.items() if (self.of_labels(labels) or 0) >= role)
 
     def rows(self, column: str) -> Q:
         """Of rows that name a fleet in ``column``, those that the account may see."""
@@ -78,6 +81,11 @@ class Access:
 
 
 NOTHING = Access()
+
+
+def labels_of_fleets() -> dict[str, Mapping[str, str]]:
+    """Name → labels of every fleet."""
+    return dict(Fleet.objects.values_list("name", "labels"))
 
 
 def access_of(user: User | AnonymousUser) -> Access:

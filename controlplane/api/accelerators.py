@@ -7,10 +7,11 @@ from django.db.models import Q, Sum
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, live, presenters, request_schemas, serializers
+from controlplane.api import filters, live, presenters, request_schemas
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.serializers.accelerators import AcceleratorChangedSerializer, AcceleratorSerializer
 from controlplane.models import Accelerator, Replica
 from controlplane.publishing.acknowledgements import manifest_acknowledged
 from controlplane.services import accelerators
@@ -75,7 +76,7 @@ class AcceleratorList(ApiView):
     @lists(
         "list_accelerators",
         "Accelerators, the memory that replicas hold on them and that requests reserve",
-        serializers.AcceleratorSerializer,
+        AcceleratorSerializer,
         SEARCH,
     )
     def get(self, request: Request) -> Response:
@@ -87,7 +88,7 @@ class AcceleratorList(ApiView):
         "create_accelerator",
         "Create an accelerator",
         request_schemas.NEW_ACCELERATOR,
-        serializers.AcceleratorChangedSerializer,
+        AcceleratorChangedSerializer,
     )
     def post(self, request: Request) -> Response:
         return _answer(accelerators.create(body_of(request), request.user.get_username()), 201)
@@ -96,7 +97,7 @@ class AcceleratorList(ApiView):
 class AcceleratorDetail(ApiView):
     limited = ("GET",)
 
-    @reads("get_accelerator", "One accelerator", serializers.AcceleratorSerializer)
+    @reads("get_accelerator", "One accelerator", AcceleratorSerializer)
     def get(self, request: Request, accelerator: str) -> Response:
         row = accelerator_named(accelerator)
         visible = self.access.rows("replica__fleet__name")
@@ -106,7 +107,7 @@ class AcceleratorDetail(ApiView):
         "change_accelerator",
         "Change its memory size or headroom",
         request_schemas.ACCELERATOR_CHANGES,
-        serializers.AcceleratorChangedSerializer,
+        AcceleratorChangedSerializer,
     )
     def patch(self, request: Request, accelerator: str) -> Response:
         who, expected = request.user.get_username(), expected_version(request)

@@ -7,11 +7,11 @@ from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import serializers
 from controlplane.api.base import ApiView
 from controlplane.api.cursor_pagination import newest_first
 from controlplane.api.filtered_lists import Filter, FilteredList
 from controlplane.api.openapi_operations import lists_newest
+from controlplane.api.serializers.audit import AuditEntrySerializer
 from controlplane.models import AuditEntry
 
 
@@ -37,7 +37,7 @@ class AuditList(ApiView):
     @lists_newest(
         "list_audit",
         "Who changed what, and from where, newest first",
-        serializers.AuditEntrySerializer,
+        AuditEntrySerializer,
         *AUDIT.documented,
     )
     def get(self, request: Request) -> Response:

@@ -7,9 +7,16 @@ from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, presenters, request_schemas, serializers
+from controlplane.api import filters, presenters, request_schemas
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.openapi_operations import SEARCH, changes, creates, lists, reads
+from controlplane.api.serializers.client_keys import (
+    ClientKeyChangedSerializer,
+    ClientKeyMadeSerializer,
+    ClientKeySerializer,
+    ClientKeySettingsChangedSerializer,
+    ClientKeySettingsSerializer,
+)
 from controlplane.models import ClientKey
 from controlplane.publishing.acknowledgements import manifest_acknowledged
 from controlplane.services import client_keys, keys_required
@@ -59,7 +66,7 @@ class ClientKeyList(ApiView):
     @lists(
         "list_client_keys",
         "Client keys of the proxy",
-        serializers.ClientKeySerializer,
+        ClientKeySerializer,
         REVOKED,
         SEARCH,
     )
@@ -75,14 +82,14 @@ class ClientKeyList(ApiView):
         "create_client_key",
         "Create a client key; only this response shows it",
         request_schemas.NEW_CLIENT_KEY,
-        serializers.ClientKeyMadeSerializer,
+        ClientKeyMadeSerializer,
     )
     def post(self, request: Request) -> Response:
         return _answer(client_keys.create(body_of(request), request.user.get_username()), 201)
 
 
 class ClientKeyDetail(ApiView):
-    @reads("get_client_key", "One client key", serializers.ClientKeySerializer)
+    @reads("get_client_key", "One client key", ClientKeySerializer)
     def get(self, request: Request, key: int) -> Response:
         row = client_keys.key_of(key)
         return versioned(represented(row), row.edit_version)
@@ -91,15 +98,13 @@ class ClientKeyDetail(ApiView):
         "change_client_key",
         "Change a client key: its name, fleets and limits",
         request_schemas.CLIENT_KEY_CHANGES,
-        serializers.ClientKeyChangedSerializer,
+        ClientKeyChangedSerializer,
     )
     def patch(self, request: Request, key: int) -> Response:
         who, expected = request.user.get_username(), expected_version(request)
         return _answer(client_keys.update(key, body_of(request), who, if_version=expected))
 
-    @changes(
-        "revoke_client_key", "Revoke a client key permanently", None, serializers.ClientKeyChangedSerializer
-    )
+    @changes("revoke_client_key", "Revoke a client key permanently", None, ClientKeyChangedSerializer)
     def delete(self, request: Request, key: int) -> Response:
         who, expected = request.user.get_username(), expected_version(request)
         return _answer(client_keys.revoke(key, who, if_version=expected))
@@ -111,7 +116,7 @@ class ClientKeySettings(ApiView):
     @reads(
         "get_client_key_settings",
         "Whether every request needs a client key",
-        serializers.ClientKeySettingsSerializer,
+        ClientKeySettingsSerializer,
     )
     def get(self, request: Request) -> Response:
         return Response(_settings(*keys_required.read()))
@@ -120,7 +125,7 @@ class ClientKeySettings(ApiView):
         "change_client_key_settings",
         "Require client keys, or no longer",
         request_schemas.CLIENT_KEY_SETTINGS,
-        serializers.ClientKeySettingsChangedSerializer,
+        ClientKeySettingsChangedSerializer,
     )
     def patch(self, request: Request) -> Response:
         change = keys_required.change(body_of(request), request.user.get_username())

@@ -9,11 +9,11 @@ from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import serializers
 from controlplane.api.base import ApiView
 from controlplane.api.cursor_pagination import newest_first
 from controlplane.api.filtered_lists import Filter, FilteredList
 from controlplane.api.openapi_operations import lists_newest
+from controlplane.api.serializers.events import EventSerializer
 from controlplane.models import AuditEntry, Event
 from controlplane.services.lookup import fleet_named
 
@@ -46,7 +46,7 @@ class EventList(ApiView):
     limited = ("GET",)
     query_parameters = EVENTS.query_parameters
 
-    @lists_newest("list_events", "Events, newest first", serializers.EventSerializer, *EVENTS.documented)
+    @lists_newest("list_events", "Events, newest first", EventSerializer, *EVENTS.documented)
     def get(self, request: Request) -> Response:
         audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
         rows = Event.objects.annotate(audited=Exists(audited)).filter(EVENTS.wanted(request))

@@ -8,9 +8,14 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, live, presenters, request_schemas, serializers
+from controlplane.api import filters, live, presenters, request_schemas
 from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.serializers.fleets import (
+    FleetChangedSerializer,
+    FleetCreatedSerializer,
+    FleetSerializer,
+)
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet
 from controlplane.probes import settings_trial, trial_service
@@ -37,7 +42,7 @@ class FleetList(ApiView):
     query_parameters = ("search", "page", "page_size")
     write_parameters = {"POST": ("trial",)}
 
-    @lists("list_fleets", "List fleets", serializers.FleetSerializer, SEARCH)
+    @lists("list_fleets", "List fleets", FleetSerializer, SEARCH)
     def get(self, request: Request) -> Response:
         rows = Fleet.objects.filter(self.access.rows("name"))
         rows = rows.filter(filters.search(request, "name", "aliases", "adapters", "labels"))
@@ -47,7 +52,7 @@ class FleetList(ApiView):
         "create_fleet",
         "Create a fleet with its replicas; the response has a trial probe of each",
         request_schemas.NEW_FLEET,
-        serializers.FleetCreatedSerializer,
+        FleetCreatedSerializer,
         TRIAL,
     )
     def post(self, request: Request) -> Response:
@@ -80,7 +85,7 @@ def _check_confirmed(request: Request, name: str) -> None:
 class FleetDetail(ApiView):
     write_parameters = {"DELETE": ("confirm",), "PATCH": ("confirm", "trial")}
 
-    @reads("get_fleet", "One fleet", serializers.FleetSerializer)
+    @reads("get_fleet", "One fleet", FleetSerializer)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         return versioned(presenters.fleet(row), row.edit_version)
@@ -89,14 +94,15 @@ class FleetDetail(ApiView):
         "change_fleet",
         "Change aliases, protocol, match, probe, TLS, credential or default (JSON merge patch)",
         request_schemas.FLEET_CHANGES,
-        serializers.FleetChangedSerializer,
+        FleetChangedSerializer,
         CONFIRM,
         TRIAL,
     )
     def patch(self, request: Request, fleet: str) -> Response:
         """Settings with which the probes of most replicas would fail are confirmed first."""
         body, version = body_of(request), expected_version(request)
-        self.check_settings(body, fleets.labels_in(body) if "labels" in body else None)
+        labels = fleets.labels_in(body) if "labels" in body else None
+        self.check_settings(body, labels, fleet=fleet)
         if trial_wanted(request):
             settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirmation(request))
         return _answer(fleets.update(fleet, body, request.user.get_username(), if_version=version))

@@ -7,9 +7,10 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import live, serializers
+from controlplane.api import live
 from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
+from controlplane.api.serializers.live import LiveSerializer
 from controlplane.datastores.redis_gate import gate
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
@@ -23,26 +24,26 @@ class RedisUnavailable(exceptions.APIException):
 class OverviewLiveView(ApiView):
     limited = ("GET",)
 
-    @reads("get_live", "The last overview frame", serializers.LiveSerializer, live=True)
+    @reads("get_live", "The last overview frame", LiveSerializer, live=True)
     def get(self, request: Request) -> Response:
         return _frame(live.overview, self.access.fleet_names())
 
 
 class ClientKeysLiveView(ApiView):
-    @reads("get_client_keys_live", "The last frame of the client keys", serializers.LiveSerializer, live=True)
+    @reads("get_client_keys_live", "The last frame of the client keys", LiveSerializer, live=True)
     def get(self, request: Request) -> Response:
         return _frame(live.client_keys)
 
 
 class ClientKeyLiveView(ApiView):
-    @reads("get_client_key_live", "Live numbers of one client key", serializers.LiveSerializer, live=True)
+    @reads("get_client_key_live", "Live numbers of one client key", LiveSerializer, live=True)
     def get(self, request: Request, key: int) -> Response:
         row = key_of(key)
         return _frame(live.client_key, row.pk, row.name)
 
 
 class FleetLiveView(ApiView):
-    @reads("get_fleet_live", "The last frame of a fleet", serializers.LiveSerializer, live=True)
+    @reads("get_fleet_live", "The last frame of a fleet", LiveSerializer, live=True)
     def get(self, request: Request, fleet: str) -> Response:
         fleet_named(fleet)
         return _frame(live.fleet, fleet)

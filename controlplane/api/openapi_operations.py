@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
 from rest_framework import serializers as fields
 
-from controlplane.api import serializers
 from controlplane.api.errors import CONTENT_TYPE
+from controlplane.api.serializers.common import ReadOnlySerializer
+from controlplane.api.serializers.problems import ProblemSerializer
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -61,7 +62,7 @@ def _documented(
     request: Any = None,
 ) -> Callable[[View], View]:
     problems: dict[Any, Any] = {
-        (number, CONTENT_TYPE): OpenApiResponse(serializers.ProblemSerializer, description=_ERRORS[number])
+        (number, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_ERRORS[number])
         for number in errors
     }
     status, shape = answer
@@ -82,7 +83,7 @@ def reads(
 
 
 def lists(
-    operation: str, summary: str, row: type[serializers.ReadOnlySerializer], *parameters: OpenApiParameter
+    operation: str, summary: str, row: type[ReadOnlySerializer], *parameters: OpenApiParameter
 ) -> Callable[[View], View]:
     """Pages of rows."""
     page = inline_serializer(
@@ -98,7 +99,7 @@ def lists(
 
 
 def lists_newest(
-    operation: str, summary: str, row: type[serializers.ReadOnlySerializer], *parameters: OpenApiParameter
+    operation: str, summary: str, row: type[ReadOnlySerializer], *parameters: OpenApiParameter
 ) -> Callable[[View], View]:
     """Pages of rows by cursor, newest first."""
     page = inline_serializer(

@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 
 from controlplane.access.grants import NOTHING, Access
 from controlplane.access.references import references_in, references_of
+from controlplane.access.replica_hosts import crossings
 from controlplane.access.roles import Role
 from controlplane.models import ApiToken, Fleet
 from controlplane.services.errors import FieldError, Forbidden, NotFound
@@ -67,10 +68,18 @@ class RoleView(APIView):
             raise NotFound(no_such_fleet(fleet, self.access.fleet_names() or ()))
         _refuse_below(needed, have, f"Your role in fleet {fleet} is {have.word}")
 
-    def check_settings(self, settings: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> None:
+    def check_settings(
+        self,
+        settings: Mapping[str, Any],
+        labels: Mapping[str, str] | None = None,
+        *,
+        fleet: str = "",
+        replica: str = "",
+    ) -> None:
         """What is set in a fleet or replica must not reach beyond the fleets that the account administers.
 
-        ``labels``: those that the fleet will have, where they change. Raises Forbidden.
+        ``labels``: those that the fleet will have, where they change. ``fleet``, ``replica``: which of those
+        that are there changes. Raises Forbidden.
         """
         names = self.access.fleet_names(Role.ADMINISTER)
         if names is None:
@@ -92,6 +101,9 @@ class RoleView(APIView):
                     f"administer for all fleets. {ASK}"
                 )
                 raise Forbidden(words, [FieldError(pointer, words)])
+        for pointer, crossing in crossings(settings, names, fleet, replica):
+            words = f"{pointer.removeprefix('/')}: {crossing} {ASK}"
+            raise Forbidden(words, [FieldError(pointer, words)])
 
 
 def _refuse_below(needed: Role, have: Role | None, words: str, where: str = "") -> None:

@@ -4,10 +4,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access.roles import Role
-from controlplane.api import filters, presenters, request_schemas, serializers
+from controlplane.api import filters, presenters, request_schemas
 from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, lists, reads
+from controlplane.api.serializers.policies import (
+    PolicyChangedSerializer,
+    PolicySerializer,
+    RevisionDetailSerializer,
+    RevisionSerializer,
+)
 from controlplane.models import PolicyRevision
 from controlplane.services import policies
 from controlplane.services.changes import Change
@@ -23,7 +29,7 @@ def _answer(change: Change) -> Response:
 class PolicyDetail(ApiView):
     roles = {"PATCH": Role.OPERATE}
 
-    @reads("get_policy", "The policy in force", serializers.PolicySerializer)
+    @reads("get_policy", "The policy in force", PolicySerializer)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         return versioned(presenters.policy(row), row.edit_version)
@@ -32,7 +38,7 @@ class PolicyDetail(ApiView):
         "change_policy",
         "Change the policy of live traffic (JSON merge patch)",
         request_schemas.POLICY_CHANGES,
-        serializers.PolicyChangedSerializer,
+        PolicyChangedSerializer,
     )
     def patch(self, request: Request, fleet: str) -> Response:
         change = policies.change(
@@ -47,7 +53,7 @@ class RevisionList(ApiView):
     @lists(
         "list_revisions",
         "Revisions of policy and weights, newest first",
-        serializers.RevisionSerializer,
+        RevisionSerializer,
         SEARCH,
     )
     def get(self, request: Request, fleet: str) -> Response:
@@ -60,7 +66,7 @@ class RevisionDetail(ApiView):
     @reads(
         "get_revision",
         "One revision, and what restoring it would change",
-        serializers.RevisionDetailSerializer,
+        RevisionDetailSerializer,
     )
     def get(self, request: Request, fleet: str, number: int) -> Response:
         row = fleet_named(fleet)
@@ -83,7 +89,7 @@ class RevisionRestore(ApiView):
         "restore_revision",
         "Restore a revision as a new one",
         None,
-        serializers.PolicyChangedSerializer,
+        PolicyChangedSerializer,
         CONFIRM,
     )
     def post(self, request: Request, fleet: str, number: int) -> Response:

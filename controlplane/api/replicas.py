@@ -10,10 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access.roles import Role
-from controlplane.api import filters, live, presenters, request_schemas, serializers
+from controlplane.api import filters, live, presenters, request_schemas
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
 from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.serializers.replicas import ReplicaChangedSerializer, ReplicaSerializer
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet, Replica
 from controlplane.probes import trial_service
@@ -54,7 +55,7 @@ class ReplicaList(ApiView):
     query_parameters = ("search", "page", "page_size")
     write_parameters = {"POST": ("trial",)}
 
-    @lists("list_replicas", "Replicas of a fleet", serializers.ReplicaSerializer, SEARCH)
+    @lists("list_replicas", "Replicas of a fleet", ReplicaSerializer, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
         rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
@@ -67,13 +68,13 @@ class ReplicaList(ApiView):
         "register_replica",
         "Register a replica; the response has a trial probe of it",
         request_schemas.NEW_REPLICA,
-        serializers.ReplicaChangedSerializer,
+        ReplicaChangedSerializer,
         TRIAL,
     )
     def post(self, request: Request, fleet: str) -> Response:
         """A trial that fails refuses nothing: models load for minutes. A forbidden address does."""
         body = body_of(request)
-        self.check_settings(body)
+        self.check_settings(body, fleet=fleet)
         row = _fleet_to_join(request, fleet, body)
         found = None
         if trial_wanted(request):
@@ -91,7 +92,7 @@ class ReplicaDetail(ApiView):
     roles = {"PATCH": Role.OPERATE}
     write_parameters = {"PATCH": ("trial",)}
 
-    @reads("get_replica", "One replica", serializers.ReplicaSerializer)
+    @reads("get_replica", "One replica", ReplicaSerializer)
     def get(self, request: Request, fleet: str, replica: str) -> Response:
         row = replica_named(fleet_named(fleet), replica)
         return versioned(presenters.replica(row, live.fresh_replicas(fleet)), row.edit_version)
@@ -100,7 +101,7 @@ class ReplicaDetail(ApiView):
         "change_replica",
         "Change weight, admin state or URL (null: not set); a new URL gets a trial probe",
         request_schemas.REPLICA_CHANGES,
-        serializers.ReplicaChangedSerializer,
+        ReplicaChangedSerializer,
         TRIAL,
     )
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
@@ -108,7 +109,7 @@ class ReplicaDetail(ApiView):
         body, version, found = body_of(request), expected_version(request), None
         if body.keys() - OPERATED:
             self.check_role(Role.ADMINISTER, fleet)
-            self.check_settings(body)
+            self.check_settings(body, fleet=fleet, replica=replica)
         if trial_wanted(request) and body.keys() & {"url", "credential"}:
             row = fleet_named(fleet)
             if moved := replicas.moved_to(row, replica, body, version):

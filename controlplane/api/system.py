@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
-from controlplane.api.serializers import ReadOnlySerializer
+from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.system.report import system
 from controlplane.system.status import LEVELS
 

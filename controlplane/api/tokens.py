@@ -6,9 +6,11 @@ from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api import filters, request_schemas, serializers
+from controlplane.access.roles import Role
+from controlplane.api import filters, request_schemas
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.openapi_operations import SEARCH, creates, lists, removes
+from controlplane.api.serializers.tokens import TokenMadeSerializer, TokenSerializer
 from controlplane.models import ApiToken
 from controlplane.services import tokens
 
@@ -17,6 +19,11 @@ def current_user(request: Request) -> User:
     """Permissions have seen to it that there is one."""
     assert isinstance(request.user, User)
     return request.user
+
+
+def token_of(request: Request) -> ApiToken | None:
+    """That which the request came with; None: it came with a session."""
+    return request.auth if isinstance(request.auth, ApiToken) else None
 
 
 def represented(row: ApiToken) -> dict[str, Any]:
@@ -35,13 +42,14 @@ def represented(row: ApiToken) -> dict[str, Any]:
 
 
 class TokenList(ApiView):
+    roles = {"POST": Role.READ}
     limited = ("GET", "POST")
     query_parameters = ("search", "page", "page_size")
 
     @lists(
         "list_tokens",
         "API tokens: all of them for who administers all fleets, else your own",
-        serializers.TokenSerializer,
+        TokenSerializer,
         SEARCH,
     )
     def get(self, request: Request) -> Response:
@@ -52,20 +60,21 @@ class TokenList(ApiView):
         "create_token",
         "Create an API token for yourself; only this response shows it",
         request_schemas.NEW_TOKEN,
-        serializers.TokenMadeSerializer,
+        TokenMadeSerializer,
     )
     def post(self, request: Request) -> Response:
-        maker = request.auth if isinstance(request.auth, ApiToken) else None
-        row, token = tokens.create_own(current_user(request), self.access, body_of(request), maker)
+        body, maker = body_of(request), token_of(request)
+        row, token = tokens.create_own(current_user(request), self.access, body, maker)
         return Response(
             {**represented(row), "token": token}, status=201, headers={"Cache-Control": "no-store"}
         )
 
 
 class TokenDetail(ApiView):
+    roles = {"DELETE": Role.READ}
     limited = ("DELETE",)
 
     @removes("revoke_token", "Revoke an API token: it is deleted")
     def delete(self, request: Request, token: int) -> Response:
-        tokens.revoke(token, current_user(request), self.access)
+        tokens.revoke(token, current_user(request), self.access, token_of(request))
         return Response(status=204)

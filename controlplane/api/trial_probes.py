@@ -8,9 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access.roles import Role
-from controlplane.api import request_schemas, serializers
+from controlplane.api import request_schemas
 from controlplane.api.base import ApiView, body_of
 from controlplane.api.openapi_operations import asks
+from controlplane.api.serializers.trials import TrialSerializer
 from controlplane.probes import trial_service
 from controlplane.probes.trial_probe import TrialResult
 
@@ -47,7 +48,7 @@ class TrialProbes(ApiView):
         "try_address",
         "Probe an address once and describe the result (takes at most 5 s)",
         request_schemas.TRIAL_REQUEST,
-        serializers.TrialSerializer,
+        TrialSerializer,
     )
     def post(self, request: Request) -> Response:
         body = body_of(request)

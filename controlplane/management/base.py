@@ -1,14 +1,9 @@
 """What all of Switchyard's own commands share."""
 
-import os
-import sys
-from pathlib import Path
-
 from django.core.management.base import BaseCommand
 
+from controlplane.services import local_actor
 from routing.contract.version import VERSION
-
-PROGRAMS = ("switchyard", "manage.py")
 
 
 class SwitchyardCommand(BaseCommand):
@@ -27,11 +22,13 @@ class SwitchyardCommand(BaseCommand):
     @property
     def program(self) -> str:
         """``switchyard apply`` or ``manage.py apply``, as it was called; for the timeline."""
-        called = Path(sys.argv[0]).name
-        command = type(self).__module__.rpartition(".")[2]
-        return f"{called if called in PROGRAMS else PROGRAMS[0]} {command}"
+        return local_actor.program(self._command)
 
     @property
     def actor(self) -> str:
         """Who changes something: the user of this machine, or where that is not known, the program."""
-        return os.environ.get("USER") or self.program
+        return local_actor.local_actor(self._command)
+
+    @property
+    def _command(self) -> str:
+        return type(self).__module__.rpartition(".")[2]

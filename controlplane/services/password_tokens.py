@@ -4,9 +4,12 @@ Django asks the password validators of the settings to take note of each passwor
 is renewed at a login, with another hasher, is no new password and not told.
 """
 
+import sys
+
 from django.contrib.auth.models import User
 
 from controlplane.services import tokens
+from controlplane.services.local_actor import local_actor
 
 
 class EndTokens:
@@ -16,8 +19,11 @@ class EndTokens:
         """Every password will do."""
 
     def password_changed(self, password: str, user: User | None = None) -> None:
+        """A verb that sets one (the page, ``createaccount``) has its own actor. Without one it is set on this
+        machine: by ``changepassword``, or in a shell."""
         if user is not None and user.pk is not None:
-            tokens.end_of_password(user, user.get_username())
+            command = sys.argv[1] if len(sys.argv) > 1 else "shell"
+            tokens.end_of_password(user, local_actor(command))
 
     def get_help_text(self) -> str:
         return ""

@@ -117,6 +117,11 @@ def _expiry(kept: Mapping[str, Any], now: datetime) -> datetime | None:
     return moment_of_expiry
 
 
+def covers(one: ApiToken, other: ApiToken) -> bool:
+    """Whether ``other``, of the same user, may nothing that ``one`` may not."""
+    return Role.named(other.role) <= Role.named(one.role) and one.selector.items() <= other.selector.items()
+
+
 def within(wanted: TokenSettings, maker: ApiToken) -> TokenSettings:
     """What ``wanted`` is where a token makes it: not more than that token may, nor for longer.
 

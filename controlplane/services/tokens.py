@@ -1,8 +1,9 @@
 """API tokens. Only a keyed hash is stored; the token itself is shown once.
 
 A token carries the rights of its user, as they are at each request, or fewer: those of its role and labels.
-Over the API nobody makes one for somebody else, and a token makes none that may more than itself, or for
-longer: so no token can be made that may more than whoever makes it.
+Over the API everybody makes and revokes their own, whatever their role, and nobody makes one for somebody
+else. A token makes none that may more than itself, or for longer; one that is limited to a role makes none
+at all: where it leaks, its revocation is the end. It revokes those that may no more than itself.
 
 An ordinary token ends with its user's password (:func:`end_of_password`), one of a service does not.
 """
@@ -47,9 +48,17 @@ def create_own(
 ) -> tuple[ApiToken, str]:
     """As :func:`create`, from what the API was sent. ``access``: what the request may; ``maker``: the token
     that it came with. Raises Invalid, Forbidden."""
+    if maker is not None and Role.named(maker.role) != Role.ADMINISTER:
+        raise Forbidden(
+            f"This token is limited to {maker.role}, and makes no others: make it on the page API tokens, or "
+            "with a token that has no role of its own."
+        )
     wanted = token_rules.checked(given, timezone.now())
     if maker is not None:
         wanted = token_rules.within(wanted, maker)
+    if "role" in given and wanted.role > (access.anywhere or 0):
+        words = f"Your role is {access.text()}: a token has none above it. Choose a lower one, or none."
+        raise Forbidden(words, [FieldError("/role", words)])
     if wanted.service and access.everywhere != Role.ADMINISTER:
         words = f"Your role is {access.text()}: tokens of services need administer for all fleets."
         raise Forbidden(words, [FieldError("/service", words)])
@@ -90,12 +99,18 @@ def seen_by(user: User, access: Access) -> QuerySet[ApiToken]:
     return rows if access.everywhere == Role.ADMINISTER else rows.filter(user=user)
 
 
-def revoke(pk: int, user: User, access: Access) -> None:
-    """The token is deleted. Raises NotFound, also where ``user`` does not see it."""
+def revoke(pk: int, user: User, access: Access, revoker: ApiToken | None) -> None:
+    """The token is deleted. ``revoker``: the token that asks for it. Raises Forbidden, NotFound, also where
+    ``user`` does not see it."""
     with unit_of_work(user.get_username()) as write:
         row = seen_by(user, access).filter(pk=pk).first()
         if row is None:
             raise NotFound(f"There is no API token with the id {pk}: GET /api/v1/tokens lists all.")
+        if revoker is not None and not token_rules.covers(revoker, row):
+            raise Forbidden(
+                f"The token {row.name} may more than the one that would revoke it: revoke it on the page API "
+                "tokens."
+            )
         write.audit("tokens.revoke", _target(row), {"prefix": row.prefix})
         row.delete()
 

@@ -1,6 +1,5 @@
 """Authentication before a large body is read: whether a request's API token or session is valid."""
 
-from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 
@@ -9,12 +8,12 @@ from django.conf import settings
 
 from controlplane.api.authentication import KEYWORD
 from controlplane.services import guess_limits, tokens
-from controlplane.web.refusals import Scope
+from controlplane.web.refusals import Refusal, Refused, Scope
 from controlplane.web.session_user import session_user
 
 
 async def has_credential(scope: Scope) -> bool:
-    """Asks the database only where there is something to ask about."""
+    """Asks the database only where there is something to ask about. Raises Refused after too many guesses."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     scheme, _, token = headers.get(b"authorization", "").partition(" ")
     if scheme.lower() == KEYWORD.lower():
@@ -27,8 +26,10 @@ async def has_credential(scope: Scope) -> bool:
 def _is_token(token: str, address: str) -> bool:
     if tokens.verify(token) is not None:
         return True
-    with suppress(guess_limits.TooManyGuesses):
+    try:
         guess_limits.wrong_token(address)
+    except guess_limits.TooManyGuesses as error:
+        raise Refused(Refusal(429, str(error), {"Retry-After": str(error.wait_s)})) from None
     return False
 
 

@@ -1,11 +1,14 @@
 """Known devices: a signed cookie that says that an account has signed in with this browser before.
 
 It opens nothing. It gives the browser's guesses a limit of their own, so that nobody elsewhere can lock an
-account's owner out (:mod:`controlplane.services.guess_limits`). It ends with the password of its time.
+account's owner out (:mod:`controlplane.services.guess_limits`). It ends with the password of its time, and
+outlives a replaced secret key for as long as the former one is named.
 """
 
 import hashlib
 import secrets
+from collections.abc import Iterator
+from itertools import chain
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -26,7 +29,7 @@ def device_of(request: HttpRequest, account: str) -> str:
     except (signing.BadSignature, ValueError):
         return ""
     user = User.objects.filter(username=User.normalize_username(account), is_active=True).first()
-    if user is None or password != _password_mark(user, device):
+    if user is None or password not in _password_marks(user, device):
         return ""
     return str(device)
 
@@ -36,7 +39,7 @@ def remember(response: HttpResponse, user: User, device: str = "") -> None:
     device = device or secrets.token_hex(16)
     response.set_cookie(
         _cookie(user.get_username()),
-        signing.dumps([device, _password_mark(user, device)], salt=_SALT),
+        signing.dumps([device, next(_password_marks(user, device))], salt=_SALT),
         max_age=MAX_AGE_S,
         path="/login",
         secure=settings.SESSION_COOKIE_SECURE,
@@ -50,5 +53,7 @@ def _cookie(account: str) -> str:
     return "device_" + hashlib.sha256(User.normalize_username(account).encode()).hexdigest()[:16]
 
 
-def _password_mark(user: User, device: str) -> str:
-    return hashlib.sha256(f"{device}{user.get_session_auth_hash()}".encode()).hexdigest()[:32]
+def _password_marks(user: User, device: str) -> Iterator[str]:
+    """Of the user's password: under the present secret key, then under former ones."""
+    for password in chain([user.get_session_auth_hash()], user.get_session_auth_fallback_hash()):
+        yield hashlib.sha256(f"{device}{password}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Early error responses (408, 413, 503): what the web process answers before Django has seen a request."""
+"""Early error responses (408, 413, 429, 503): what the web process answers before Django sees a request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +25,12 @@ class Refusal(NamedTuple):
     detail: str
     """A sentence, with the cure."""
     headers: Mapping[str, str] = {}
+
+
+class Refused(Exception):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.detail)
+        self.refusal = refusal
 
 
 async def refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from controlplane.api.parsing import LARGEST_BODY
-from controlplane.web.refusals import API, App, Message, Receive, Refusal, Scope, Send, refuse
+from controlplane.web.refusals import API, App, Message, Receive, Refusal, Refused, Scope, Send, refuse
 
 HEALTH_CHECKS = frozenset({"/livez", "/readyz"})
 RETRY_AFTER = {"Retry-After": "2"}
@@ -36,12 +36,6 @@ class WebLimits(NamedTuple):
     queue_s: float = 10.0
 
 
-class Refused(Exception):
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.detail)
-        self.refusal = refusal
-
-
 def busy() -> Refused:
     return Refused(Refusal(503, "The web process has too many requests now. Try again later.", RETRY_AFTER))
 
@@ -51,7 +45,8 @@ class ClientLeft(Exception):
 
 
 class RequestLimits:
-    """ASGI middleware around all of HTTP. ``has_credential``: whether a token or session is valid."""
+    """ASGI middleware around all of HTTP. ``has_credential``: whether a token or session is valid. It
+    may raise Refused."""
 
     def __init__(self, app: App, has_credential: CredentialCheck, limits: WebLimits | None = None) -> None:
         self._app = app

@@ -280,15 +280,29 @@ def test_a_key_that_opens_no_openai_fleet_is_tried_on_one_that_it_opens(
     expect(page.get_by_label("List the models that it opens")).to_have_count(0)
 
 
-@pytest.mark.parametrize("path", ["/client-keys", "/tokens"])
-def test_whoever_may_only_look_gets_no_forms(open_page: Open, no_keys: Site, path: str) -> None:
+def test_whoever_may_only_look_gets_no_forms(open_page: Open, no_keys: Site) -> None:
     no_keys.api("POST", "/client-keys", {"name": f"seen {next(_numbers)}"})
-    page = open_page(path, LOOKER)
-    if path == "/tokens":
-        expect(page.get_by_role("heading", name="No API tokens yet")).to_be_visible()
-    else:
-        expect(page.locator("tr[data-key]")).to_have_count(1)
+    page = open_page("/client-keys", LOOKER)
+    expect(page.locator("tr[data-key]")).to_have_count(1)
     expect(page.locator("main button, main form")).to_have_count(0)
+
+
+def test_whoever_may_only_look_has_tokens_of_their_own(open_page: Open, site: Site) -> None:
+    page = open_page("/tokens", LOOKER)
+    expect(page.get_by_role("heading", name="No API tokens yet")).to_be_visible()
+    page.get_by_role("button", name="New API token").click()
+    page.get_by_label("Name").fill("mine")
+    page.get_by_label("Role").select_option("operate")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator(".entry .problem")).to_contain_text("a token has none above it")
+    page.get_by_label("Role").select_option("read")
+    page.get_by_role("button", name="Create").click()
+    token = page.get_by_label("The API token", exact=True).inner_text()
+    assert status(site, token) == 200
+    page.get_by_role("button", name="Revoke mine of leo").click()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="No API tokens yet")).to_be_visible()
+    assert status(site, token) == 401
 
 
 @pytest.mark.long

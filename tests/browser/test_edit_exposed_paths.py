@@ -1,6 +1,7 @@
 """What a fleet exposes, by page: chosen in the form; a fleet from before the setting says so."""
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -53,13 +54,33 @@ def test_paths_are_chosen_and_each_choice_says_what_it_means(
     until(lambda: site.api("GET", f"/fleets/{name}")["expose"] == "inference", "it is saved")
 
 
+def is_from_before(site: Site, name: str) -> None:
+    with sqlite3.connect(Path(site.environment["SWITCHYARD_DATA_DIR"]) / "db.sqlite3") as database:
+        database.execute("UPDATE controlplane_fleet SET expose = NULL WHERE name = ?", (name,))
+    database.close()
+
+
+def test_a_fleet_from_before_names_its_replicas_out_of_service_first(
+    open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
+) -> None:
+    name = new_fleet(("a", "b"))
+    is_from_before(site, name)
+    site.api("PATCH", f"/fleets/{name}/replicas/b", {"admin_state": "maintenance"})
+    measuring.would_refuse = 0
+    banner = open_page(f"/fleets/{name}").locator(".banner")
+    expect(banner).to_contain_text("Not all replicas take requests")
+    expect(banner).to_contain_text(
+        re.compile(
+            r"b is maintenance.* 1 replica takes the requests\. Clients reach every path of the replicas\."
+        )
+    )
+
+
 def test_a_fleet_from_before_says_so_until_it_is_set(
     open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
 ) -> None:
     name = new_fleet(("a",))
-    with sqlite3.connect(Path(site.environment["SWITCHYARD_DATA_DIR"]) / "db.sqlite3") as database:
-        database.execute("UPDATE controlplane_fleet SET expose = NULL WHERE name = ?", (name,))
-    database.close()
+    is_from_before(site, name)
     measuring.would_refuse = 7
     page = open_page(f"/fleets/{name}")
     expect(page.get_by_text("Clients reach every path of the replicas")).to_be_visible()

@@ -15,7 +15,7 @@ from channels.layers import get_channel_layer
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.http import HttpRequest
 
 from controlplane.access.grants import NOTHING, Access
@@ -153,6 +153,43 @@ async def test_sockets_of_one_session_share_a_reading(monkeypatch: pytest.Monkey
     await asyncio.sleep(0)
     reading.cancel()
     assert (await session_watch.access(session)).grants
+
+
+async def test_all_sockets_of_a_process_share_a_reading_of_the_fleets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of 500 open pages had a query of its own each second."""
+    asked: list[str] = []
+
+    def noting(execute: Any, sql: str, *rest: Any) -> Any:
+        asked.append(sql)
+        return execute(sql, *rest)
+
+    await database_sync_to_async(two_teams)()
+    session = await database_sync_to_async(sign_in)()
+    name = {"name": "bid"}
+    sockets = [
+        ApplicationCommunicator(LiveConsumer.as_asgi(), scope_of(session, "/ws/fleets/bid", name))
+        for _ in range(20)
+    ]
+    for socket in sockets:
+        await socket.send_input({"type": "websocket.connect"})
+        for _ in range(2):  # that it is accepted, and its first message
+            await socket.receive_output(PATIENCE_S)
+    monkeypatch.setattr(session_watch, "FRESH_S", 0.2)
+    await asyncio.sleep(0.1)  # what began before is over
+    wrappers: list[Any] = await database_sync_to_async(lambda: connection.execute_wrappers)()
+    wrappers.append(noting)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.sleep(1)
+    took = loop.time() - began
+    wrappers.remove(noting)
+    of_fleets = [sql for sql in asked if 'FROM "controlplane_fleet"' in sql]
+    assert 1 <= len(of_fleets) <= took / session_watch.FRESH_S + 1
+    for socket in sockets:
+        await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+        await socket.wait(PATIENCE_S)
 
 
 def frame_of(*names: str) -> OverviewFrame:

@@ -26,6 +26,8 @@ class Need(NamedTuple):
     all_fleets: bool = False
     """It concerns all of them. Else a role in the fleet of the address is enough; where there is none in the
     address, a role in any: the rest is left out of what is answered."""
+    whole_token: bool = False
+    """A token that is limited to a role is refused, whichever it is."""
 
 
 OPEN = Need(Role.NOBODY)
@@ -64,8 +66,8 @@ API: Mapping[str, Methods] = {
     "/api/v1/client-keys/live": {"GET": READ_ALL},
     "/api/v1/client-keys/<int:key>/live": {"GET": READ_ALL},
     "/api/v1/client-keys/<int:key>": {"GET": READ_ALL, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
-    "/api/v1/tokens": {"GET": READ, "POST": ADMINISTER},
-    "/api/v1/tokens/<int:token>": {"DELETE": ADMINISTER},
+    "/api/v1/tokens": {"GET": READ, "POST": Need(Role.READ, whole_token=True)},
+    "/api/v1/tokens/<int:token>": {"DELETE": READ},
     "/api/v1/strategies": {"GET": READ},
     "/api/v1/events": {"GET": READ},
     "/api/v1/audit": {"GET": READ_ALL},

@@ -30,9 +30,9 @@ def row(address: str, methods: Methods) -> str:
 
 
 def cell(methods: Methods, role: Role) -> str:
-    """With an asterisk what needs the role for all fleets."""
+    """Asterisk: it needs the role for all fleets. Dagger: a token that is limited to a role will not do."""
     found = [(method, need) for method, need in methods.items() if need.role == role]
-    return ", ".join(f"{method}{'*' if need.all_fleets else ''}" for method, need in found)
+    return ", ".join(method + "*" * need.all_fleets + "†" * need.whole_token for method, need in found)
 
 
 def shown(route: str) -> str:

@@ -13,9 +13,11 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 
-from controlplane.access.grants import Grant
+from controlplane.access.grants import ADMINISTER_ALL, Grant
+from controlplane.access.selectors import parse_selector
 from controlplane.models import Fleet, ForcedPasswordChange
 from controlplane.services import accounts, tokens
+from controlplane.services.token_rules import TokenSettings
 from tests.security import routes
 from tests.security.access_matrix import (
     ADMINISTER,
@@ -38,23 +40,26 @@ pytestmark = pytest.mark.any_database
 class Caller:
     """An account with one role, by one kind of credential; or a stranger."""
 
-    def __init__(self, grant: str, credential: str) -> None:
-        """``grant``: as ``createaccount --role`` takes it; empty: no account."""
-        self.grant, self.credential = grant, credential
-        word, _, self.labels = grant.partition(":")
+    def __init__(self, grant: str, credential: str, limit: str = "") -> None:
+        """``grant``: as ``createaccount --role`` takes it; empty: no account. ``limit``: that of the token,
+        which is as the account's or lower, written in the same way."""
+        self.grant, self.credential, self.limit = grant, credential, limit
+        word, _, self.labels = (limit or grant).partition(":")
         self.role = Role[word.upper()] if grant else Role.NOBODY
         self.client = Client(raise_request_exception=False)
         self.headers: dict[str, str] = {}
         if not grant:
             return
-        name = f"{credential}-{word}-{self.labels[5:]}"
+        name = "-".join(each.translate(NO_PUNCTUATION) for each in (credential, grant, limit))
         accounts.create(name, "tests", [Grant.parse(grant)])
         ForcedPasswordChange.objects.all().delete()
         user = User.objects.get(username=name)
         if credential == "session":
             self.client.force_login(user)
         else:
-            self.headers = {"authorization": f"Token {tokens.create(user, 'tests', 'tests')[1]}"}
+            role, selector = Grant.parse(limit) if limit else ADMINISTER_ALL
+            settings = TokenSettings("tests", role, selector)
+            self.headers = {"authorization": f"Token {tokens.create(user, settings, 'tests')[1]}"}
 
     def ask(self, method: str, route: str) -> HttpResponse:
         is_form = route in FORMS_POSTED_WITHOUT_JSON
@@ -62,7 +67,7 @@ class Caller:
         body = b"" if is_form or method in ("GET", "HEAD") else b"{}"
         if route == "/api/v1/fleets" and self.labels and method == "POST":
             # Whoever has a role by label makes fleets with that label.
-            body = json.dumps({"labels": dict([self.labels.split("=")])}).encode()
+            body = json.dumps({"labels": parse_selector(self.labels)}).encode()
         return self.client.generic(method, routes.path(route), body, kind, headers=self.headers)
 
     def role_at(self, wanted: Need, route: str) -> Role:
@@ -71,15 +76,19 @@ class Caller:
             return Role.NOBODY
         if self.labels and (wanted.all_fleets or (is_of_a_fleet(route) and self.labels != LABEL)):
             return Role.NOBODY
+        if wanted.whole_token and self.limit and self.role < Role.ADMINISTER:
+            return Role.NOBODY
         return self.role
 
     def may(self, wanted: Need | None, route: str) -> bool:
         return wanted is not None and self.role_at(wanted, route) >= wanted.role
 
     def __repr__(self) -> str:
-        return f"{self.grant or 'a stranger'} by {self.credential}"
+        limit = f" limited to {self.limit}" if self.limit else ""
+        return f"{self.grant or 'a stranger'} by {self.credential}{limit}"
 
 
+NO_PUNCTUATION = str.maketrans(":=,", "___")
 LABEL = "team=search"
 """Of the fleet ``llm``."""
 CALLERS = (
@@ -93,6 +102,12 @@ CALLERS = (
     (f"administer:{LABEL}", "session"),
     ("administer:team=ads", "token"),
     ("administer:team=ads", "session"),
+    ("administer", "token", "read"),
+    ("administer", "token", "operate"),
+    ("administer", "token", f"operate:{LABEL}"),
+    ("administer", "token", "administer:team=ads"),
+    (f"administer:{LABEL}", "token", f"read:{LABEL}"),
+    (f"administer:{LABEL}", "token", f"administer:{LABEL},env=prod"),
 )
 
 
@@ -103,7 +118,7 @@ def is_of_a_fleet(route: str) -> bool:
 @pytest.fixture
 def callers(fresh_stores: None, llm: str) -> list[Caller]:
     Fleet.objects.filter(name=llm).update(labels={"team": "search"})
-    return [Caller(grant, credential) for grant, credential in CALLERS]
+    return [Caller(*caller) for caller in CALLERS]
 
 
 def test_the_matrix_has_every_address() -> None:

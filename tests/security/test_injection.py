@@ -38,6 +38,10 @@ FIELDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
     "alias": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "aliases": [text]}),
     "adapter": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "adapters": [text]}),
     "served model": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "served_model": text}),
+    "label": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "labels": {text: "a"}}),
+    "label's value": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "labels": {"team": text}}),
+    "exposed path": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "expose": [f"/v1/{text}"]}),
+    "exposure": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "expose": text}),
     "replica": ("/fleets/llm/replicas?trial=no", lambda text: {**ROW, "name": text}),
     "URL": ("/fleets/llm/replicas?trial=no", lambda text: {**ROW, "url": f"http://127.0.0.1:9/{text}"}),
     "host": ("/fleets/llm/replicas?trial=no", lambda text: {**ROW, "url": f"http://{text}:9"}),
@@ -51,6 +55,10 @@ FIELDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
     "accelerator": ("/accelerators", lambda text: {"name": text, "memory_gib": 1}),
     "client key": ("/client-keys", lambda text: {"name": text}),
     "token": ("/tokens", lambda text: {"name": text}),
+    "token's role": ("/tokens", lambda text: {"name": "t", "role": text}),
+    "token's label": ("/tokens", lambda text: {"name": "t", "labels": {text: "a"}}),
+    "token's label's value": ("/tokens", lambda text: {"name": "t", "labels": {"team": text}}),
+    "token's expiry": ("/tokens", lambda text: {"name": "t", "expires_at": f"2090-01-01{text}"}),
 }
 
 

@@ -1,10 +1,12 @@
 """``/tokens``: one's own are made, everybody's are seen and revoked by staff."""
 
 from datetime import datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -45,18 +47,48 @@ def test_a_token_has_its_users_rights_and_no_more(api: Api, operator: User) -> N
     assert asked.status_code == 400
     assert asked.json()["errors"][0]["pointer"] == "/user"
     User.objects.filter(pk=operator.pk).update(is_staff=False)
-    assert Api(again.json()["token"]).post("/tokens", {"name": "y"}).status_code == 403
+    assert Api(again.json()["token"]).post("/client-keys", {"name": "y"}).status_code == 403
     assert Api(again.json()["token"]).get("/fleets").status_code == 200
 
 
 def test_staff_see_all_and_others_their_own(api: Api, reader: Api) -> None:
     assert {row["user"] for row in api.get("/tokens").json()["results"]} == {"anna", "rolf"}
     assert {row["user"] for row in reader.get("/tokens").json()["results"]} == {"rolf"}
-    assert reader.post("/tokens", {"name": "x"}).status_code == 403
     mine = ApiToken.objects.get(user__username="rolf").pk
-    assert reader.delete(f"/tokens/{mine}").status_code == 403
     assert api.delete(f"/tokens/{mine}").status_code == 204
     assert reader.get("/tokens").status_code == 401
+
+
+def test_whoever_may_only_read_makes_and_revokes_their_own(api: Api, reader: Api) -> None:
+    above = reader.post("/tokens", {"name": "x", "role": "operate"})
+    assert (above.status_code, above.json()["errors"][0]["pointer"]) == (403, "/role")
+    assert reader.post("/tokens", {"name": "x", "service": True}).status_code == 403
+    made = reader.post("/tokens", {"name": "laptop"})
+    laptop = token_of(made)
+    assert laptop.get("/fleets").status_code == 200
+    assert laptop.post("/client-keys", {"name": "x"}).status_code == 403
+    # It has leaked: its owner ends it, and nobody else's.
+    annas = ApiToken.objects.get(user__username="anna").pk
+    assert reader.delete(f"/tokens/{annas}").status_code == 404
+    assert reader.delete(f"/tokens/{made.json()['id']}").status_code == 204
+    assert laptop.get("/fleets").status_code == 401
+
+
+def test_a_token_revokes_those_that_may_no_more_than_it(api: Api) -> None:
+    def made(name: str, **limits: Any) -> tuple[Api, str]:
+        answer = api.post("/tokens", {"name": name, **limits})
+        return token_of(answer), f"/tokens/{answer.json()['id']}"
+
+    (read, its_own), (_, operating) = made("r", role="read"), made("o", role="operate")
+    (team, _), (_, narrower) = (
+        made("t", labels={"team": "ads"}),
+        made("n", labels={"team": "ads", "env": "prod"}),
+    )
+    for one, other in ((read, operating), (team, operating), (team, its_own)):
+        refused = one.delete(other)
+        assert (refused.status_code, "may more than the one" in refused.json()["detail"]) == (403, True)
+    assert team.delete(narrower).status_code == 204
+    assert read.delete(its_own).status_code == 204
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, None, 3])
@@ -199,7 +231,7 @@ def test_tokens_end_with_the_password_and_those_of_services_do_not(operator: Use
     assert service.get("/fleets").status_code == 200
     assert page.get("/api/v1/fleets").status_code == 200
     ended = AuditEntry.objects.get(verb="tokens.revoke")
-    assert (ended.target, ended.before["ended_by"]) == ("anna/laptop", "new password")
+    assert (ended.actor, ended.target, ended.before["ended_by"]) == ("anna", "anna/laptop", "new password")
     # All in one transaction.
     assert AuditEntry.objects.get(verb="accounts.change_password").write == ended.write
 
@@ -219,11 +251,21 @@ def test_another_hash_of_the_same_password_ends_nothing(operator: User, settings
     assert laptop.get("/fleets").status_code == 200
 
 
-def test_a_command_that_sets_a_password_ends_them_too(operator: User) -> None:
+@pytest.mark.parametrize(
+    ("machine_user", "actor"), [("root", "root"), ("", "manage.py changepassword")], ids=["user", "program"]
+)
+def test_a_command_that_sets_a_password_ends_them_too(
+    operator: User, monkeypatch: pytest.MonkeyPatch, machine_user: str, actor: str
+) -> None:
+    """And the audit log has who gave the command, not whose password it is."""
+    monkeypatch.setenv("USER", machine_user)
+    monkeypatch.setattr("sys.argv", ["./manage.py", "changepassword", "anna"])
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "whatever an operator typed 1")
     laptop = Api(tokens.create(operator, "laptop", "tests")[1])
-    operator.set_password("whatever a command has asked for")
-    operator.save()
+    call_command("changepassword", "anna", stdout=StringIO())
     assert laptop.get("/fleets").status_code == 401
+    ended = AuditEntry.objects.get(verb="tokens.revoke")
+    assert (ended.actor, ended.origin, ended.target) == (actor, "server", "anna/laptop")
 
 
 def test_a_one_time_password_that_gives_way_ends_none() -> None:

@@ -86,6 +86,27 @@ def test_the_cookie_ends_with_the_password_and_cannot_be_made_up() -> None:
         assert 429 in seen
 
 
+def test_the_cookie_outlives_a_secret_key_while_the_former_one_is_named(
+    settings: Any, counters: None
+) -> None:
+    """Else a rotation let anybody lock the owners out."""
+    User.objects.create_user("anna", password=PASSWORD)
+    owner = Client()
+    assert attempt(owner, PASSWORD) == 302
+    former, settings.SECRET_KEY = settings.SECRET_KEY, "another-" * 10
+    settings.SECRET_KEY_FALLBACKS = ["no such key, but long enough for one " * 2, former]
+    owner.post("/logout")
+    while attempt(Client(), "wrong") != 429:
+        pass
+    assert attempt(owner, PASSWORD) == 302
+    # That renewed the cookie: the former key is needed no longer.
+    owner.post("/logout")
+    settings.SECRET_KEY_FALLBACKS = []
+    while attempt(Client(), "wrong") != 429:
+        pass
+    assert attempt(owner, PASSWORD) == 302
+
+
 def test_one_address_cannot_try_many_names(counters: None, slow_return: None) -> None:
     seen = [attempt(Client(), "wrong", f"name{each}") for each in range(31)]
     assert seen == [200] * 30 + [429]

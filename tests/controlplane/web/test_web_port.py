@@ -48,6 +48,17 @@ def test_a_large_body_to_the_api_needs_a_valid_token(web: Site) -> None:
     assert post(web, "/api/v1/fleets", 4 * 1024 * 1024 + 1, Authorization=f"Token {web.token}")[0] == 413
 
 
+def test_guesses_of_tokens_are_limited_with_a_large_body_too(web: Site) -> None:
+    statuses: list[int] = []
+    while len(statuses) < 100 and 429 not in statuses:
+        status, text = post(web, "/api/v1/fleets", 100_000, Authorization=f"Token sy_{len(statuses)}")
+        statuses.append(status)
+    assert len(statuses) > 20
+    assert statuses == [413] * (len(statuses) - 1) + [429]
+    assert "Too many unknown API tokens. Wait" in json.loads(text)["detail"]
+    assert post(web, "/api/v1/fleets", 2, b"{}", Authorization=f"Token {web.token}")[0] == 400
+
+
 def test_every_way_to_start_it_has_the_limits(web: Site) -> None:
     unit = unit_settings(Path(UNITS / "switchyard-web.service"))["ExecStart"][0]
     assert " ".join(WEB_OPTIONS) in unit

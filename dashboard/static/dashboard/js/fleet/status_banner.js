@@ -33,19 +33,25 @@ export function status({ summary, replicas, workers, workers_current: current })
   if (current < workers) {
     return { level: "notice", title: "A change is being rolled out", text: `${current} of ${plural(workers, "worker")} use the newest routing table.` };
   }
-  if (summary.would_refuse !== null) return exposing(summary.would_refuse);
   const waiting = replicas.filter((replica) => !replica.eligible);
-  if (waiting.length || weightless.length) return { level: "calm", title: "Nothing is wrong", text: html`${reasons(waiting)} ${rest}` };
+  const partly = (waiting.length > 0 || weightless.length > 0) && html`${reasons(waiting)} ${rest}`;
+  if (summary.would_refuse !== null) return exposing(summary.would_refuse, partly);
+  if (partly) return { level: "calm", title: "Nothing is wrong", text: partly };
   return { level: "calm", title: "All is well", text: `${takes(summary.replicas)} requests, through ${plural(workers, "proxy worker")}.` };
 }
 
-/** A fleet from before the setting. @param {number} requests that would be refused @returns {import("../components/banner.js").BannerStatus} */
-function exposing(requests) {
+/**
+ * A fleet from before the setting. @param {number} requests that would be refused
+ * @param {any} partly which replicas take no requests, or false: it comes first
+ * @returns {import("../components/banner.js").BannerStatus}
+ */
+function exposing(requests, partly) {
   const count = requests ? html`<b>${plural(requests, "request")}</b> since the proxies started would be refused: the proxies' logs say which.` : "No request since the proxies started would be refused.";
+  const title = "Clients reach every path of the replicas";
   return {
     level: "notice",
-    title: "Clients reach every path of the replicas",
-    text: html`Management paths are open too, because this fleet does not say what it exposes. Set “Exposed paths” to “calls of its API” under “Edit fleet”. ${count}`,
+    title: partly ? "Not all replicas take requests" : title,
+    text: html`${partly && html`${partly} <b>${title}.</b> `}Management paths are open too, because this fleet does not say what it exposes. Set “Exposed paths” to “calls of its API” under “Edit fleet”. ${count}`,
   };
 }
 

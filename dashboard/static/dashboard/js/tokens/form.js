@@ -2,7 +2,6 @@
 import { curl } from "../api.js";
 import { FormPanel } from "../edit/form_panel.js";
 import { html } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { PATH } from "./model.js";
 import { SettingsFields, settingsOf } from "./settings.js";
@@ -21,7 +20,5 @@ export function TokenForm({ model }) {
 export function NoTokens({ user }) {
   return html`<section class="panel empty"><h2>No API tokens yet</h2>
     <p>A script calls the API with a token instead of a login: <code>Authorization: Token sy_…</code>. It has its user's permissions or fewer, may expire, and can be revoked separately.</p>
-    ${MAY_CHANGE
-      ? html`<p>Create one here, or on the server:</p><${Copyable} label="Create an API token" text=${`.venv/bin/python manage.py createtoken ${user} laptop`} />`
-      : html`<p class="muted">Your account has read-only access. An administrator can create a token for it: <code>manage.py createtoken ${user} laptop</code>.</p>`}</section>`;
+    <p>Create one here, or on the server:</p><${Copyable} label="Create an API token" text=${`.venv/bin/python manage.py createtoken ${user} laptop`} /></section>`;
 }

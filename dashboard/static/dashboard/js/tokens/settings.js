@@ -40,7 +40,7 @@ export function settingsOf(draft) {
 export function SettingsFields({ draft }) {
   return html`<div class="form">
     <${TextEntry} draft=${draft} name="name" label="Name" placeholder="laptop" required help="What it is for." />
-    <${SelectEntry} draft=${draft} name="role" label="Role" options=${ROLES} help="It may never do more than you may at the time of a request." />
+    <${SelectEntry} draft=${draft} name="role" label="Role" options=${ROLES} help="Not above your own. It may never do more than you may at the time of a request." />
     <${SelectEntry} draft=${draft} name="expires_in_days" label="Expires" options=${EXPIRIES} />
     <${TextEntry} draft=${draft} name="labels" label="Labels" placeholder="team=search, env=prod" help="Only fleets with all of these. Not set: all that you see." />
     <${CheckEntry} draft=${draft} name="service" label="Service" words="stays when you change your password" help="Other tokens end with it. For all fleets' administrators." />

@@ -3,7 +3,6 @@ import { curl } from "../api.js";
 import { Confirm } from "../edit/confirm.js";
 import { moment, plural } from "../format.js";
 import { html } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
 import { matches } from "../components/search.js";
 import { PATH } from "./model.js";
 import { expiry, roleText } from "./settings.js";
@@ -43,7 +42,7 @@ function Row({ one, model, user }) {
       <td class="half" data-label="Created"><${When} at=${one.created_at} /></td>
       <td class="half" data-label="Last used">${one.last_used_at ? html`<${When} at=${one.last_used_at} recent />` : html`<span class="muted">never</span>`}</td>
       <td class="half" data-label="Expires"><${Expiry} at=${one.expires_at} /></td>
-      <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Revoke ${one.name} of ${one.user}`} aria-expanded=${open} onClick=${() => model.open(one)}>Revoke …</button>`}</td>
+      <td class="actions full"><button type="button" aria-label=${`Revoke ${one.name} of ${one.user}`} aria-expanded=${open} onClick=${() => model.open(one)}>Revoke …</button></td>
     </tr>
     ${open && html`<tr class="note"><td class="full" colspan=${COLUMNS}><${Revocation} one=${one} model=${model} /></td></tr>`}`;
 }

@@ -1,0 +1,66 @@
+"""Answers about policies and their revisions."""
+
+from rest_framework import serializers
+
+from controlplane.api.serializers.common import ReadOnlySerializer
+from controlplane.api.serializers.outcomes import OutcomeSerializer
+from controlplane.api.serializers.rule_fields import section_serializer
+from routing.balancing.strategies import registry
+from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, QUEUE, RETRIES, TIMEOUTS
+
+
+class StrategyParametersField(serializers.DictField):
+    child = serializers.JSONField()
+
+
+TimeoutsSerializer = section_serializer("Timeouts", TIMEOUTS)
+LimitsSerializer = section_serializer("Limits", LIMITS)
+RetriesSerializer = section_serializer("Retries", RETRIES)
+EjectionSerializer = section_serializer("Ejection", EJECTION)
+QueueSerializer = section_serializer("Queue", QUEUE, QUEUE.words)
+LocalitySerializer = section_serializer("Locality", LOCALITY, LOCALITY.words)
+
+
+class PolicyValuesSerializer(ReadOnlySerializer):
+    """Every value in force, defaults included."""
+
+    strategy = serializers.ChoiceField(choices=registry.names())
+    parameters = StrategyParametersField()
+    max_concurrency = serializers.IntegerField(allow_null=True)
+    timeouts = TimeoutsSerializer()
+    limits = LimitsSerializer()
+    retries = RetriesSerializer()
+    ejection = EjectionSerializer()
+    slow_start_s = serializers.FloatField()
+    half_close = serializers.ChoiceField(choices=["abort", "allow"])
+    queue = QueueSerializer()
+    locality = LocalitySerializer()
+
+
+class PolicySerializer(ReadOnlySerializer):
+    fleet = serializers.CharField()
+    revision = serializers.IntegerField()
+    policy = PolicyValuesSerializer()
+    set = serializers.DictField(help_text="Only the values that differ from the defaults.")
+
+
+class PolicyChangedSerializer(PolicySerializer, OutcomeSerializer):
+    pass
+
+
+class RevisionSerializer(ReadOnlySerializer):
+    number = serializers.IntegerField()
+    policy = PolicyValuesSerializer()
+    weights = serializers.DictField(child=serializers.FloatField(allow_null=True))
+    actor = serializers.CharField()
+    summary = serializers.CharField()
+    created_at = serializers.DateTimeField()
+
+
+class RevisionDetailSerializer(RevisionSerializer):
+    would_change = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="What restoring it would change now, one line each; null: it cannot be restored.",
+    )
+    refused = serializers.CharField(allow_blank=True, help_text="Why it cannot be restored; empty: it can.")

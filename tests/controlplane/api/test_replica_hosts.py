@@ -1,0 +1,90 @@
+"""A role for some fleets only does not reach the hosts of other fleets' replicas."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from controlplane.access.grants import Grant
+from controlplane.models import Fleet, ForcedPasswordChange, Replica
+from controlplane.services import accounts, tokens
+from tests.controlplane.conftest import Api
+
+THEIRS = "http://10.0.0.7:8000"
+OWN = "http://10.0.0.8:8000"
+LABELS = {"team": "search"}
+
+
+@pytest.fixture
+def sam(make_fleet: Callable[..., str]) -> Api:
+    """Administers the fleets of one team."""
+    make_fleet("find", labels=LABELS, replicas=[{"name": "a", "url": OWN}])
+    make_fleet("auction", labels={"team": "ads"}, replicas=[{"name": "secret-name", "url": THEIRS}])
+    accounts.create("sam", "tests", [Grant.parse("read:team=ads"), Grant.parse("administer:team=search")])
+    ForcedPasswordChange.objects.all().delete()
+    return Api(tokens.create(User.objects.get(username="sam"), "laptop", "tests")[1])
+
+
+def refused(answer: Any, pointer: str) -> str:
+    assert answer.status_code == 403, answer.content
+    error = answer.json()["errors"][0]
+    assert error["pointer"] == pointer
+    for name in ("auction", "secret-name", "ads"):
+        assert name not in answer.content.decode()
+    return error["detail"]
+
+
+def new(url: str, **settings: Any) -> dict[str, Any]:
+    row = {"name": "a", "url": url}
+    return {"name": "mine", "protocol": "generic", "labels": LABELS, "replicas": [row], **settings}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        THEIRS,
+        f"{THEIRS}/v1",
+        "HTTPS://10.0.0.7:8000",
+        "http://[::ffff:10.0.0.7]:8000",
+        "http://[64:ff9b::a00:7]:8000",
+    ],
+)
+def test_a_host_of_another_fleet_is_registered_by_no_write(sam: Api, url: str) -> None:
+    words = refused(sam.post("/fleets?trial=no", new(url, expose="all")), "/replicas/0/url")
+    assert words.startswith("replicas/0/url: at this host and port is a fleet that you do not administer")
+    assert words.endswith("registered with administer for all fleets. Ask an administrator.")
+    one_more = {"name": "b", "url": url}
+    refused(sam.post("/fleets/find/replicas?trial=no", one_more), "/url")
+    refused(sam.patch("/fleets/find/replicas/a?trial=no", {"url": url}), "/url")
+    refused(sam.post("/trial-probes", {"url": url}), "/url")
+    assert list(Replica.objects.values_list("url", flat=True)) == [THEIRS, OWN]
+
+
+def test_a_name_in_another_form_is_the_same_host(sam: Api, make_fleet: Callable[..., str]) -> None:
+    for name, url in (("x", "http://gpu.example:80"), ("y", "http://127.0.0.1:9300")):
+        make_fleet(name, replicas=[{"name": "a", "url": url}])
+    for url in ("http://GPU.example.", "http://localhost:9300", "http://[::1]:9300", "http://127.8.0.1:9300"):
+        refused(sam.post("/fleets?trial=no", new(url)), "/replicas/0/url")
+
+
+def test_other_hosts_and_ports_are_ones_own_affair(sam: Api) -> None:
+    for number, url in enumerate((OWN, "http://10.0.0.7:8001", "http://10.0.0.9:8000")):
+        fleet = new(url, name=f"mine-{number}", expose="all")
+        assert sam.post("/fleets?trial=no", fleet).status_code == 201
+
+
+def test_on_a_shared_host_a_team_exposes_inference_alone(sam: Api, api: Api) -> None:
+    """An administrator of all fleets made them share it."""
+    assert api.post("/fleets/find/replicas?trial=no", {"name": "b", "url": THEIRS}).status_code == 201
+    for expose in ("all", ["/v1"], ["/shutdown"]):
+        words = refused(sam.patch("/fleets/find", {"expose": expose}), "/expose")
+        assert "exposes `inference` only: anything else needs administer for all fleets." in words
+        assert api.patch("/fleets/find", {"expose": expose}).status_code == 200
+        # What is so already may be sent again, and the way back is open.
+        assert sam.patch("/fleets/find", {"expose": expose, "aliases": []}).status_code == 200
+        assert sam.patch("/fleets/find", {"expose": "inference"}).status_code == 200
+    # So may the address; another place there may not.
+    assert sam.patch("/fleets/find/replicas/b?trial=no", {"url": THEIRS, "weight": 2.0}).status_code == 200
+    refused(sam.patch("/fleets/find/replicas/b?trial=no", {"url": f"{THEIRS}/x"}), "/url")
+    assert Fleet.objects.get(name="find").expose == "inference"
